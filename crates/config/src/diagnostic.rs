@@ -1,71 +1,72 @@
-//! What an operator is told when a file or a flag is wrong: what, where, and how to mend it.
+//! Messages to the operator about a wrong file or flag: the problem, its place and its fix.
 //!
-//! Used for every file a person writes (configuration, ladders), so that all of them look alike.
+//! They are used for every file that a person writes (configuration, ladders), so that all messages
+//! look alike.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a value came from.
+/// The place where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A stretch of a text.
+    /// A range in a text.
     Text {
-        /// What the text is called, usually its path.
+        /// The text's name in messages, usually its path.
         name: Arc<str>,
         /// The whole text.
         text: Arc<str>,
-        /// The octets of `text` that are meant.
+        /// The range in `text`, in bytes.
         span: Range<usize>,
     },
-    /// A flag of the command line, as it is typed: `--listen`.
+    /// A flag of the command line, including its dashes: `--listen`.
     Flag(String),
-    /// The built-in default, or nothing at all.
+    /// No place: the value is a default, or the problem is that a value is missing.
     Default,
 }
 
-/// One problem with its place and its fix.
+/// One problem, with its place and its fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, in one line without a full stop.
+    /// The problem in one line, without a full stop.
     pub message: String,
-    /// Where.
+    /// The place of the problem.
     pub place: Place,
-    /// What to do about it, if more can be said than the message says.
+    /// The fix, unless the message already states it.
     pub help: Option<String>,
-    /// How bad it is.
+    /// Whether the file may still be used.
     pub severity: Severity,
 }
 
-/// How bad a problem is.
+/// Whether a file with the problem may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is done with the file.
+    /// The file is refused.
     Error,
-    /// The file can be used; the operator should know.
+    /// The file can be used; the operator should know of the problem.
     Warning,
 }
 
 impl Diagnostic {
-    /// A problem at a place.
+    /// An error at a place, without help.
     pub fn new(message: impl Into<String>, place: Place) -> Self {
         Self { message: message.into(), place, help: None, severity: Severity::Error }
     }
 
-    /// Something to know at a place.
+    /// A warning at a place, without help.
     pub fn warning(message: impl Into<String>, place: Place) -> Self {
         Self { severity: Severity::Warning, ..Self::new(message, place) }
     }
 
-    /// The same problem with advice.
+    /// Adds the fix.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// The line in the text, counted from 1, if the place is in a text.
+    /// The line of the problem, counted from 1. `None` if the place is not in a text.
     pub fn line(&self) -> Option<usize> {
         match &self.place {
             Place::Text { text, span, .. } => {

@@ -1,5 +1,6 @@
-//! What the user wrote, checked key by key against the settings table and still knowing where each value
-//! stands. What it means together is the plan's business.
+//! The configuration as the user wrote it: keys and values are checked against the settings table,
+//! and each value keeps its place in the text. Contradictions between values are found later, when
+//! the plan is resolved.
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::setting::{Scope, Setting, Value};
@@ -10,33 +11,36 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Settings given by flags: `(key, value)` in the table's spelling. They win over the document.
+/// Settings given by flags, as `(key, value)` pairs in the table's spelling. They win over the
+/// document.
 pub type Overrides = Vec<(&'static str, String)>;
 
-/// A value with its place.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
     pub(crate) value: Value,
     pub(crate) place: Place,
 }
 
-/// The settings of one level, by key.
+/// The settings of one level (flags, top of the file, or one site), by key.
 pub(crate) type Level = BTreeMap<&'static str, Located>;
 
-/// A configuration text whose every key is known and whose every value has its row's kind.
+/// A configuration text in which every key is known and every value has the kind of its row.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// What stands at the top.
+    /// The settings at the top of the file.
     pub(crate) top: Level,
     /// The `[[site]]` tables in order, each with the place of its header.
     pub(crate) sites: Vec<(Level, Place)>,
 }
 
 impl Document {
-    /// Reads a configuration text; `name` is what messages call it. An empty text is a document.
+    /// Reads a configuration text. `name` is the text's name in messages. An empty text is a valid
+    /// document.
     ///
     /// # Errors
-    /// Every unknown key and every value that its row refuses, in the order of the text.
+    /// All unknown keys and all values that their rows refuse, in the order of the text. A syntax
+    /// error is reported alone.
     pub fn parse(name: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = Reader { name: name.into(), text: text.into(), problems: Vec::new() };
         let document = match DeTable::parse(text) {
@@ -112,7 +116,10 @@ impl Reader {
         sites
     }
 
-    /// One key with its value, at the top or inside a table that `prefix` names.
+    /// Reads one key and its value into `level`.
+    ///
+    /// `prefix` is empty at the top; inside a table it is the table's name with a dot. If `only` is
+    /// given, settings of any other scope are a problem.
     fn entry(
         &mut self,
         prefix: &str,
@@ -194,7 +201,8 @@ fn advice(key: &str) -> String {
     }
 }
 
-/// The known name that differs least from `key`, if it is near enough to be a slip.
+/// The name in `known` with the least edit distance from `key`. `None` if the distance is more than
+/// a third of the name's length, rounded up: then it is hardly a typing error.
 pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|known| (edit_distance(key, known), known))
@@ -204,7 +212,7 @@ pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'
 }
 
 /// The least number of insertions, deletions and replacements that turn one text into the other
-/// (Levenshtein 1966), by the usual two-row table.
+/// (Levenshtein 1966). Counts bytes, and keeps one row of the table.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, byte) in a.bytes().enumerate() {
@@ -228,7 +236,7 @@ mod tests {
     use super::edit_distance;
 
     #[test]
-    fn distances() {
+    fn edit_distance_of_known_pairs() {
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("kitten", "sitting"), 3);
         assert_eq!(edit_distance("same", "same"), 0);

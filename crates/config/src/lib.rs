@@ -1,9 +1,13 @@
-//! Settings of the accelerator: one table of them, the document a user writes (with the place of every
-//! value), and the resolved, immutable [`Plan`] that the edge runs on.
+//! Settings of the edge: the table of all settings, the configuration file as the user wrote it,
+//! and the resolved [`Plan`]. The document keeps the place of every value for messages. The plan is
+//! immutable, and the edge runs on it.
 //!
-//! Invariant: a value reaches the plan only through its row in [`SETTINGS`]; an unknown key, a value of the
-//! wrong kind or out of range is a [`Diagnostic`] with the place and the fix, never ignored. Nothing here
-//! binds an address, or opens a file by itself: checking a configuration is the same code as loading it.
+//! Invariant: a value reaches the plan only through its row in [`SETTINGS`]. An unknown key and a
+//! value of the wrong kind or out of range become a [`Diagnostic`] with place and fix. They are
+//! never ignored.
+//!
+//! This crate binds no address and opens no file by itself, so `petasos check` runs the same code
+//! as a start.
 
 mod diagnostic;
 mod document;
@@ -28,17 +32,20 @@ pub use table::SETTINGS;
 
 use platform::Machine;
 
-/// Reads the text of a file.
+/// Reads the text of a file, given its path as the configuration wrote it.
 pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
 
 /// Reads a configuration text and the command line's overrides into a plan.
 ///
-/// `name` is what messages call the text, usually its path. `overrides` are `(key, value)` pairs from flags
-/// and win over the text. `machine` is what defaults are derived from. `read` reads a file that the text names and that
-/// is part of the configuration: a profile, or a list of peers.
+/// - `name` is the text's name in messages, usually its path.
+/// - `overrides` are `(key, value)` pairs from flags; they win over the text.
+/// - `machine` supplies the figures that defaults are derived from.
+/// - `read` reads the further files that the text names: profiles, lists of peers, error pages and
+///   the token file.
 ///
 /// # Errors
-/// Every problem found, in the order of the text.
+/// All problems found. If the text has a syntax error, an unknown key or an illegal value, only the
+/// problems of the text are returned, in its order.
 pub fn load(
     name: &str,
     text: &str,

@@ -1,7 +1,8 @@
-//! Lists of peers: addresses, prefixes, and files with one of these in a line.
+//! Lists of peers: addresses, prefixes, and files with one address or prefix in each line.
 //!
-//! Invariant: the edge gets a list whole or not at all. A file that cannot be read and a line that is no address are
-//! errors of the configuration, because a list with a gap would trust, or refuse, the wrong machines.
+//! Invariant: the edge receives a list complete or not at all. A file that cannot be read and a
+//! line that is not an address are errors of the configuration. A list with a gap would trust, or
+//! refuse, the wrong machines.
 
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
@@ -9,10 +10,11 @@ use net::{Prefix, Prefixes};
 use std::fmt;
 use std::sync::Arc;
 
-/// The sign before the path of a file.
+/// The character that marks an entry as the path of a file.
 const FILE_SIGN: char = '@';
 
-/// Bad lines of one file that are reported; a file of another kind has nothing but bad lines.
+/// Upper bound of the bad lines reported for one file. In a file of the wrong kind, every line is
+/// bad.
 const BAD_LINES_REPORTED_MAX: usize = 10;
 
 /// One entry of a list of peers.
@@ -45,7 +47,8 @@ impl fmt::Display for PeerEntry {
     }
 }
 
-/// The addresses that a list means, with the files that it names; `place` is where the list stands.
+/// The prefixes of a list, including the contents of the files that it names. `place` is the place
+/// of the list in the configuration; problems are added to `problems`.
 pub(crate) fn resolve(
     entries: &[PeerEntry],
     place: &Place,
@@ -98,7 +101,8 @@ mod tests {
     use super::{PeerEntry, resolve};
     use crate::diagnostic::Place;
 
-    /// The addresses of a list with one file, and what is wrong with it.
+    /// Resolves `entries`, with `file` as the contents of /cdn.txt. Returns the addresses and the
+    /// problems.
     fn listed(entries: &[&str], file: &'static str) -> (Vec<String>, Vec<String>) {
         let entries: Vec<_> = entries.iter().map(|entry| PeerEntry::parse(entry).unwrap()).collect();
         let read = move |path: &str| match path {

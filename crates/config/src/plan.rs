@@ -1,8 +1,8 @@
-//! The resolved configuration: defaults filled in, sites complete, everything typed. The edge sees nothing
-//! else.
+//! The resolved configuration: defaults are filled in, sites are complete, and every value is
+//! typed. The edge reads nothing else.
 //!
-//! Invariant: a plan that exists can be served: every site has an origin, at most one site answers to any
-//! name, and no name belongs to two sites.
+//! Invariant: every existing plan can be served. Each site has an origin, no name belongs to two
+//! sites, and at most one site answers to any name.
 
 mod contradictions;
 
@@ -26,48 +26,49 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything the edge needs to know to run.
+/// Everything that the edge needs to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where visitors connect.
+    /// The address where visitors connect.
     pub listen: Address,
-    /// Where metrics and status are served.
+    /// The address where metrics and status are served.
     pub admin: Address,
     /// Worker threads, at least 1.
     pub workers: usize,
-    /// Memory for stored responses, in bytes.
+    /// Memory that the process may occupy, in bytes (setting `memory`).
     pub memory_bytes: u64,
-    /// Where stored responses outlive the process, if anywhere.
+    /// The directory for stored responses. `None`: they are kept in memory only.
     pub disk: Option<Disk>,
-    /// Where access log lines go, if anywhere.
+    /// The destination of access log lines. `None`: no access log.
     pub access_log: Option<AccessLog>,
-    /// Proxies in front whose forwarding fields are believed.
+    /// Proxies in front of the edge whose forwarding fields are believed.
     pub trusted_proxies: Prefixes,
-    /// The peers that may purge without a token.
+    /// Addresses that may purge without a token.
     pub purge_peers: Prefixes,
-    /// The status of a purge that is in force and not durable.
+    /// Status of the response to a purge that is in force but not durable: 503 or 202.
     pub purge_partial_status: u16,
-    /// Where the secret is that purges must show.
+    /// The file with the secret that purges must show. `None`: there is no secret.
     pub token_file: Option<PathBuf>,
-    /// Whether that file is created where it is missing.
+    /// Whether the edge creates `token_file` if it does not exist.
     pub create_token: bool,
-    /// Where bodies wait that find no room in memory.
+    /// Files for bodies on their way that have no room in memory.
     pub spool: Spool,
     /// All limits.
     pub limits: Limits,
-    /// What is fetched again after purges.
+    /// Fetching of hot pages after purges.
     pub refill: Refill,
-    /// Where pages are also written as files, if anywhere.
+    /// The directory into which pages are also written as files. `None`: there is no static tree.
     pub static_tree: Option<StaticTree>,
-    /// The sites, at least one, in the order of the file.
+    /// The sites in the order of the file; at least one.
     pub sites: Vec<Site>,
-    /// What the operator should know before the plan is served.
+    /// Warnings for the operator. They do not prevent a start.
     pub warnings: Vec<Diagnostic>,
-    /// Where the settings about files and directories were stated.
+    /// The places where the settings of `FILE_SETTINGS` were written.
     places: HashMap<&'static str, Place>,
 }
 
-/// Settings about files whose place is wanted after the plan was resolved, when the files are looked at.
+/// Settings about files and directories whose places the plan keeps, because the files are examined
+/// only after the plan was resolved.
 const FILE_SETTINGS: [&str; 7] = [
     "disk",
     "disk_size",
@@ -78,7 +79,8 @@ const FILE_SETTINGS: [&str; 7] = [
     "static_tree.size",
 ];
 
-/// The directory that a setting names; `none` is none, and where it is left out the system decides.
+/// The directory that the setting `key` names. `none` gives no directory; a setting that was left
+/// out gives `default`.
 fn directory_or_default(
     top: &Lookup<'_>,
     key: &'static str,
@@ -91,94 +93,99 @@ fn directory_or_default(
     }
 }
 
-/// Where stored responses outlive the process.
+/// Storage on disk for stored responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// The directory.
     pub directory: PathBuf,
-    /// The most that its files may take, in bytes.
+    /// Upper bound of the space that its files may take, in bytes.
     pub bytes_max: u64,
-    /// Where distrust of the directory is recorded when its own device fails, if anywhere.
+    /// A directory, best on another device, for the file that vouches for the contents of
+    /// `directory`. `None`: no such directory.
     pub state_directory: Option<PathBuf>,
-    /// The same, for a place that is empty after a restart of the machine.
+    /// As `state_directory`, but the directory may be empty after a restart of the machine.
     pub runtime_directory: Option<PathBuf>,
-    /// Whether a purge that was answered outlives a power cut.
+    /// Whether an answered purge survives a power cut (`purge_durability = "power"`).
     pub power_safe_purges: bool,
 }
 
-/// Where bodies wait between a client and an origin that find no room in memory.
+/// Files for bodies between a client and an origin that have no room in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spool {
-    /// The directory; `None`: they wait in memory only.
+    /// The directory. `None`: bodies wait in memory only.
     pub directory: Option<PathBuf>,
-    /// The most that its files may take, in bytes.
+    /// Upper bound of the space that its files may take, in bytes.
     pub bytes_max: u64,
 }
 
-/// What is fetched again after purges, before visitors ask for it.
+/// Refill: fetching hot pages again after a purge, before visitors request them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refill {
-    /// After every purge; otherwise after those that ask for it.
+    /// Whether every purge is followed by a refill. If not, only purges that request one are.
     pub enabled: bool,
-    /// Fetches a second at most; at least 1.
+    /// Upper bound of fetches per second; at least 1.
     pub rate: u32,
-    /// Most requested pages that are remembered.
+    /// The number of most requested pages that are remembered.
     pub pages_max: usize,
 }
 
-/// Where pages are also written as files, for web servers.
+/// The static tree: pages that are also written as files, for web servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticTree {
     /// The directory.
     pub directory: PathBuf,
-    /// The most pages in it.
+    /// Upper bound of the pages in the tree.
     pub pages_max: usize,
-    /// The most that its files may take, in bytes.
+    /// Upper bound of the space that its files may take, in bytes.
     pub bytes_max: u64,
 }
 
-/// Where access log lines go.
+/// The destination of access log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessLog {
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To the end of a file.
+    /// A file; lines are appended.
     File(PathBuf),
 }
 
 /// One configured site.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The site's position in the plan; part of every key.
+    /// The site's index in the plan. It is part of every cache key.
     pub id: u32,
-    /// Host names in lower case, without port; empty: any.
+    /// Host names in lower case, without port. Empty: the site answers to any name.
     pub names: Vec<String>,
-    /// Ports in `Host` by which visitors reach the site, beside those that are known otherwise.
+    /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
+    /// port and the port that a trusted proxy forwards need not be listed.
     pub ports: Vec<u16>,
-    /// The application.
+    /// The application server behind the site.
     pub origin: OriginUrl,
-    /// The Host that the origin is told instead of the visitor's.
+    /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
-    /// Whether the origin is told that visitors use https.
+    /// Whether X-Forwarded-Proto tells the origin `https`.
     pub public_https: bool,
-    /// Whether requests to the application carry `Via`.
+    /// Whether requests to the origin carry `Via`.
     pub via_to_origin: bool,
     /// The profile's name.
     pub profile: String,
-    /// The profile's rules, with the site's own settings in them; for `auto`, until the site is recognised.
+    /// The profile's rules with the site's own settings applied. For `auto`: the rules of
+    /// `default`, which hold until the CMS is detected.
     pub policy: Policy,
-    /// For `auto`, the rules of the profiles that the site may be found to need, each under its profile's name.
+    /// For `auto`: the rules of all profiles that detection may choose, each under its profile's
+    /// name, with the site's own settings applied. Otherwise empty.
     pub recognisable: Vec<Policy>,
-    /// The layout of its pages in the static tree, by name; `None`: none is written.
+    /// The name of the layout of the site's pages in the static tree. `None`: the site's pages are
+    /// not written.
     pub static_tree_layout: Option<String>,
-    /// The page that visitors get where the origin fails; `None`: one of the edge's own.
+    /// The HTML page that visitors receive when the origin fails. `None`: the edge's built-in page.
     pub error_page: Option<Arc<str>>,
 }
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $variant:ident;)*) => {
-        /// Every limit of the edge. The settings table has the meaning, unit and default of each, under
-        /// `limits.` and the field's name.
+        /// All limits of the edge. The settings table states the meaning, unit and default of each,
+        /// under `limits.` and the field's name.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Limits {
             $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: $type,)*
@@ -276,7 +283,8 @@ impl StaticTree {
 }
 
 impl Plan {
-    /// The plan of `petasos serve --origin ORIGIN` with nothing else said, on a machine with one core.
+    /// The plan of `petasos serve --origin ORIGIN` without further settings, on a machine with one
+    /// core and 1 GiB of memory.
     pub fn for_origin(origin: OriginUrl) -> Self {
         let lookup = Lookup { levels: Vec::new() };
         let machine = Machine { cores: 1, memory_bytes: MEMORY_SHARE * (256 << 20) };
@@ -328,17 +336,18 @@ impl Plan {
         }
     }
 
-    /// Where a setting about files was stated.
+    /// The place where a setting of `FILE_SETTINGS` was written, or [`Place::Default`] if it was
+    /// left out.
     pub fn place(&self, key: &str) -> Place {
         self.places.get(key).cloned().unwrap_or(Place::Default)
     }
 
-    /// Whether a setting about files was stated.
+    /// Whether a setting of `FILE_SETTINGS` was written in the file or as a flag.
     pub fn is_stated(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
 
-    /// The plan in words: what `petasos check --print` shows.
+    /// The plan in words, as `petasos check --print` shows it.
     pub fn explain(&self) -> String {
         let mut text = format!(
             "listen {}, admin {}, {} workers, {} for stored responses\n",
@@ -376,7 +385,7 @@ impl Plan {
     }
 }
 
-/// What a site's answers get that state no lifetime, in words.
+/// Describes the lifetimes that the site assumes for responses that state none.
 fn assumed_lifetimes(policy: &Policy) -> String {
     let time = crate::quantity::format_duration;
     let mut text = match (policy.default_ttl, policy.static_guess_max) {
@@ -394,7 +403,7 @@ fn assumed_lifetimes(policy: &Policy) -> String {
     text
 }
 
-/// The first of these prefixes, and how many more there are.
+/// The first [`PREFIXES_NAMED_MAX`] prefixes, and the number of the others.
 fn named(peers: &Prefixes) -> String {
     let named: Vec<_> = peers.iter().take(PREFIXES_NAMED_MAX).map(ToString::to_string).collect();
     match peers.iter().count() - named.len() {
@@ -403,23 +412,25 @@ fn named(peers: &Prefixes) -> String {
     }
 }
 
-/// Prefixes of a list that are named in words; the list of a content delivery network has hundreds.
+/// Upper bound of the prefixes that `explain` names. The list of a content delivery network has
+/// hundreds.
 const PREFIXES_NAMED_MAX: usize = 8;
 
-/// A worker for each core but one, and at least one: the application often shares the machine, and a flood of hits
-/// must leave it a core for the pages that only it can make.
+/// One worker for each core but one, and at least one. The application often shares the machine; a
+/// flood of hits must leave it a core for misses.
 fn default_workers(machine: Machine) -> usize {
     machine.cores.saturating_sub(1).max(1)
 }
 
-/// Bytes that a site's page for failures may have: it goes out whole with each of them.
+/// Upper bound of the size of `error_page`, in bytes. The whole page is sent with every failed
+/// request.
 const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// The share of the machine's memory that stored responses may take by default: one in this many.
+/// Divisor for the default of `memory`: a quarter of the machine's memory.
 const MEMORY_SHARE: u64 = 4;
 
 impl Site {
-    /// The names of the site, for people.
+    /// The site's names, joined for messages.
     fn title(&self) -> String {
         if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
     }
@@ -440,7 +451,7 @@ impl Site {
                 _ => Vec::new(),
             },
             origin,
-            // Pages are stored, and fetched, by names without a final dot.
+            // Cache keys and fetches use names without a final dot.
             public_host: lookup.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: lookup.text("proto") == Some("https"),
             via_to_origin: lookup.value("via_to_origin") != Some(Value::Switch(false)),
@@ -456,7 +467,8 @@ impl Site {
     }
 }
 
-/// The page that the site has for failures of its origin.
+/// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
+/// error.
 fn error_page(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
     let Some(path) = lookup.text("error_page") else { return Ok(None) };
     let problem = |text| Diagnostic::new(text, lookup.place("error_page").unwrap_or(Place::Default));
@@ -468,7 +480,7 @@ fn error_page(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str
     Ok(Some(page.into()))
 }
 
-/// The lists of peers, with the files that they name.
+/// The two lists of peers, including the entries of the files that they name.
 #[derive(Default)]
 struct PeerLists {
     trusted: Prefixes,
@@ -547,7 +559,7 @@ pub(crate) fn resolve(
     Ok(plan)
 }
 
-/// The flags' values as a level of their own, and what is wrong with them.
+/// Parses the flags' values into a level. Returns the problems with them too.
 fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
     let (mut level, mut problems) = (Level::new(), Vec::new());
     for (key, text) in overrides {
@@ -563,7 +575,7 @@ fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
     (level, problems)
 }
 
-/// Levels of settings, the strongest first, with the table's defaults below them all.
+/// Levels of settings, the strongest first. The table's defaults come below all levels.
 pub(crate) struct Lookup<'a> {
     levels: Vec<&'a Level>,
 }
@@ -599,7 +611,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// Where a setting was stated.
+    /// The place where a setting was written. `None` if it was left out.
     pub(crate) fn place(&self, key: &'static str) -> Option<Place> {
         self.levels.iter().find_map(|level| level.get(key)).map(|located| located.place.clone())
     }
@@ -643,7 +655,7 @@ impl Lookup<'_> {
     }
 }
 
-/// The row of a key that the program itself names.
+/// The table's row for a key that is written in the code.
 fn row(key: &str) -> &'static Setting {
     #[expect(clippy::expect_used, reason = "keys named in code are in the table; a test resolves them all")]
     SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")
@@ -682,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_of_the_table_has_a_field_and_the_other_way_round() {
+    fn limits_of_table_and_struct_match() {
         let fields = format!("{:?}", Limits::default()).matches(": ").count();
         let rows = SETTINGS.iter().filter(|setting| setting.key.starts_with("limits.")).count();
         assert_eq!(fields, rows);
@@ -696,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_file_and_a_site_over_the_top() {
+    fn flags_override_the_file_and_sites_override_the_top() {
         let text = "ttl = '1m'\n[[site]]\nnames = ['a.test']\nttl = '2m'\n[[site]]\nnames = ['b.test']\n";
         let plan = load(text, &origin()).unwrap();
         let ttl = |index: usize| plan.sites[index].policy.default_ttl.unwrap().as_secs();
@@ -707,7 +719,7 @@ mod tests {
     }
 
     #[test]
-    fn refilling_is_a_table_and_a_flag() {
+    fn refill_is_set_by_table_or_flag() {
         let plan = load("[refill]\nenabled = true\nrate = 20\n", &origin()).unwrap();
         assert_eq!(plan.refill, super::Refill { enabled: true, rate: 20, pages_max: 1000 });
         let plan = load("", &[origin(), vec![("refill.enabled", "true".to_owned())]].concat()).unwrap();
@@ -716,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_names_no_profile_is_to_be_recognised_and_its_settings_hold_for_whatever_it_is() {
+    fn auto_profile_applies_site_settings_to_every_candidate() {
         let site = load("ttl = '7s'\n", &origin()).unwrap().sites.remove(0);
         assert_eq!((&site.profile[..], &site.policy.name[..]), ("auto", "default"));
         let names: Vec<_> = site.recognisable.iter().map(|policy| &policy.name[..]).collect();
@@ -727,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_tree_is_of_named_sites_each_in_its_layout() {
+    fn static_tree_needs_names_and_takes_a_layout_per_site() {
         let text = "[static_tree]\ndirectory = '/srv/tree'\npages_max = 5\nlayout = 'boost'\n\
                     [[site]]\nnames = ['a.test']\n[[site]]\nstatic_tree.layout = 'none'\n\
                     [[site]]\nnames = ['b.test']\nstatic_tree.layout = 'typo3'\n";
@@ -747,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_address_is_warned_of() {
+    fn client_address_leader_gives_a_warning() {
         let constant = load("", &origin()).unwrap();
         assert_eq!(constant.warnings, []);
         let nobody = ClientAddress::Constant("192.0.2.1".parse().unwrap());
@@ -767,7 +779,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wordpress_profile_brings_a_lifetime() {
+    fn wordpress_profile_sets_a_lifetime() {
         let mut overrides = origin();
         overrides.push(("profile", "wordpress".to_owned()));
         assert!(load("", &overrides).unwrap().sites[0].policy.default_ttl.is_some());
@@ -785,7 +797,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_may_bring_a_profile_of_its_own_and_its_settings_win() {
+    fn profile_file_is_loaded_and_site_settings_win() {
         let site = |text: &str| load(text, &origin()).map(|mut plan| plan.sites.remove(0));
         let own = site("profile = './shop.toml'\n").unwrap();
         assert_eq!((&own.profile[..], &own.policy.name[..]), ("./shop.toml", "./shop.toml"));

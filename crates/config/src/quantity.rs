@@ -1,11 +1,11 @@
 //! Durations and sizes as people write them: `10s`, `500ms`, `1h`, `512MiB`, `32KiB`.
 //!
-//! Invariant: parsing what formatting wrote gives the same value back. A bare number is refused except where
-//! a caller says what it means, because `10` could be seconds or milliseconds.
+//! Invariant: parsing a formatted value returns the same value. A number without a unit is refused,
+//! because `10` could be seconds or milliseconds.
 
 use std::time::Duration;
 
-/// Units of duration with their nanoseconds, longest first.
+/// Units of duration and their lengths in nanoseconds, longest first.
 const DURATION_UNITS: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -16,7 +16,7 @@ const DURATION_UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Units of size with their bytes, largest first.
+/// Units of size and their lengths in bytes, largest first.
 const SIZE_UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -28,39 +28,42 @@ const SIZE_UNITS: [(&str, u64); 8] = [
     ("B", 1),
 ];
 
-/// A duration with its unit: a decimal number followed by `ns`, `us`, `ms`, `s`, `m`, `h` or `d`.
+/// Reads a duration: a decimal number followed by `ns`, `us`, `ms`, `s`, `m`, `h` or `d`. Spaces
+/// before the unit are allowed.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence that says what is expected, also when the duration exceeds 2^64 - 1 nanoseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let fault =
         || format!("`{text}` is not a duration: write a number with a unit, such as 500ms, 10s, 5m or 1h");
     scaled(text, &DURATION_UNITS).map(Duration::from_nanos).ok_or_else(fault)
 }
 
-/// A size in bytes with its unit: a decimal number followed by `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`
-/// or `TiB`.
+/// Reads a size in bytes: a decimal number followed by `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`
+/// or `TiB`. Spaces before the unit are allowed.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence that says what is expected, also when the size exceeds 2^64 - 1 bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let fault =
         || format!("`{text}` is not a size: write a number with a unit, such as 32KiB, 512MiB or 10GB");
     scaled(text, &SIZE_UNITS).ok_or_else(fault)
 }
 
-/// The duration in the largest unit that divides it.
+/// Writes a duration in the largest unit that divides it. Durations above 2^64 - 1 nanoseconds
+/// become that.
 pub fn format_duration(duration: Duration) -> String {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     if nanos == 0 { "0s".to_owned() } else { in_largest_unit(nanos, &DURATION_UNITS) }
 }
 
-/// The size in the largest unit that divides it.
+/// Writes a size, given in bytes, in the largest unit that divides it.
 pub fn format_size(bytes: u64) -> String {
     in_largest_unit(bytes, &SIZE_UNITS)
 }
 
-/// `text` as a whole number of the smallest unit: integer or decimal digits, then one of the units.
+/// Reads `text` as a number and a unit. Returns the value in the smallest unit, rounded down, or
+/// `None` if `text` is not a quantity. At most nine digits may follow the point.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! docs/settings.md, rendered from the table. A test compares the file with this text.
+//! Renders docs/settings.md from the settings table. A test compares the file with this text.
 
 use crate::setting::Scope;
 use crate::table::SETTINGS;

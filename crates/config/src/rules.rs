@@ -1,4 +1,4 @@
-//! A site's rules: those of its profile, with what the site's settings say in their place, or beside them.
+//! A site's caching rules: those of its profile, replaced or extended by the site's settings.
 
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
@@ -9,7 +9,7 @@ use semantics::{
     BeyondLimit, ClientAddress, DeviceClass, Policy, StaleOnError, TargetedField, UnknownParameters,
 };
 
-/// The rules of the profile that a site names.
+/// The rules of the profile that the site names: a shipped profile, or a file read with `read`.
 pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Diagnostic> {
     let name = lookup.text("profile").unwrap_or(DEFAULT);
     let name = if name == AUTO { DEFAULT } else { name };
@@ -24,7 +24,8 @@ pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy,
     profile.map(|profile| profile.policy).map_err(|error| Diagnostic::new(error.to_string(), place()))
 }
 
-/// The profile's rules with what the site's settings say in their place, or beside them.
+/// Applies the site's settings to a profile's rules. Lists of patterns are extended; all other
+/// values are replaced.
 pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
     policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);
@@ -66,7 +67,8 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy
 }
 
-/// What a flood of unknown parameters may cost, with what the site's settings say in place of the profile's.
+/// The limit on requests with unknown parameters: the site's settings, else the profile's value.
+/// `None`: no limit.
 fn flood_limit(given: Option<UnknownParameters>, lookup: &Lookup<'_>) -> Option<UnknownParameters> {
     let stated = lookup.count("unknown_parameters_per_minute");
     let stated = stated.map(|count| usize::try_from(count).unwrap_or(usize::MAX));

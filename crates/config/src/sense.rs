@@ -1,5 +1,5 @@
-//! Settings that each accept their value and that make no sense as they are: errors where nothing could work, warnings
-//! where the operator should know.
+//! Values that are legal but cannot work, or that the operator should know of.
+//! Errors are values with which the edge cannot work; all other cases are warnings.
 //!
 //! Invariant: every message names the line and the fix.
 
@@ -12,7 +12,7 @@ use platform::Machine;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Sizes with which nothing works: below the least or above the most, both in bytes.
+/// Sizes with their least and greatest usable value, both in bytes.
 const SIZES: [(&str, u64, u64); 5] = [
     ("memory", 1 << 20, u64::MAX),
     ("disk_size", 1 << 20, u64::MAX),
@@ -21,7 +21,7 @@ const SIZES: [(&str, u64, u64); 5] = [
     ("limits.response_head_bytes_max", 512, 16 << 20),
 ];
 
-/// Times that leave no request a chance when they are zero.
+/// Timeouts that fail every request when they are zero.
 const TIMES: [&str; 7] = [
     "limits.request_head_timeout",
     "limits.request_body_timeout",
@@ -32,11 +32,11 @@ const TIMES: [&str; 7] = [
     "limits.disk_timeout",
 ];
 
-/// Least `memory`, in bytes, for which docs/performance.md states a margin that was measured. With half of it the
-/// process was a fifth beyond the margin.
+/// The least `memory`, in bytes, for which docs/performance.md states a measured margin. With half
+/// of it, the process exceeded the margin by a fifth.
 const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
 
-/// What nothing works with.
+/// Values with which the edge cannot work.
 pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
     let sizes = SIZES.iter().filter_map(|&(key, least, most)| {
         let bytes = top.size(key)?;
@@ -58,7 +58,8 @@ pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
     sizes.chain(times).chain(unreadable_token(top, read)).collect()
 }
 
-/// A token that is not there.
+/// Reports a token file that cannot be read or whose first line is empty. A missing file is no
+/// problem if `create_token` is set.
 fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic> {
     let Some(Value::Text(path)) = top.stated("token_file") else { return None };
     let is_created = top.value("create_token") == Some(Value::Switch(true));
@@ -74,7 +75,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
     ))
 }
 
-/// What the operator should know before the plan is served.
+/// Values with which the edge works, but of which the operator should know.
 pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),
@@ -137,7 +138,7 @@ fn large_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     }
     let message = format!("`{key}` is {}, more than `memory`", format_size(bytes));
     let help = format!("write at most {}", format_size(plan.memory_bytes));
-    // Without a line of its own, `memory` is what is small.
+    // If the object limit was left out, the small `memory` is the cause.
     let place = top.place(key).or_else(|| top.place("memory"))?;
     Some(Diagnostic::warning(message, place).with_help(help))
 }

@@ -1,6 +1,7 @@
-//! The shape of a row in the settings table and the values that rows accept.
+//! The shape of a row in the settings table, and the values that rows accept.
 //!
-//! Invariant: a row's default is text that its own kind accepts; a test reads every row.
+//! Invariant: a row's default is a text that the row's own kind accepts. A test parses the default
+//! of every row.
 
 use crate::peers::PeerEntry;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
@@ -9,10 +10,11 @@ use profiles::{AUTO, Profile};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The value of `client_address` by which the origin is told the address of the client that leads the fetch.
+/// Value of `client_address` with which the origin receives the address of the client that leads
+/// the fetch.
 pub(crate) const LEADER: &str = "leader";
 
-/// Where a setting may stand.
+/// The levels of a configuration at which a setting may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// At the top of the file only.
@@ -21,57 +23,60 @@ pub enum Scope {
     Site,
 }
 
-/// What a setting accepts. Texts are given as TOML strings; counts as TOML integers.
+/// The kind of value that a setting accepts. Counts and ports are TOML integers, switches TOML
+/// booleans, lists TOML arrays; all other values are TOML strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A listening address: `127.0.0.1:8080`, `[::1]:8080`, `unix:PATH`.
     Address,
     /// An origin: `http://HOST[:PORT]` or `unix:PATH`.
     Origin,
-    /// A duration with a unit.
+    /// A duration with a unit: see [`parse_duration`](crate::quantity::parse_duration).
     Duration,
-    /// A size with a unit.
+    /// A size in bytes with a unit: see [`parse_size`](crate::quantity::parse_size).
     Size,
-    /// A whole number within bounds, both included.
+    /// A whole number within bounds, both inclusive.
     Count(u64, u64),
-    /// One of these whole numbers.
+    /// One of the listed whole numbers.
     Numbers(&'static [u64]),
     /// `true` or `false`; its flag needs no value.
     Switch,
-    /// One of these words.
+    /// One of the listed words.
     Choice(&'static [&'static str]),
     /// Any non-empty text.
     Text,
-    /// `leader`, or an IP address that is nobody's.
+    /// `leader`, or an IP address that is neither loopback nor unspecified.
     ClientAddress,
-    /// `auto`, the name of a profile, or the path of a profile's file, which has a slash or ends in `.toml`.
+    /// `auto`, the name of a shipped profile, or the path of a profile's file. A path contains a
+    /// slash or ends in `.toml`.
     Profile,
     /// A list of host names.
     Hosts,
     /// A list of port numbers, given as TOML integers.
     Ports,
-    /// A list of IP addresses, prefixes, and files with lists of them.
+    /// A list of IP addresses, prefixes, and files that contain such lists.
     Peers,
-    /// A list of names in which `*` stands for any run of characters.
+    /// A list of names in which `*` matches any run of characters.
     Patterns,
-    /// A list of some of these words, in the order that counts.
+    /// A list of some of the listed words. Their order is kept.
     Choices(&'static [&'static str]),
 }
 
 /// One row of the settings table.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The key; a dot stands for a TOML table.
+    /// The key. A dot separates the name of a TOML table from the key inside it.
     pub key: &'static str,
-    /// Where it may stand.
+    /// The levels at which it may be written.
     pub scope: Scope,
-    /// What it accepts.
+    /// The values it accepts.
     pub kind: Kind,
-    /// The default in the same spelling, or `None` where leaving it out means something of its own.
+    /// The default as it would be written in the file. `None`: the setting has no fixed default,
+    /// and `doc` says what leaving it out means.
     pub default: Option<&'static str>,
-    /// The flag of `petasos serve` that sets it, with its dashes.
+    /// The flag of `petasos serve` that sets it, including its dashes.
     pub flag: Option<&'static str>,
-    /// What it does, for the person who must decide; includes what leaving it out means.
+    /// The text of the reference: what the setting does, and what leaving it out means.
     pub doc: &'static str,
 }
 
@@ -103,7 +108,7 @@ pub enum Value {
 }
 
 impl Kind {
-    /// What the kind is called in messages and in the reference.
+    /// The kind's name in messages and in the reference.
     pub fn name(self) -> String {
         match self {
             Self::Address => "address".to_owned(),
@@ -125,7 +130,7 @@ impl Kind {
         }
     }
 
-    /// What stands for a value of the kind in a usage line.
+    /// The placeholder for a value of this kind in a usage line.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::Address => "ADDRESS",
@@ -143,10 +148,10 @@ impl Kind {
         }
     }
 
-    /// Reads one value from its text.
+    /// Reads one value from its text. For a list, reads one entry and returns a list of one.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence that says which values are accepted.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Address => {
@@ -196,17 +201,17 @@ impl Kind {
         matches!(self, Self::Hosts | Self::Ports | Self::Peers | Self::Patterns | Self::Choices(_))
     }
 
-    /// Whether the entries of such a list are TOML integers.
+    /// Whether the entries of a list of this kind are TOML integers.
     pub(crate) fn has_numbers(self) -> bool {
         matches!(self, Self::Ports)
     }
 }
 
 impl Setting {
-    /// Reads the value of the row's flag, in which commas separate the entries of a list.
+    /// Reads the value of the row's flag. Commas separate the entries of a list.
     ///
     /// # Errors
-    /// As [`Kind::parse`].
+    /// As for [`Kind::parse`].
     pub(crate) fn parse_flag(&self, text: &str) -> Result<Value, String> {
         if !self.kind.is_list() {
             return self.kind.parse(text);
@@ -218,7 +223,7 @@ impl Setting {
 }
 
 impl Value {
-    /// The value as it would be written in a configuration file, quotes included.
+    /// The value as it is written in a configuration file, including quotes.
     pub fn to_toml(&self) -> String {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
         match self {
@@ -236,7 +241,7 @@ impl Value {
         }
     }
 
-    /// Joins two values of a list kind; of any other kind the later one stands.
+    /// Joins two values of the same list kind. For other kinds, `later` replaces `self`.
     #[must_use]
     pub(crate) fn joined(self, later: Self) -> Self {
         match (self, later) {
@@ -278,7 +283,7 @@ fn parse_port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| format!("`{text}` is not a port, which is a number from 1 to 65535"))
 }
 
-/// Whether a profile that is named so is a file's.
+/// Whether the value of `profile` is a path and not a name.
 pub(crate) fn is_path(profile: &str) -> bool {
     profile.contains('/') || profile.ends_with(".toml")
 }
@@ -298,7 +303,8 @@ fn parse_profile(text: &str) -> Result<Value, String> {
     ))
 }
 
-/// A fetch that claims to come from this machine would open what the origin shows to this machine alone.
+/// Reads the value of `client_address`. Addresses of this machine are refused: with one, a shared
+/// fetch would receive pages that the origin shows to this machine only.
 fn parse_client_address(text: &str) -> Result<Value, String> {
     if text == LEADER {
         return Ok(Value::Text(text.to_owned()));
@@ -314,7 +320,8 @@ fn parse_client_address(text: &str) -> Result<Value, String> {
     Ok(Value::Text(address.to_string()))
 }
 
-/// The name of a cookie or field, or a pattern for several. A lone `*` would declare everything.
+/// Reads the name of a cookie or field, or a pattern for several. A lone `*` is refused because it
+/// would match every name.
 fn parse_pattern(text: &str) -> Result<String, String> {
     let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b';' | b'=' | b'"');
     if text.bytes().all(|byte| byte == b'*') || !text.bytes().all(legal) {
@@ -323,8 +330,8 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A host name without a port, in lower case (RFC 9110 section 4.2.3) and without the final dot: requests are compared
-/// in this form.
+/// Reads a host name without a port. Returns it in lower case (RFC 9110 section 4.2.3) and without
+/// a final dot, because requests are compared in this form.
 fn parse_host(text: &str) -> Result<String, String> {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_lose_their_case_and_may_not_carry_a_port() {
+    fn hosts_are_lowercased_and_refuse_ports() {
         for text in ["Example.ORG", "example.org."] {
             assert_eq!(Kind::Hosts.parse(text), Ok(Value::Hosts(vec!["example.org".to_owned()])), "{text}");
         }

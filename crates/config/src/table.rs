@@ -1,5 +1,6 @@
-//! The settings table: every setting there is, once. The file format, the flags of `petasos serve`,
-//! `petasos check --print` and docs/settings.md all come from these rows.
+//! The settings table: one row for every setting.
+//! The file format, the flags of `petasos serve`, `petasos check --print` and docs/settings.md all
+//! come from these rows.
 
 use crate::setting::{Kind, Scope, Setting};
 use crate::site_table::SITE;
@@ -34,10 +35,10 @@ impl Setting {
     }
 }
 
-/// Most connections, fetches or waiting requests that any limit may be set to.
+/// Upper bound of all limits that count connections, fetches or waiting requests.
 const COUNT_MAX: u64 = 1_000_000;
 
-/// Most header fields that a message may be allowed to have: the parser's own limit.
+/// Upper bound of the limits on header fields in a message: the parser's own limit.
 const FIELDS_MAX: u64 = 256;
 
 /// All settings: addresses first, then sites, then limits by where they act.
@@ -45,7 +46,8 @@ pub const SETTINGS: &[Setting] = &joined([EDGE, SITE, LIMITS]);
 
 const SETTINGS_COUNT: usize = EDGE.len() + SITE.len() + LIMITS.len();
 
-/// The rows of all parts, in their order.
+/// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
+/// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
 const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
     let [first, _, _] = parts;
@@ -62,7 +64,7 @@ const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
     all
 }
 
-/// What is the edge's own: where it listens, what it keeps, whom it believes.
+/// Settings of the edge itself: its addresses, its storage and its trusted peers.
 const EDGE: &[Setting] = &[
     global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect. `:PORT` is every address of the machine.").flag("--listen"),
     global(
@@ -210,7 +212,7 @@ const EDGE: &[Setting] = &[
     .flag("--create-token"),
 ];
 
-/// Limits by where they act, and the parts that come with limits of their own.
+/// Limits, ordered by the stage where they act, then the rows of parts with limits of their own.
 const LIMITS: &[Setting] = &[
     global(
         "limits.connections_max",
@@ -581,7 +583,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_default_is_legal_and_written_as_it_is_printed() {
+    fn defaults_parse_and_print_unchanged() {
         for setting in SETTINGS {
             let Some(default) = setting.default else { continue };
             let value =

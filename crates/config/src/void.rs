@@ -1,4 +1,4 @@
-//! Settings that would be accepted and have no effect: each is a problem with its place.
+//! Settings that would have no effect: each becomes a problem with its place.
 
 use crate::Diagnostic;
 use crate::diagnostic::Place;
@@ -6,7 +6,8 @@ use crate::setting::Value;
 use profiles::LETTER;
 use semantics::is_void_declaration;
 
-/// Settings about cookies and static files that the profile `rfc` does not ask, and why it does not.
+/// Settings about cookies and static files that the profile `rfc` ignores, each with the advice to
+/// the operator.
 const UNUSED_BY_LETTER: [(&str, &str); 4] = [
     ("static_files", OF_COOKIES),
     ("static_paths", OF_COOKIES),
@@ -19,7 +20,8 @@ const UNUSED_BY_LETTER: [(&str, &str); 4] = [
 ];
 const OF_COOKIES: &str = "leave it out, or choose another profile: `rfc` forwards every cookie and believes what the origin says of it";
 
-/// What a site states in vain. `value` gives a setting of the site, `place` where it stands.
+/// Finds the settings of one site that have no effect. `value` returns a setting as the operator
+/// wrote it, `place` its place.
 pub(crate) fn void_settings(
     profile: &str,
     value: impl Fn(&'static str) -> Option<Value>,
@@ -54,7 +56,8 @@ pub(crate) fn void_settings(
     problems
 }
 
-/// What to do instead.
+/// The advice for a header field on which `noise_fields` or `forwarded_fields` has no effect.
+/// `forwarded` is true for `forwarded_fields`.
 fn help(name: &str, forwarded: bool) -> &'static str {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     if is("Origin") {

@@ -1,4 +1,4 @@
-//! Answers: what the scripts return turned into an HTTP response, conditional requests included.
+//! Responses: converts the scripts' return values to HTTP, and answers conditional requests.
 
 use bytes::Bytes;
 use message::{Fields, Status, names};
@@ -14,7 +14,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// Fields that a 304 repeats (RFC 9110 section 15.4.5), and those a surrogate needs beside them.
+/// Fields that a 304 repeats (RFC 9110 section 15.4.5), and fields for surrogates.
 const KEPT_IN_304: &[&str] = &[
     names::CACHE_CONTROL,
     names::ETAG,
@@ -25,11 +25,12 @@ const KEPT_IN_304: &[&str] = &[
     names::VARY,
 ];
 
-/// How old a date must be before it proves anything: within its own second a page may change again.
+/// Least age of a Last-Modified date that may yield a 304. A page may change again within the same
+/// second.
 const DATE_SETTLED: Duration = Duration::from_secs(2);
 
 impl Answer {
-    /// A short plain answer for one request only.
+    /// A short text response that may not be stored.
     pub(crate) fn plain(code: u16, text: impl Into<Bytes>) -> Self {
         let mut fields = Fields::new();
         fields.push(names::CONTENT_TYPE, "text/plain; charset=utf-8");
@@ -37,8 +38,8 @@ impl Answer {
         Self { status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST), fields, body: text.into() }
     }
 
-    /// The answer a script returned: `#{ status, body, headers: [[name, value], ...] }`. `None` if it is not
-    /// of that form.
+    /// The response that a script returned: `#{ status, body, headers: [[name, value], ...] }`.
+    /// `None` if the value does not have this form.
     pub(crate) fn from_script(value: Dynamic) -> Option<Self> {
         let mut map = value.try_cast::<Map>()?;
         let code = map.get("status")?.as_int().ok()?;
@@ -57,7 +58,7 @@ impl Answer {
         })
     }
 
-    /// Says at the end of a page how long this answer took, with as many digits as it needs.
+    /// Appends a comment with the duration of this response to an HTML page.
     pub(crate) fn note_time(&mut self, took_ms: f64) {
         let is_html = |value: &Bytes| value.starts_with(b"text/html");
         if self.status == Status::OK && self.fields.first(names::CONTENT_TYPE).is_some_and(is_html) {
@@ -66,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// This answer, or 304 if the client holds it already (RFC 9110 section 13).
+    /// This response, or a 304 if the client already has it (RFC 9110 section 13).
     #[must_use]
     pub(crate) fn conditional(mut self, request: &Fields, now: Timestamp) -> Self {
         if self.status != Status::OK || !self.is_known_to(request, now) {
@@ -92,7 +93,7 @@ impl Answer {
     }
 }
 
-/// An entity tag without its mark of weakness (RFC 9110 section 8.8.3.2).
+/// The opaque part of an entity tag, without the mark of weakness (RFC 9110 section 8.8.3.2).
 fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_how_long_it_took_and_nothing_else_does() {
+    fn only_html_pages_get_the_timing_comment() {
         let noted = |kind: &'static str, took_ms| {
             let mut answer = page();
             answer.fields.push("Content-Type", kind);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_tag_or_date_is_answered_304_without_body_and_cookie() {
+    fn known_tag_or_date_gets_304_without_body_and_cookie() {
         for (name, value, expected) in [
             ("If-None-Match", "\"x\", W/\"a\"", 304),
             ("If-None-Match", "\"a\"", 304),
@@ -152,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn a_date_proves_nothing_within_its_own_second() {
+    fn recent_date_does_not_yield_304() {
         assert_eq!(status("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", MODIFIED + 1), 200);
     }
 
     #[test]
-    fn a_tag_counts_before_a_date() {
+    fn entity_tag_takes_precedence_over_date() {
         let mut request = Fields::new();
         request.push("If-None-Match", "\"b\"");
         request.push("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_are_no_answers() {
+    fn malformed_script_values_are_not_responses() {
         for script in
             ["1", "#{}", "#{ status: 99, body: \"\", headers: [] }", "#{ status: 200, body: 1, headers: [] }"]
         {

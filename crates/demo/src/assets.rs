@@ -1,5 +1,5 @@
-//! The site's style sheet, script and pictures. They are part of the program, have a fingerprint, and may be
-//! kept by anybody for a day.
+//! The site's style sheet, script and pictures. They are compiled into the program, have an entity
+//! tag, and any cache may store them for a day.
 
 use crate::answer::Answer;
 use crate::secret;
@@ -64,7 +64,7 @@ const ASSETS: &[Asset] = assets! {
     "img/wheel.svg" "image/svg+xml",
 };
 
-/// Answers a request for a file.
+/// Answers a request below `/assets/`.
 pub(crate) fn answer(visit: &Visit) -> Answer {
     let Some(asset) = ASSETS.iter().find(|asset| asset.path.as_bytes() == visit.path()) else {
         return Answer::plain(404, "There is no such file.\n");
@@ -80,6 +80,6 @@ pub(crate) fn answer(visit: &Visit) -> Answer {
     fields.push(names::ETAG, format!("\"{}\"", secret::fingerprint(asset.content)));
     fields.push("X-Content-Type-Options", "nosniff");
     let answer = Answer { status: Status::OK, fields, body: Bytes::from_static(asset.content) };
-    // Files have no date, so the time does not matter to the condition.
+    // Assets have no Last-Modified, so the time is not used.
     answer.conditional(&visit.head.fields, Timestamp::default())
 }

@@ -1,11 +1,10 @@
-//! What the site keeps of its own work: whole pages, in the database or in memory, and other values in
-//! memory.
+//! The site's caches: whole pages, in the database or in memory, and other values in memory.
 //!
-//! Invariant: nothing that was made from data older than an invalidation can be found after it. A request
-//! notes the generation when it starts; an invalidation counts the generation up and removes what it names
-//! under one lock; storing takes the same lock and refuses what was begun in an older generation.
+//! Invariant: after an invalidation, nothing can be found that was made from older data. A request
+//! notes the generation when it starts. An invalidation increments the generation and removes
+//! entries under one lock. Storing takes the same lock, and refuses entries of an older generation.
 //!
-//! Not here: what may be kept and for how long. That is the scripts' business.
+//! The scripts decide what may be cached, and for how long.
 
 use crate::limits;
 use platform::Timestamp;
@@ -15,34 +14,34 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// A page as it is kept: everything but what is made for each answer.
+/// A cached page, without the parts that are made for each response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// The body.
     pub(crate) body: rhai::ImmutableString,
-    /// Status and header fields, as the scripts wrote them (JSON).
+    /// Status and header fields as JSON, as the scripts wrote them.
     pub(crate) headers: rhai::ImmutableString,
 }
 
-/// Names what an entry depends on: entries with any tag of an invalidation go.
+/// Selects the entries that an invalidation removes.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
-    /// Everything.
+    /// All entries.
     All,
-    /// What carries one of these tags.
+    /// Entries with at least one of these tags.
     Tags(Vec<String>),
 }
 
-/// How storing ended.
+/// The result of storing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// The entry can be found now.
+    /// The entry was stored.
     Yes,
-    /// Something was changed since the request began; the entry was dropped.
+    /// Data changed since the request began, so the entry was dropped.
     Overtaken,
 }
 
-/// The caches of one site, shared by its workers.
+/// The caches of one site. Its workers share them.
 #[derive(Debug, Default)]
 pub(crate) struct Caches(RwLock<Memory>);
 
@@ -50,7 +49,7 @@ pub(crate) struct Caches(RwLock<Memory>);
 struct Memory {
     generation: u64,
     entries: HashMap<String, Entry>,
-    /// Keys by age, oldest first.
+    /// Keys by sequence number, the oldest first.
     order: BTreeMap<u64, String>,
     sequence: u64,
     bytes: usize,
@@ -72,12 +71,12 @@ enum Value {
 }
 
 impl Caches {
-    /// The number a request notes before it reads anything.
+    /// The current generation. A request notes it before it reads any data.
     pub(crate) fn generation(&self) -> u64 {
         self.read().generation
     }
 
-    /// A page kept in memory.
+    /// A page that is cached in memory.
     pub(crate) fn page(&self, key: &str, now: Timestamp) -> Option<Page> {
         match self.read().find(&page_key(key), now)? {
             Value::Page(page) => Some(page.clone()),
@@ -85,7 +84,7 @@ impl Caches {
         }
     }
 
-    /// Keeps a page in memory.
+    /// Stores a page in memory. `begun` is the generation when the request started.
     pub(crate) fn store_page(
         &self,
         begun: u64,
@@ -98,7 +97,7 @@ impl Caches {
         self.write().insert(begun, page_key(key), Value::Page(page), bytes, tags, expires)
     }
 
-    /// A value other than a page.
+    /// A cached value other than a page. `bin` is the namespace of `key`.
     pub(crate) fn object(&self, bin: &str, key: &str, now: Timestamp) -> Option<Dynamic> {
         match self.read().find(&object_key(bin, key), now)? {
             Value::Object(value) => Some(value.clone()),
@@ -106,7 +105,8 @@ impl Caches {
         }
     }
 
-    /// Keeps a value of about `bytes` octets; it must not share anything with the request that made it.
+    /// Stores a value of about `bytes` bytes. The value must not share objects with the request
+    /// that made it.
     pub(crate) fn store_object(
         &self,
         begun: u64,
@@ -118,10 +118,10 @@ impl Caches {
         self.write().insert(begun, object_key(bin, key), Value::Object(value), bytes, tags, expires)
     }
 
-    /// Keeps a page in the database.
+    /// Stores a page in the database.
     ///
     /// # Errors
-    /// As SQLite reports them; the page is not kept then.
+    /// Those of SQLite. Then the page is not stored.
     pub(crate) fn store_row(
         &self,
         connection: &Connection,
@@ -131,7 +131,8 @@ impl Caches {
         tags: &[String],
         (now, lifetime): (Timestamp, Duration),
     ) -> rusqlite::Result<Stored> {
-        // Held while the row is written, so that no invalidation falls between the question and the answer.
+        // Held until the row is written, so that no invalidation runs between the check of the
+        // generation and the write.
         let memory = self.write();
         if memory.generation != begun {
             return Ok(Stored::Overtaken);
@@ -153,11 +154,11 @@ impl Caches {
         Ok(Stored::Yes)
     }
 
-    /// Removes what `scope` names from memory and database. When this returns, no request that begins
-    /// later finds any of it.
+    /// Removes the entries that match `scope` from memory and database. Requests that begin after
+    /// it returns find none of them.
     ///
     /// # Errors
-    /// As SQLite reports them; memory is clear then, rows may be left.
+    /// Those of SQLite. Then memory is already cleared, but rows may remain.
     pub(crate) fn invalidate(&self, connection: &Connection, scope: &Scope) -> rusqlite::Result<()> {
         let mut memory = self.write();
         memory.generation += 1;
@@ -178,14 +179,14 @@ impl Caches {
         Ok(())
     }
 
-    /// Entries in memory and their octets.
+    /// Number of entries in memory, and their size in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         let memory = self.read();
         (memory.entries.len(), memory.bytes)
     }
 
-    // A panic while the lock is held can only come from the allocator or a bug in the maps; what they hold
-    // is checked on the way out, so going on is safe.
+    // Ignoring poison is safe: only the allocator or a bug in the maps can panic while the lock is
+    // held, and lookups check each entry anyway.
     fn read(&self) -> RwLockReadGuard<'_, Memory> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,10 +196,10 @@ impl Caches {
     }
 }
 
-/// A page kept in the database.
+/// A page that is cached in the database.
 ///
 /// # Errors
-/// As SQLite reports them.
+/// Those of SQLite.
 pub(crate) fn row(connection: &Connection, key: &str, now: Timestamp) -> rusqlite::Result<Option<Page>> {
     connection
         .prepare_cached("SELECT data, headers FROM cache_page WHERE cid = ? AND expire > ?")?
@@ -209,7 +210,7 @@ pub(crate) fn row(connection: &Connection, key: &str, now: Timestamp) -> rusqlit
         .optional()
 }
 
-/// Keeps the number of rows within its limit: the oldest leave.
+/// Deletes the oldest rows beyond the limit.
 fn trim_rows(connection: &Connection) -> rusqlite::Result<()> {
     let rows: i64 =
         connection.prepare_cached("SELECT count(*) FROM cache_page")?.query_row([], |row| row.get(0))?;
@@ -276,7 +277,7 @@ impl Memory {
     }
 }
 
-// The two kinds cannot meet: a bin's name has no slash at its start.
+// Page keys and object keys cannot collide, because no bin's name starts with a slash.
 fn page_key(key: &str) -> String {
     format!("/{key}")
 }
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_before_an_invalidation_is_not_stored() {
+    fn entry_begun_before_an_invalidation_is_not_stored() {
         let (caches, connection) = (Caches::default(), database());
         let begun = caches.generation();
         caches.invalidate(&connection, &Scope::Tags(tags(&["unrelated"]))).unwrap();

@@ -1,10 +1,10 @@
-//! What the site counts. One table: a counter that is declared here is in the status answer.
+//! The counters of the site. Every counter of this table is in the response of `/_status`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// The site's counters since its start; all threads add to them.
+        /// The site's counters since its start. All threads add to them.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $($(#[doc = $doc])+ pub(crate) $name: Counter,)*
@@ -20,49 +20,50 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests answered by a worker, whatever the answer.
+    /// Requests that a worker answered.
     pages,
     /// Statements run on the database.
     queries,
-    /// Statements among them that changed rows.
+    /// Statements counted in `queries` that write.
     writes,
     /// Script files read and compiled.
     compiles,
-    /// Pages that were taken from the page cache.
+    /// Pages served from the page cache.
     page_cache_hits,
-    /// Pages that could have been in the page cache and were not.
+    /// Pages that were looked up in the page cache and not found.
     page_cache_misses,
-    /// Pages that were put into the page cache.
+    /// Pages stored in the page cache.
     page_cache_stores,
-    /// Pages that were not stored because something was changed while they were made.
+    /// Pages that were not stored because data changed while they were made.
     page_cache_overtaken,
-    /// Values taken from the object cache, pages not counted.
+    /// Values found in the object cache, without pages.
     object_hits,
-    /// Values looked for in the object cache and not found, pages not counted.
+    /// Values not found in the object cache, without pages.
     object_misses,
-    /// Answers 304.
+    /// Responses with status 304.
     not_modified,
-    /// Answers 500 because a script failed.
+    /// Responses with status 500 because a script failed.
     script_failures,
     /// Requests refused with 503 because the queue was full.
     queue_full,
     /// Connections accepted.
     connections,
-    /// Requests that could not be read as HTTP/1.
+    /// Requests that were refused because they could not be parsed or did not arrive in time.
     bad_requests,
 }
 
-/// A number that only grows.
+/// A counter that only increases.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `amount`.
     pub(crate) fn add(&self, amount: u64) {
+        // Relaxed is enough: no other data depends on the order of the counts.
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// The current value.
     pub(crate) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

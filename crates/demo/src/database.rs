@@ -1,6 +1,8 @@
-//! The site's database file: built when it is missing or belongs to another version, reused otherwise.
+//! The site's database file. It is built if it is missing or belongs to another version, and reused
+//! otherwise.
 //!
-//! Invariant: a file under its final name is complete. It is built under another name and renamed.
+//! Invariant: a file under its final name is complete, because it is built under another name and
+//! then renamed.
 
 use crate::content;
 use crate::limits;
@@ -14,26 +16,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Counts up when the generator writes something else from the same tables and texts.
+/// Version of the generator. Increment it when the generator writes different content from the same
+/// tables and texts.
 const CONTENT_VERSION: u32 = 1;
 
-/// Why there is no database to work with.
+/// Reasons why there is no usable database.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DatabaseError {
-    /// The file system does not let us.
+    /// A file operation failed.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// SQLite does not let us.
+    /// SQLite reported an error.
     #[error("{path}: {source}")]
     Sqlite {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The scripts cannot be loaded.
@@ -44,10 +47,10 @@ pub(crate) enum DatabaseError {
     Install(String),
 }
 
-/// Where the database of the data directory is, built if need be, and the secret in it.
+/// The path of the data directory's database. Builds the database if necessary.
 ///
 /// # Errors
-/// If it can neither be used nor built.
+/// If the database can neither be used nor built.
 pub(crate) fn prepare(
     directory: &Path,
     scripts: &Scripts,
@@ -68,7 +71,7 @@ pub(crate) fn prepare(
         }
     }
     let partial = directory.join("site.db.partial");
-    // What an interrupted build left behind must not be there; if it cannot be removed, opening fails below.
+    // Removes the file of an interrupted build. If that fails, building the new one fails below.
     let _ = fs::remove_file(&partial);
     let sqlite = |error| DatabaseError::Sqlite { path: partial.clone(), source: error };
     let mut connection = Connection::open(&partial).map_err(sqlite)?;
@@ -78,16 +81,16 @@ pub(crate) fn prepare(
     Ok(path)
 }
 
-/// A connection as a worker uses it.
+/// Opens a connection with the settings of a worker.
 ///
 /// # Errors
-/// As SQLite reports them.
+/// Those of SQLite.
 pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(limits::DATABASE_WAIT)?;
     connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_MAX);
-    // Readers and a writer do not wait for each other; a crash of the machine may lose the last moments of
-    // a demonstration, but never its consistency.
+    // With WAL, readers and a writer do not block each other. A crash of the machine may lose the
+    // last writes, but never consistency.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;",
     )?;
@@ -95,15 +98,16 @@ pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The secret the database was given when it was built.
+/// The signing key, which was created with the database.
 ///
 /// # Errors
-/// As SQLite reports them.
+/// Those of SQLite.
 pub(crate) fn signing_key(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("SELECT value FROM secret WHERE name = 'signing'", [], |row| row.get(0))
 }
 
-/// What this program would build: other scripts or tables make another version.
+/// The version that this program would build. It depends on the scripts, the schema and the
+/// generator.
 fn version() -> String {
     let texts = scripts::all_texts() + content::SCHEMA;
     format!("{}-{CONTENT_VERSION}-{}", env!("CARGO_PKG_VERSION"), secret::fingerprint(texts.as_bytes()))
@@ -121,7 +125,7 @@ fn stamp(path: &Path) -> Option<(String, u64)> {
 }
 
 fn fill(connection: &mut Connection, version: &str) -> rusqlite::Result<()> {
-    // Nobody sees the file before it is complete, so nothing needs to survive a crash now.
+    // No other process uses the file before it is renamed, so it need not survive a crash.
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_MAX);
     connection.execute_batch(content::SCHEMA)?;
@@ -132,7 +136,7 @@ fn fill(connection: &mut Connection, version: &str) -> rusqlite::Result<()> {
     connection.execute_batch("ANALYZE")
 }
 
-/// Lets the modules write what they need: settings, routes, blocks, listings, permissions.
+/// Lets the modules write their settings, routes, blocks, listings and permissions.
 fn install_modules(connection: Connection, scripts: &Scripts, shared: &Shared) -> Result<(), DatabaseError> {
     let context = Arc::new(Context::new(Arc::new(shared.for_installation()), connection));
     context.begin(Switches::default());
@@ -149,7 +153,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn the_version_is_the_same_each_time() {
+    fn version_is_deterministic() {
         assert_eq!(version(), version());
     }
 }

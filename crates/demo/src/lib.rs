@@ -1,23 +1,28 @@
 //! "Mission Bicycles": a small content management system and shop, made to be accelerated.
 //!
-//! Its program is a few dozen script files that are read and compiled at the start of every request, as PHP
-//! does it, and its content is in SQLite, so that the layers which a site can be given (page cache, opcode
-//! cache, aggressive page cache, object cache) are the real ones and can be switched while it runs. The cost
-//! of a page is the work it takes. The site is synthetic: its content is generated from a fixed seed.
+//! Like PHP, it reads and compiles its few dozen script files at the start of every request. Its
+//! content is in SQLite. So the layers that a site can add are real and can be switched at run
+//! time: page cache, opcode cache, aggressive page cache, object cache. A page costs the work that
+//! it takes; no delay is simulated. The content is synthetic and generated from a fixed seed.
 //!
 //! ```text
-//! front thread --complete request--> queue --> workers: core scripts -> [page?] -> modules -> [page?] -> page
-//!      ^                               |
+//! front thread --complete request--> queue --> workers: core scripts -> [page?]
+//!      ^                               |                  -> modules -> [page?] -> page
 //!      +------ open connection --------+--> thread aside: /assets, /_status, /_switch, /_flush
 //! ```
 //!
-//! Invariants: a page made for one visitor is never kept for another; nothing made from data older than a
-//! write is kept after it; what visitors send reaches HTML escaped and SQL as a bound parameter.
+//! Invariants:
 //!
-//! Three accounts can log in: `editor` (password `two-wheels`), `alice` (`bell-and-lamp`) and `bruno`
-//! (`chain-and-oil`). They are known to everybody; a site that anybody else can reach needs others.
+//! - A page made for one visitor is never cached for another.
+//! - Nothing made from data older than a write is cached after the write.
+//! - Input from visitors reaches HTML only escaped, and SQL only as a bound parameter.
 //!
-//! This crate is no framework: it serves this one site, over HTTP/1, for demonstration and measurement.
+//! Three accounts can log in: `editor` (password `two-wheels`), `alice` (`bell-and-lamp`) and
+//! `bruno` (`chain-and-oil`). These passwords are public. A site that others can reach needs
+//! different ones.
+//!
+//! This crate is not a framework. It serves only this site, over HTTP/1, for demonstration and
+//! measurement.
 
 mod answer;
 mod assets;
@@ -51,29 +56,31 @@ use switches::SharedSwitches;
 pub use process::run;
 pub use switches::{SwitchError, Switches};
 
-/// How a site is to be run.
+/// The settings of a site.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens; port 0 takes a free one.
+    /// The address to listen on. Port 0 takes a free port.
     pub listen: SocketAddr,
-    /// Where its database and its scripts are kept; made if it does not exist. One running site each.
+    /// The directory for the database and the scripts. Created if it does not exist. Each running
+    /// site needs its own.
     pub data: PathBuf,
-    /// Workers, 1 to [`Options::WORKERS_MAX`].
+    /// Number of workers, from 1 to [`Options::WORKERS_MAX`].
     pub workers: usize,
     /// The layers that are on at the start.
     pub switches: Switches,
-    /// Whether each page ends with a comment that says how long this answer took, kept pages included.
+    /// Whether each page, also a cached one, ends with a comment that states the time this response
+    /// took.
     pub parse_time: bool,
 }
 
 impl Options {
-    /// How many workers there are if nobody says otherwise.
+    /// The default number of workers.
     pub const WORKERS_DEFAULT: usize = limits::WORKERS_DEFAULT;
-    /// The most workers.
+    /// The greatest number of workers.
     pub const WORKERS_MAX: usize = limits::WORKERS_MAX;
 }
 
-/// Why a site cannot be started. The text names the place.
+/// A site cannot be started. The text names the file or address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(String);
@@ -87,16 +94,17 @@ impl StartError {
 /// A running site.
 pub struct Site {
     server: Server,
-    /// Held as long as the site runs, so that no second one uses the same directory.
+    /// The locked file. Held while the site runs, so that no second site uses the same directory.
     _lock: File,
 }
 
 impl Site {
-    /// Prepares the data directory, binds the address and starts. When this returns, the site answers.
+    /// Binds the address, prepares the data directory and starts all threads. After it returns, the
+    /// site answers requests.
     ///
     /// # Errors
-    /// If the directory is in use or cannot be written, if the address cannot be bound, or if the number of
-    /// workers is out of range.
+    /// If the directory is in use or cannot be written, or if the address cannot be bound. Also if
+    /// the number of workers is out of range.
     pub fn start(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         if options.workers == 0 || options.workers > Options::WORKERS_MAX {
             let max = Options::WORKERS_MAX;
@@ -135,18 +143,19 @@ impl Site {
         Ok(Self { server, _lock: lock })
     }
 
-    /// Where the site answers.
+    /// The address where the site listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address
     }
 
-    /// Stops accepting, answers what was asked, and ends all threads of the site.
+    /// Stops accepting connections, answers the complete requests, and ends all threads of the
+    /// site.
     pub fn stop(self) {
         self.server.stop();
     }
 }
 
-/// Makes this process the only one that uses the directory.
+/// Locks the directory for this process.
 fn lock(directory: &Path) -> io::Result<File> {
     let file = File::create(directory.join("lock"))?;
     file.try_lock().map_err(|error| match error {

@@ -1,5 +1,5 @@
-//! The site as a process of its own: it says where it is, and ends when it is told to or when the process
-//! that started it is gone.
+//! Runs the site as a process: it prints its address, and ends after a signal or with its parent
+//! process.
 
 use crate::{Options, Site, StartError};
 use platform::Clock;
@@ -13,11 +13,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the process ends with when a second signal does not let it finish.
+/// Exit status after a second signal.
 const EXIT_IMPATIENT: i32 = 1;
 
-/// Runs a site until SIGTERM, SIGINT or the end of the parent process. When it accepts connections, one line
-/// with its address goes to standard output.
+/// Runs a site until SIGTERM, SIGINT or the end of the parent process. Once it accepts connections,
+/// one line with its address is written to standard output.
 ///
 /// A second signal ends the process at once.
 ///
@@ -27,17 +27,17 @@ pub fn run(options: &Options, clock: Arc<dyn Clock>) -> Result<(), StartError> {
     let end = End::watch().map_err(|error| StartError::new("signals", &error))?;
     let site = Site::start(options, clock)?;
     let mut out = io::stdout();
-    // Nobody may be listening to standard output, and the site is up all the same.
+    // Ignores errors, because standard output may be closed while the site works.
     let _ = writeln!(out, "petasos demo site: http://{}/", site.address()).and_then(|()| out.flush());
     end.wait();
     site.stop();
     Ok(())
 }
 
-/// What can end the process from outside.
+/// The events that end the process.
 struct End {
     signal: UnixStream,
-    /// The parent, if it was still there to be watched.
+    /// A descriptor of the parent. `None` if the parent had already ended.
     parent: Option<OwnedFd>,
 }
 
@@ -46,12 +46,14 @@ impl End {
         let (signal, sender) = UnixStream::pair()?;
         let seen = Arc::new(AtomicBool::new(false));
         for number in [SIGTERM, SIGINT] {
-            // In this order: the first signal finds the flag down and raises it.
+            // The order matters: with the first signal, the flag is still down for the conditional
+            // shutdown and is raised afterwards.
             flag::register_conditional_shutdown(number, EXIT_IMPATIENT, Arc::clone(&seen))?;
             flag::register(number, Arc::clone(&seen))?;
             low_level::pipe::register(number, sender.try_clone()?)?;
         }
-        // A descriptor of the process, because the system's own signal for this follows the parent's thread.
+        // The kernel's parent-death signal refers to the parent's thread. This descriptor refers to
+        // the parent's process.
         let parent = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
         Ok(Self { signal, parent })
     }
@@ -63,7 +65,7 @@ impl End {
                 ends.iter().flatten().map(|end| PollFd::from_borrowed_fd(*end, PollFlags::IN)).collect();
             match rustix::event::poll(&mut watched, None) {
                 Err(rustix::io::Errno::INTR) => {}
-                // Woken, or unable to watch: either way there is no reason left to go on.
+                // An event, or an error that makes watching impossible: both end the process.
                 _ => return,
             }
         }

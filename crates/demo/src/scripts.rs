@@ -1,8 +1,9 @@
-//! The site's program: its script files, how they get into the data directory, and how they are read and
-//! compiled, for every request or once.
+//! The site's program: installs its script files into the data directory, and reads and compiles
+//! them, for every request or once.
 //!
-//! The files run from the data directory and not from this binary, so that reading them is the same work it
-//! is for any scripted site, and so that they can be looked at and tried out there.
+//! The files are run from the data directory and not from this binary. So reading them is the same
+//! work as for any scripted site, and they can be inspected and tried out there. A change lasts
+//! until the next start.
 
 use crate::counters::Counters;
 use rhai::{AST, Engine, ImmutableString};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::{fs, io};
 
-/// A script as it is shipped.
+/// A script that is compiled into this binary.
 struct Source {
     file: &'static str,
     text: &'static str,
@@ -25,10 +26,10 @@ macro_rules! sources {
     };
 }
 
-/// What runs for every request, also for one that is answered from the page cache before anything else.
+/// Scripts that run for every request, even if it is answered from the page cache.
 const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settings" "variable" };
 
-/// What is loaded when a page has to be looked up or made.
+/// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
     "access" "account" "admin" "block" "booking" "breadcrumb" "cart" "catalog" "comment" "compare"
     "configure" "contact" "coupon" "cron" "date" "delivery" "edit" "event" "facet" "feed" "filter"
@@ -39,28 +40,28 @@ const MODULES: &[Source] = sources! { "modules":
     "wishlist"
 };
 
-/// Why the scripts cannot be run.
+/// Reasons why the scripts cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScriptError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A file cannot be compiled.
     #[error("{path}: {source}")]
     Syntax {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the compiler says, with line and column.
+        /// The compiler's error, with line and column.
         source: Box<rhai::ParseError>,
     },
 }
 
-/// The program in its directory, and its compiled form while the opcode cache is on.
+/// The scripts' directory, and their compiled form while the opcode cache is on.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     directory: PathBuf,
@@ -69,7 +70,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Puts the files into `directory`; one that was changed there is replaced.
+    /// Writes the files into `directory`. A file that was changed there is replaced.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -87,7 +88,7 @@ impl Scripts {
         Ok(Self { directory, core: RwLock::new(None), whole: RwLock::new(None) })
     }
 
-    /// The core; read and compiled now, unless `keep` is set and it was kept before.
+    /// The core. It is read and compiled, unless `keep` is set and a compiled form is kept.
     ///
     /// # Errors
     /// The first file that cannot be read or compiled.
@@ -100,7 +101,7 @@ impl Scripts {
         kept_or(&self.core, keep, || self.compile_all(AST::empty(), CORE, engine, counters))
     }
 
-    /// The whole program: `core`, which is loaded already, and all modules.
+    /// The whole program: the loaded `core` and all modules.
     ///
     /// # Errors
     /// The first file that cannot be read or compiled.
@@ -114,7 +115,7 @@ impl Scripts {
         kept_or(&self.whole, keep, || self.compile_all(core.ast.as_ref().clone(), MODULES, engine, counters))
     }
 
-    /// Forgets the compiled form.
+    /// Drops the compiled form.
     pub(crate) fn forget(&self) {
         for kept in [&self.core, &self.whole] {
             *kept.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -144,17 +145,17 @@ impl Scripts {
     }
 }
 
-/// A part of the program that can be run.
+/// A runnable part of the program.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Its functions.
     pub(crate) ast: Arc<AST>,
-    /// Files that had to be compiled for it.
+    /// Number of files that were compiled for it.
     pub(crate) compiled: u64,
 }
 
-/// What is kept, or what `load` makes and, with `keep`, is kept from then on. Two workers may both compile
-/// when nothing is kept yet, as two processes of a scripted site would.
+/// The kept form, or the result of `load`, which is kept if `keep` is set. If nothing is kept yet,
+/// two workers may compile at the same time, like two processes of a scripted site.
 fn kept_or(
     kept: &RwLock<Option<Arc<AST>>>,
     keep: bool,
@@ -170,12 +171,12 @@ fn kept_or(
     Ok(loaded)
 }
 
-/// The names of the modules in the order in which they are loaded.
+/// The names of the modules, in the order of loading.
 pub(crate) fn module_names() -> impl Iterator<Item = ImmutableString> {
     MODULES.iter().map(|source| stem(source.file).into())
 }
 
-/// All script texts, one after the other, for the fingerprint of this version of the site.
+/// The texts of all scripts, concatenated, for the fingerprint of this version of the site.
 pub(crate) fn all_texts() -> String {
     CORE.iter().chain(MODULES).map(|source| source.text).collect()
 }

@@ -1,13 +1,14 @@
-//! Passwords, random tokens and signatures. The primitives are borrowed; nothing here invents any.
+//! Passwords, random tokens and signatures. All cryptographic primitives come from other crates.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// Rounds of PBKDF2-HMAC-SHA256 for a new password. The demonstration's accounts are known to everybody, so
-/// this is a third of what a real shop would take; the number is stored with each hash.
+/// Rounds of PBKDF2-HMAC-SHA256 for a new password. The passwords are public, so this is a third of
+/// what a real shop would use. The number is stored with each hash.
 const ROUNDS: u32 = 200_000;
 
-/// Rounds that are accepted in a stored hash, so that a broken row cannot hold a worker for long.
+/// Greatest number of rounds accepted in a stored hash, so that a damaged row cannot block a worker
+/// for long.
 const ROUNDS_MAX: u32 = 2_000_000;
 
 /// Hashes a password with a salt: `pbkdf2-sha256$rounds$salt$hash`.
@@ -16,7 +17,7 @@ pub(crate) fn password_hash(password: &str, salt: &[u8]) -> String {
     format!("pbkdf2-sha256${ROUNDS}${}${}", hexadecimal(salt), hexadecimal(&hash))
 }
 
-/// Whether `password` is the one behind `stored`. An empty or foreign hash matches nothing.
+/// Whether `password` matches the hash `stored`. An empty or unknown hash matches no password.
 pub(crate) fn password_matches(password: &str, stored: &str) -> bool {
     let mut parts = stored.split('$');
     let (Some("pbkdf2-sha256"), Some(rounds), Some(salt), Some(hash), None) =
@@ -31,10 +32,10 @@ pub(crate) fn password_matches(password: &str, stored: &str) -> bool {
     equal(&hexadecimal(&derive(password, &salt, rounds)), hash)
 }
 
-/// A random name nobody can guess: 32 hexadecimal digits.
+/// A random, unguessable name of 32 hexadecimal digits.
 ///
 /// # Errors
-/// If the system has no random numbers to give.
+/// If the system cannot supply random numbers.
 pub(crate) fn token() -> std::io::Result<String> {
     let mut octets = [0_u8; 16];
     let mut filled = 0;
@@ -44,7 +45,7 @@ pub(crate) fn token() -> std::io::Result<String> {
     Ok(hexadecimal(&octets))
 }
 
-/// A signature of `text` under `key`: 32 hexadecimal digits of HMAC-SHA256.
+/// A signature of `text` with `key`: the first 32 hexadecimal digits of its HMAC-SHA256.
 pub(crate) fn sign(key: &str, text: &str) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else {
         unreachable!("HMAC takes keys of any length");
@@ -54,12 +55,12 @@ pub(crate) fn sign(key: &str, text: &str) -> String {
     hexadecimal(signature.get(..16).unwrap_or_default())
 }
 
-/// A fingerprint of `content`: 32 hexadecimal digits of SHA-256.
+/// A fingerprint of `content`: the first 32 hexadecimal digits of its SHA-256.
 pub(crate) fn fingerprint(content: &[u8]) -> String {
     hexadecimal(Sha256::digest(content).get(..16).unwrap_or_default())
 }
 
-/// Compares two secrets in a time that does not depend on where they differ.
+/// Compares two secrets. The time does not depend on the position of the first difference.
 pub(crate) fn equal(left: &str, right: &str) -> bool {
     left.len() == right.len()
         && left.bytes().zip(right.bytes()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
@@ -86,7 +87,7 @@ mod tests {
     use super::{derive, equal, fingerprint, hexadecimal, password_hash, password_matches, sign, token};
 
     #[test]
-    fn a_password_matches_its_own_hash_only() {
+    fn password_matches_only_its_own_hash() {
         let stored = password_hash("two-wheels", b"salt");
         assert!(password_matches("two-wheels", &stored));
         assert!(!password_matches("two-wheel", &stored));
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_derivation_is_the_published_one() {
+    fn pbkdf2_matches_the_published_vector() {
         // RFC 7914 section 11: PBKDF2-HMAC-SHA-256 of "passwd" and "salt" in one round.
         let expected = "55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc";
         assert_eq!(hexadecimal(&derive("passwd", b"salt", 1)), expected);

@@ -1,42 +1,44 @@
 //! The four layers that can be switched while the site runs.
 //!
-//! Invariant: a request sees one consistent setting from its start to its end, because all four live in one
-//! atomic word that is read once.
+//! Invariant: a request sees one consistent setting from start to end, because all four switches
+//! are in one atomic word that is read once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Which layers are on.
+/// The layers, each on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Whole pages for visitors without a session are kept, in SQLite or, with `objects`, in memory.
+    /// Cache of whole pages for visitors without a session: in SQLite or, with `objects`, in
+    /// memory.
     pub page_cache: bool,
-    /// The compiled form of the scripts is kept in memory.
+    /// Cache of the compiled scripts, in memory.
     pub opcode: bool,
-    /// A kept page is looked up before the modules are loaded.
+    /// Cached pages are looked up before the modules are loaded.
     pub aggressive: bool,
-    /// Variables, menus, listings and filtered texts are kept in memory, and kept pages move there.
+    /// Object cache: variables, menus, listings and filtered texts are cached in memory, and so are
+    /// the pages of `page_cache`.
     pub objects: bool,
 }
 
-/// What is wrong with a query string that should set switches.
+/// An error in a query string that sets switches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
-    /// The name is none of the four.
+    /// The name is not one of the four.
     #[error("unknown switch {0:?}; the switches are page_cache, opcode, aggressive and objects")]
     UnknownName(String),
     /// The value is neither `on` nor `off`.
     #[error("{name} takes on or off, not {value:?}")]
     UnknownValue {
-        /// The switch.
+        /// The name of the switch.
         name: String,
-        /// The value it was given.
+        /// The value in the query.
         value: String,
     },
 }
 
 impl Switches {
-    /// The names as they stand in addresses and in the status, with the setting of each.
+    /// The names of the switches, as in queries and in the status, and their settings.
     pub const fn named(self) -> [(&'static str, bool); 4] {
         [
             ("page_cache", self.page_cache),
@@ -46,10 +48,10 @@ impl Switches {
         ]
     }
 
-    /// These switches with those changed that the `name=on|off` pairs of `query` name.
+    /// These switches, changed by the `name=on|off` pairs of `query`.
     ///
     /// # Errors
-    /// The first pair with an unknown name or value; nothing is changed then.
+    /// The first pair with an unknown name or value.
     pub fn changed(mut self, query: &str) -> Result<Self, SwitchError> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -98,7 +100,7 @@ impl fmt::Display for Switches {
     }
 }
 
-/// The switches of a running site, shared by its threads.
+/// The switches of a running site, which its threads share.
 #[derive(Debug)]
 pub(crate) struct SharedSwitches(AtomicU8);
 
@@ -121,7 +123,7 @@ mod tests {
     use super::{SharedSwitches, SwitchError, Switches};
 
     #[test]
-    fn every_combination_survives_the_shared_word() {
+    fn every_combination_round_trips_through_the_atomic() {
         for bits in 0..16 {
             let switches = Switches::from_bits(bits);
             assert_eq!(SharedSwitches::new(switches).load(), switches);
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_switch_and_value() {
         let none = Switches::default();
         assert_eq!(none.changed("cache=on"), Err(SwitchError::UnknownName("cache".into())));
         let value = SwitchError::UnknownValue { name: "opcode".into(), value: "yes".into() };

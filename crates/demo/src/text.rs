@@ -1,16 +1,17 @@
-//! Small text functions that the content generator and the scripts' engine share, so that words are cut the
-//! same way when they are indexed and when they are searched for.
+//! Text functions that the content generator and the script engine share. So words are split the
+//! same way for indexing and for searching.
 
-/// Words too common to be worth finding.
+/// Words that are too common to index.
 const STOP_WORDS: &[&str] = &[
     "and", "are", "but", "for", "from", "has", "have", "into", "not", "that", "the", "this", "was", "with",
     "you",
 ];
 
-/// The longest word that is indexed, in octets; longer ones are left out.
+/// Longest word that is indexed, in bytes. Longer words are skipped.
 const WORD_BYTES_MAX: usize = 40;
 
-/// The words of a text as they are indexed: lower case, three letters or more, without the commonest ones.
+/// The words of a text as they are indexed: in lower case, at least three bytes long, without stop
+/// words.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| word.len() >= 3 && word.len() <= WORD_BYTES_MAX)
@@ -18,7 +19,8 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> {
         .filter(|word| !STOP_WORDS.contains(&word.as_str()))
 }
 
-/// A text as part of an address: lower-case letters and digits of ASCII, all else becomes single dashes.
+/// A text as part of a URL: ASCII letters in lower case and digits. Apostrophes are dropped; other
+/// characters become single dashes.
 pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -32,7 +34,7 @@ pub(crate) fn slug(text: &str) -> String {
     slug
 }
 
-/// A text made safe for HTML content and quoted attributes.
+/// Escapes a text for HTML content and quoted attributes.
 pub(crate) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
@@ -48,7 +50,7 @@ pub(crate) fn escape_html(text: &str) -> String {
     escaped
 }
 
-/// Percent-encodes everything but unreserved characters and `/` (RFC 3986 section 2.3).
+/// Percent-encodes all bytes except unreserved characters and `/` (RFC 3986 section 2.3).
 pub(crate) fn encode_url(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -62,8 +64,8 @@ pub(crate) fn encode_url(text: &str) -> String {
     encoded
 }
 
-/// Decodes percent-encoding and, with `plus`, `+` as a space, as forms have it. What is no valid encoding
-/// stands for itself; what is not UTF-8 afterwards is replaced.
+/// Decodes percent-encoding and, with `plus`, `+` as a space, as in forms. Invalid encodings are
+/// kept unchanged. Invalid UTF-8 is replaced.
 pub(crate) fn decode_url(text: &[u8], plus: bool) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -85,7 +87,7 @@ pub(crate) fn decode_url(text: &[u8], plus: bool) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Text without tags: what stands between `<` and `>` is taken out.
+/// Removes tags: everything from `<` to the next `>`.
 pub(crate) fn strip_tags(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     let mut rest = html;
@@ -108,7 +110,7 @@ mod tests {
     use super::{decode_url, encode_url, escape_html, slug, strip_tags, words};
 
     #[test]
-    fn words_are_cut_and_lowered() {
+    fn words_are_split_and_lowercased() {
         let found: Vec<String> = words("The Aurora, a *bell* for 28-inch Räder").collect();
         assert_eq!(found, ["aurora", "bell", "inch", "räder"]);
     }
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_letter_of_markup_survives_escaping() {
+    fn markup_is_escaped() {
         assert_eq!(
             escape_html("<a href=\"x\" title='y'>&"),
             "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;"
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_round_trip_and_bad_ones_stand_for_themselves() {
+    fn urls_round_trip_and_invalid_encodings_are_kept() {
         assert_eq!(encode_url("a b/ü?"), "a%20b/%C3%BC%3F");
         assert_eq!(decode_url(b"a%20b/%C3%BC%3F", false), "a b/ü?");
         assert_eq!(decode_url(b"1+1%2B%2", true), "1 1+%2");
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_go_and_text_stays() {
+    fn tags_are_removed_and_text_is_kept() {
         assert_eq!(strip_tags("<p>one <b>two</b></p> three <broken"), "one two three ");
     }
 }

@@ -1,4 +1,4 @@
-//! One request as the site's program sees it: taken apart, decoded, and nothing of the wire left.
+//! A request in the form in which the site's scripts see it: parsed and decoded.
 
 use crate::limits;
 use crate::script::object::Object;
@@ -13,35 +13,35 @@ use std::net::SocketAddr;
 pub(crate) struct Visit {
     pub(crate) head: RequestHead,
     pub(crate) content: Bytes,
-    /// The other end of the connection.
+    /// The address of the client's end of the connection.
     pub(crate) peer: SocketAddr,
 }
 
 impl Visit {
-    /// The path as sent, before decoding. Empty if the target is none of this server's.
+    /// The path as sent, without decoding. Empty if the target is not for this server.
     pub(crate) fn path(&self) -> &[u8] {
         self.target().0
     }
 
-    /// The query as sent, without its question mark.
+    /// The query as sent, without the question mark.
     pub(crate) fn query(&self) -> &[u8] {
         self.target().1
     }
 
-    /// Whether the request asks for a page's head only.
+    /// Whether the method is HEAD.
     pub(crate) fn is_head(&self) -> bool {
         self.head.method == Method::Head
     }
 
-    /// Whether the other end is this machine, and no proxy stands between: a proxy on this machine would make
-    /// every visitor look like one.
+    /// Whether the request comes from this machine without a proxy. With a proxy on this machine,
+    /// every visitor would seem local.
     pub(crate) fn is_local(&self) -> bool {
         let forwarded = [names::X_FORWARDED_FOR, names::X_FORWARDED_HOST, names::FORWARDED, names::VIA];
         self.peer.ip().to_canonical().is_loopback()
             && !forwarded.iter().any(|name| self.head.fields.has(name))
     }
 
-    /// What the scripts get.
+    /// The request as an object for the scripts.
     pub(crate) fn to_object(&self) -> Object {
         let object = Object::default();
         let (path, query) = self.target();
@@ -80,8 +80,8 @@ impl Visit {
     }
 }
 
-/// `name=value` pairs, decoded; of several with one name the last counts. Names and values are never
-/// interpreted here, so whatever a visitor sends is only text.
+/// Decodes `name=value` pairs. Among pairs of one name, the last counts. Names and values are not
+/// interpreted here.
 fn pairs(text: &[u8], separator: u8, plus: bool) -> Map {
     text.split(|&octet| octet == separator)
         .map(<[u8]>::trim_ascii)
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn content_of_another_type_is_no_form() {
+    fn content_of_another_type_is_not_a_form() {
         let sent = visit("/", &[("Content-Type", "text/plain")], "name=x");
         assert_eq!(entry(&sent, "form", "name"), None);
     }
 
     #[test]
-    fn a_proxied_request_is_not_local() {
+    fn proxied_request_is_not_local() {
         assert!(visit("/_status", &[], "").is_local());
         for name in ["X-Forwarded-For", "Forwarded", "Via"] {
             assert!(!visit("/_status", &[(name, "x")], "").is_local());

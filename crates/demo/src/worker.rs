@@ -1,8 +1,9 @@
-//! A worker: one connection to the database, one script engine, one request at a time, from reading and
-//! compiling the program to the finished answer.
+//! A worker: one database connection and one script engine. It handles one request at a time, from
+//! reading and compiling the scripts to the finished response.
 //!
-//! The order is that of a scripted site. The core is loaded and looks for the page if it may do so early
-//! ("aggressive"). If that gave no answer, the modules are loaded, and they look again or make the page.
+//! The order is that of a scripted site. The core is loaded first, and looks up the page early if
+//! "aggressive" is on. Without a response, the modules are loaded; they look up the page or make
+//! it.
 
 use crate::answer::Answer;
 use crate::script::context::{Context, PageCache, RequestState, Shared};
@@ -15,22 +16,22 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 use rusqlite::Connection;
 use std::sync::Arc;
 
-/// The field that says what really happened, for the proofs of a ladder.
+/// Header field that states which layers were effective. The ladder reads it as proof.
 const LAYERS: &str = "X-Demo-Layers";
 
-/// Answers requests with the site's program.
+/// Answers requests by running the site's scripts.
 pub(crate) struct Worker {
     scripts: Arc<Scripts>,
     context: Arc<Context>,
     engine: Engine,
 }
 
-/// What became of a request inside the program.
+/// The result of running the scripts.
 struct Outcome {
     value: Dynamic,
-    /// Files that were compiled for it.
+    /// Number of files that were compiled for the request.
     compiled: u64,
-    /// Whether the answer was there before the modules were loaded.
+    /// Whether the response was ready before the modules were loaded.
     early: bool,
 }
 
@@ -51,7 +52,7 @@ impl Worker {
         Self { scripts, context, engine }
     }
 
-    /// Answers one request. Whatever the program does, there is an answer.
+    /// Answers one request. There is always a response, even if the scripts fail.
     pub(crate) fn answer(&self, visit: &Visit, switches: Switches) -> Answer {
         let counters = &self.context.shared.counters;
         counters.pages.add(1);
@@ -116,12 +117,14 @@ impl Worker {
     }
 }
 
-/// What each layer really did for this answer:
+/// The effect of each layer on this response:
 ///
-/// - `page_cache`: `off`, `pass` (not asked: the answer is for one visitor, or no page), `hit` or `miss`;
-/// - `opcode`: `on` if nothing had to be compiled, `fill` if it had to although the cache is on, or `off`;
-/// - `aggressive`: `on` if the answer was there before the modules were loaded, `late` if not, or `off`;
-/// - `objects`: `on` if the object cache was used, `idle` if nothing asked for it, or `off`.
+/// - `page_cache`: `off`, `pass` (not looked up: the response is for one visitor, or not a page),
+///   `hit` or `miss`;
+/// - `opcode`: `off`, `on` (nothing had to be compiled) or `fill` (files had to be compiled
+///   although the cache is on);
+/// - `aggressive`: `off`, `on` (the response was ready before the modules were loaded) or `late`;
+/// - `objects`: `off`, `on` (the object cache was used) or `idle`.
 fn layers(switches: Switches, state: &RequestState, outcome: &Outcome) -> String {
     let page_cache = match state.page_cache {
         PageCache::Off => "off",
@@ -142,7 +145,7 @@ fn layers(switches: Switches, state: &RequestState, outcome: &Outcome) -> String
     )
 }
 
-/// Adds what every response of this server has.
+/// Adds the fields that every response of this server has.
 pub(crate) fn complete(fields: &mut Fields, now: platform::Timestamp) {
     fields.push(names::DATE, httpdate::fmt_http_date(now.to_system_time()));
     fields.push(names::SERVER, "mission-bicycles");

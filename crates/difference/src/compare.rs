@@ -1,41 +1,45 @@
-//! Where two contents differ: nowhere, in small spots such as a date or a nonce, or throughout.
+//! Finds where two contents differ: nowhere, in small spots such as a date or a nonce, or
+//! throughout.
 //!
-//! Invariant: work is bounded whatever the contents are: each mismatch looks at a window of fixed size, and after
-//! [`SPOTS_MAX`] of them the contents count as different throughout. Spots are in the order of the first content, and
-//! outside of them both are the same.
+//! Invariants:
+//!
+//! - Work is bounded for all contents. The search after a mismatch covers a window of fixed size,
+//!   and more than [`SPOTS_MAX`] spots count as a difference throughout.
+//! - Spots are in the order of the first content. Outside the spots, both contents are equal.
 
 use std::ops::Range;
 
-/// Spots that are told apart; with more, a page differs throughout.
+/// Upper bound of the spots that are listed. Pages with more count as different throughout.
 pub const SPOTS_MAX: usize = 64;
 
-/// Words that one spot may span on either side.
+/// Longest spot, in words on either side.
 const WINDOW_WORDS: usize = 96;
 
-/// Words that must agree behind a spot for it to have ended. Fewer would be found anywhere in markup.
+/// Number of words that must agree after a spot before the spot ends. A shorter run occurs by
+/// chance anywhere in markup.
 const AGREEING_WORDS: usize = 8;
 
-/// How two contents relate.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Octet by octet the same.
+    /// Every byte is equal.
     Equal,
-    /// The same but for these spots.
+    /// Equal except in these spots.
     Spots(Vec<Spot>),
     /// Different throughout.
     Throughout,
 }
 
-/// One place where two contents differ, as ranges of octets. One of them may be empty.
+/// One place where two contents differ, as byte ranges. One of the ranges may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// In the first content.
+    /// The range in the first content.
     pub first: Range<usize>,
-    /// In the second.
+    /// The range in the second content.
     pub second: Range<usize>,
 }
 
-/// Compares two contents.
+/// Compares two contents, word by word from the start.
 pub fn compare(first: &[u8], second: &[u8]) -> Difference {
     if first == second {
         return Difference::Equal;
@@ -62,8 +66,8 @@ pub fn compare(first: &[u8], second: &[u8]) -> Difference {
     }
 }
 
-/// The words of a content: runs of letters and digits, runs of anything else but the octets that structure a text,
-/// and those one by one. Together they are the whole content.
+/// Splits a content into words: runs of letters and digits, single bytes of markup structure, and
+/// runs of all other bytes. The words cover the whole content.
 fn words(content: &[u8]) -> Vec<Range<usize>> {
     let mut words = Vec::with_capacity(content.len() / 4);
     let mut start = 0;
@@ -99,7 +103,7 @@ fn is_same(first: &[u8], word: &Range<usize>, second: &[u8], other: &Range<usize
     first.get(word.clone()) == second.get(other.clone())
 }
 
-/// How many words from the beginning of both are the same.
+/// Number of words from the start of both lists that are equal.
 fn agreement(
     first: &[u8],
     words: Option<&[Range<usize>]>,
@@ -110,8 +114,11 @@ fn agreement(
     pairs.take_while(|(word, other)| is_same(first, word, second, other)).count()
 }
 
-/// The shortest spot at these places: how many words it takes on either side until both agree again. Behind the last
-/// word of both, the rest is the spot.
+/// The shortest spot that starts here, as the number of words to skip in the first and in the
+/// second content.
+///
+/// The spot ends where [`AGREEING_WORDS`] words agree, or where the whole rest of both contents
+/// agrees. `None` if no such place is within the window.
 fn resume(
     first: &[u8],
     words: &[Range<usize>],
@@ -140,7 +147,7 @@ fn resume(
     None
 }
 
-/// The octets of `count` words from `at` on.
+/// The byte range of `count` words starting at index `at`. `bytes` is the length of the content.
 fn span(words: &[Range<usize>], at: usize, count: usize, bytes: usize) -> Range<usize> {
     let start_of = |index: usize| words.get(index).map_or(bytes, |word| word.start);
     start_of(at)..start_of(at + count)
@@ -151,7 +158,7 @@ mod tests {
     use super::{Difference, SPOTS_MAX, compare};
     use proptest::prelude::*;
 
-    /// The differing texts, or `None` if the contents differ throughout.
+    /// The text of each spot in both contents. `None` if the contents differ throughout.
     fn spots(first: &str, second: &str) -> Option<Vec<(String, String)>> {
         match compare(first.as_bytes(), second.as_bytes()) {
             Difference::Equal => Some(Vec::new()),
@@ -182,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_or_left_out_is_a_spot_too() {
+    fn insertions_and_deletions_are_spots() {
         let found = spots("<p>one</p><p>two</p><p>three</p>", "<p>one</p><p>three</p>").unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].0.contains("two") && found[0].1.is_empty(), "{found:?}");
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_differ_throughout() {
+    fn unrelated_pages_differ_throughout() {
         let text = |seed: usize| (0..500).map(|n| format!("w{} ", n * seed)).collect::<String>();
         assert_eq!(spots(&text(3), &text(7)), None);
         let lines = |mark: &str| {
@@ -202,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn outside_the_spots_both_are_the_same(
+        fn contents_are_equal_outside_the_spots(
             first in proptest::collection::vec(0_u8..5, 0..400),
             edits in proptest::collection::vec((0_usize..400, 0_u8..5, 0_u8..3), 0..12),
         ) {

@@ -1,7 +1,8 @@
-//! Where two contents of one page differ, and what the differing parts look like: a token, a time, a name, a number.
+//! Compares two contents of one page, and guesses the nature of the differing parts: a token, a
+//! time, a name, a number.
 //!
-//! Invariant: pure, and bounded in work and in what it gives back, whatever the contents are. What something looks
-//! like is a guess from the text itself and what stands around it; nothing may depend on it but words for people.
+//! Invariant: all functions are pure, and their work and results are bounded for all contents. The
+//! nature is a guess from the text and its surroundings. Use it only in texts for people.
 
 mod compare;
 mod nature;

@@ -1,16 +1,17 @@
-//! What a differing part of a page looks like.
+//! Guesses the nature of a differing part of a page.
 //!
-//! Invariant: a guess from a few words, made for people: the first rule that holds decides, from the narrowest to
-//! the widest. Languages other than English are told by their digits only.
+//! Invariant: the guess uses a few words around the part and is meant for people. The first rule
+//! that matches decides; rules are ordered from the narrowest to the widest. In languages other
+//! than English, only digits are recognised.
 
-/// What a part of a page looks like.
+/// The nature of a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Nature {
-    /// A token against forged forms, or a nonce.
+    /// A nonce or a token against request forgery.
     Token,
     /// A date or a time.
     Time,
-    /// Somebody's name.
+    /// A person's name.
     Name,
     /// A number, such as a counter.
     Number,
@@ -20,13 +21,13 @@ pub enum Nature {
     Text,
 }
 
-/// Parts of names of form fields and parameters that hold tokens, in the software that is met most.
+/// Parts of the names of fields and parameters that hold tokens in widely used software.
 const TOKEN_WORDS: [&str; 6] = ["nonce", "csrf", "token", "form_build_id", "form_key", "requestverification"];
 
-/// What comes before a name, where the name is shown to the one who has it.
+/// Texts after which a page shows the visitor's own name.
 const GREETINGS: [&str; 7] = ["hello", "hi", "howdy", "welcome", "dear", "logged in as", "signed in as"];
 
-/// Parts of names of elements and fields that hold a name.
+/// Parts of the names of elements and fields that hold a person's name.
 const NAME_WORDS: [&str; 8] = [
     "username",
     "user-name",
@@ -38,7 +39,7 @@ const NAME_WORDS: [&str; 8] = [
     "nickname",
 ];
 
-/// Months and days; their first three letters stand for them too.
+/// Months and days of the week. Their first three letters are recognised too.
 const CALENDAR: [&str; 19] = [
     "january",
     "february",
@@ -61,13 +62,14 @@ const CALENDAR: [&str; 19] = [
     "sunday",
 ];
 
-/// Words that follow a number in an age, such as `3 minutes ago`.
+/// Words that follow a number in an age such as `3 minutes ago`. The plural begins with the word.
 const AGES: [&str; 6] = ["second", "minute", "hour", "day", "week", "month"];
 
-/// Characters that an identifier has at least.
+/// Shortest identifier, in characters.
 const IDENTIFIER_CHARS_MIN: usize = 8;
 
-/// What two texts look like that stand in the same place of two contents, between `before` and `after`.
+/// Guesses the nature of two texts that are at the same place of two contents. `before` and `after`
+/// are the text around them.
 pub fn nature(before: &str, texts: [&str; 2], after: &str) -> Nature {
     let context = before.to_ascii_lowercase();
     let all = |test: fn(char) -> bool| texts.iter().all(|text| !text.is_empty() && text.chars().all(test));
@@ -104,26 +106,28 @@ fn is_time(before: &str, texts: [&str; 2], after: &str) -> bool {
     both(&is_stamp) || both(&in_calendar)
 }
 
-/// Whether the text before a number is the beginning of a time, such as `10:15:` or `2026-01-`.
+/// Whether the text before a number ends like the start of a time or date, such as `10:15:` or
+/// `2026-01-`.
 fn ends_a_clock(before: &str) -> bool {
     let mut last = before.chars().rev();
     matches!((last.next(), last.next()), (Some(':' | '-' | '/'), Some(digit)) if digit.is_ascii_digit())
 }
 
-/// Whether the text behind a number goes on as a time does, such as `:15`.
+/// Whether the text after a number starts like the rest of a time, such as `:15`.
 fn begins_a_clock(after: &str) -> bool {
     let mut next = after.chars();
     matches!((next.next(), next.next()), (Some(':'), Some(digit)) if digit.is_ascii_digit())
 }
 
-/// Whether a text is digits with the signs of a date or a time among them, such as `2026-01-02T03` or `10:15`.
+/// Whether a text consists of digits and the punctuation of a date or time, such as `2026-01-02T03`
+/// or `10:15`.
 fn is_stamp(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | '/' | '.' | 'T' | 'Z' | '+' | ' ');
     let parts = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     text.chars().all(is_part) && text.contains(['-', ':', '/']) && (2..=7).contains(&parts.count())
 }
 
-/// Whether a word is the name of a month or a day, short or long.
+/// Whether a word is the full or abbreviated name of a month or a day of the week.
 fn in_calendar(word: &str) -> bool {
     let word = word.trim_matches(|c: char| !c.is_ascii_alphabetic()).to_ascii_lowercase();
     CALENDAR.iter().any(|name| *name == word || name.get(..3) == Some(word.as_str()))
@@ -160,7 +164,7 @@ mod tests {
     use super::{Nature, nature};
 
     #[test]
-    fn parts_are_named_by_what_stands_around_them() {
+    fn nature_is_guessed_from_the_surroundings() {
         for (before, first, second, after, expected) in [
             ("<input name=\"_wpnonce\" value=\"", "a1b2", "c3d4", "\">", Nature::Token),
             ("It is 10:", "15", "16", "", Nature::Time),

@@ -1,36 +1,37 @@
-//! A spot as text that can be shown: where it is, what stands before it, and what each content has there.
+//! Describes a spot as text: its line, the text before it, and its text in both contents.
 //!
-//! Invariant: each text has at most [`TEXT_CHARS_MAX`] characters and no control character, whatever a site has sent.
+//! Invariant: each text has at most [`TEXT_CHARS_MAX`] characters and no control character,
+//! whatever the site sent.
 
 use crate::compare::Spot;
 use crate::nature::{Nature, nature};
 
-/// Characters of each text, at most.
+/// Longest text of a snippet, in characters.
 pub const TEXT_CHARS_MAX: usize = 40;
 
-/// One place where two contents differ, in words.
+/// The description of one spot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snippet {
-    /// The line in the first content, from 1.
+    /// The line in the first content, counted from 1.
     pub line: usize,
-    /// What it looks like.
+    /// The guessed nature of the spot.
     pub nature: Nature,
-    /// What stands before it on its line, in both.
+    /// The text before the spot on its line, which both contents share. Shortened at its start.
     pub before: String,
-    /// What the first content has there.
+    /// The spot's text in the first content.
     pub first: String,
-    /// What the second has.
+    /// The spot's text in the second content.
     pub second: String,
 }
 
-/// A spot of these two contents in words.
+/// Describes a spot of these two contents.
 pub fn snippet(spot: &Spot, first: &[u8], second: &[u8]) -> Snippet {
     let before = first.get(..spot.first.start).unwrap_or_default();
     let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
     let line_start = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |place| place + 1);
     let on_line = text_of(before.get(line_start..).unwrap_or_default());
     let skipped = on_line.chars().count().saturating_sub(TEXT_CHARS_MAX);
-    // A word that was cut in two is left out.
+    // If the text was shortened, drop the word that was cut in two.
     let cut = |character: &char| skipped > 0 && !character.is_whitespace();
     let before: String = on_line.chars().skip(skipped).skip_while(cut).collect();
     let after = first.get(spot.first.end..).unwrap_or_default();
@@ -48,7 +49,8 @@ pub fn snippet(spot: &Spot, first: &[u8], second: &[u8]) -> Snippet {
     }
 }
 
-/// Octets that a site sent, as text that can be shown: what is no UTF-8 is replaced, control characters are spaces.
+/// Decodes bytes from a site for display. Invalid UTF-8 is replaced; control characters become
+/// spaces.
 pub fn text_of(octets: &[u8]) -> String {
     let text = String::from_utf8_lossy(octets);
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
@@ -67,7 +69,7 @@ mod tests {
     use crate::{Difference, Nature, compare};
 
     #[test]
-    fn a_spot_has_its_line_and_what_stands_before_it() {
+    fn snippet_has_line_and_text_before_the_spot() {
         let page =
             |name: &str| format!("<html>\n  <p class=hello>Hello {name}, how are you today?</p>\n</html>");
         let (first, second) = (page("Ada"), page("Grace"));
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_and_control_characters_go() {
+    fn long_texts_are_cut_and_control_characters_removed() {
         let page = |text: &str| format!("{} {text} and so it ends for both of them", "word ".repeat(50));
         let (first, second) = (page(&"\x1b[31m".repeat(20)), page("x"));
         let Difference::Spots(spots) = compare(first.as_bytes(), second.as_bytes()) else {

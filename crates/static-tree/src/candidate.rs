@@ -1,7 +1,7 @@
-//! What was stored and may become a file; and the page it becomes if it is one.
+//! A stored response that may be written as a file, and the page made from it.
 //!
-//! Invariant: a page is what any anonymous visitor gets who asks for its target without a query, as a server sends it
-//! that knows nothing but type and coding.
+//! Invariant: a page is the response that any anonymous visitor receives for its target without a
+//! query. A web server that knows only the page's type and coding can send it.
 
 use crate::coding::Coding;
 use crate::layout::Place;
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Body, Key, Object};
 
-/// The largest page, in octets, without coding.
+/// Largest page, in bytes, without coding.
 pub(crate) const PAGE_BYTES_MAX: u64 = 4 << 20;
 
-/// What is fresh for no longer than this is not worth a file.
+/// Shortest remaining freshness lifetime (exclusive) for which a file is worth writing.
 const FRESH_MIN: Duration = Duration::from_secs(5);
 
-/// A response that was stored.
+/// A stored response.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The key of the page.
+    /// The cache key.
     pub key: &'a Key,
-    /// What the response varies on.
+    /// The request fields that the response varies on.
     pub rule: &'a VaryRule,
     /// The response.
     pub object: &'a Arc<Object>,
-    /// Its tags.
+    /// The surrogate keys of the response.
     pub tags: &'a [Bytes],
-    /// What the store's sequence was before the request that got it was sent.
+    /// The store's sequence number before the request to the origin was sent.
     pub begun: u64,
 }
 
-/// A page to be written.
+/// A page in the write queue.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) key: Key,
@@ -44,7 +44,7 @@ pub(crate) struct Page {
     pub(crate) head: ResponseHead,
     pub(crate) body: Body,
     pub(crate) coding: Coding,
-    /// Whether the head says that it is UTF-8; if not, the content has to show it.
+    /// Whether the head declares UTF-8 (or US-ASCII). If not, the content itself is checked.
     pub(crate) is_declared: bool,
     pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Page {
 }
 
 impl Candidate<'_> {
-    /// The page at this place.
+    /// Makes the page for this place, or returns why the response is not a page.
     pub(crate) fn page(&self, layout: Layout, place: Place, now: Moment) -> Result<Page, Refusal> {
         let Self { key, rule, object, tags, begun } = *self;
         let is_whole = object.part().is_none() && object.on_disk().is_none();
@@ -61,7 +61,8 @@ impl Candidate<'_> {
             return Err(Refusal::NoPage);
         }
         let head = detached(&object.head());
-        // What is to be saved, not shown, must not be shown because the field that says so is not in the tree.
+        // A web server would send the file without this field, and a browser would show a download
+        // as a page.
         if head.fields.has("Content-Disposition") {
             return Err(Refusal::NoPage);
         }
@@ -92,7 +93,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The head in one allocation of its own, for it outlives the object.
+/// Copies a head into one allocation, because the page outlives the object. A slice would keep the
+/// object's whole buffer alive.
 fn detached(head: &ResponseHead) -> ResponseHead {
     let fields = head.fields.iter();
     let octets: Vec<u8> =
@@ -106,7 +108,8 @@ fn detached(head: &ResponseHead) -> ResponseHead {
     own
 }
 
-/// Whether a type is HTML in UTF-8: `Some(true)` if it says so, `Some(false)` if it names no charset.
+/// Whether the type is HTML in UTF-8. `Some(true)`: it declares UTF-8 or US-ASCII. `Some(false)`:
+/// it declares no charset. `None`: another type or charset.
 fn is_html(fields: &Fields) -> Option<bool> {
     let value = std::str::from_utf8(fields.only(names::CONTENT_TYPE)?).ok()?.to_ascii_lowercase();
     let mut parts = value.split(';').map(str::trim);
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_detached_head_is_the_same() {
+    fn detached_head_equals_the_original() {
         let mut head = ResponseHead::new(Status::OK);
         head.fields.push("A", "1");
         head.fields.push("Bcd", "");

@@ -1,27 +1,29 @@
-//! The content codings (RFC 9110 section 8.4.1) that can be undone.
+//! The content codings (RFC 9110 section 8.4.1) that can be decoded.
 //!
-//! Invariant: no more is unpacked than the caller allows, whatever the content claims.
+//! Invariant: decoding produces at most one byte more than the caller allows, whatever the content
+//! claims.
 
 use flate2::read::MultiGzDecoder;
 use message::{Fields, names};
 use std::io::Read;
 
-/// The buffer between coder and content, in octets.
+/// Size of brotli's input buffer, in bytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// How a content is coded.
+/// The coding of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// Not at all.
+    /// No coding.
     Plain,
-    /// By gzip.
+    /// The coding `gzip`.
     Gzip,
-    /// By brotli.
+    /// The coding `br` (brotli).
     Brotli,
 }
 
 impl Coding {
-    /// The coding of a response with these fields; `None` if it cannot be undone.
+    /// The coding of a response with these fields. `None` for unknown codings and for more than
+    /// one.
     pub fn of(fields: &Fields) -> Option<Self> {
         let mut codings = fields.list(names::CONTENT_ENCODING).map(<[u8]>::to_ascii_lowercase);
         let coding = match codings.next().as_deref() {
@@ -33,7 +35,8 @@ impl Coding {
         codings.next().is_none().then_some(coding)
     }
 
-    /// A content without its coding; `None` if it is not whole, not of that coding, or longer than `bytes_max`.
+    /// Decodes a content. `None` if it is truncated, not in this coding, or longer than `bytes_max`
+    /// when decoded.
     pub fn decoded(self, content: Vec<u8>, bytes_max: u64) -> Option<Vec<u8>> {
         let plain = match self {
             Self::Plain => content,
@@ -71,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_that_can_be_undone_are_known() {
+    fn known_codings_are_recognised() {
         assert_eq!(Coding::of(&Fields::new()), Some(Coding::Plain));
         assert_eq!(
             (of("GZIP"), of("br"), of("identity")),
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_too_long_is_nothing() {
+    fn truncated_or_too_long_content_is_refused() {
         let (whole, page) = (gzip(b"page"), Some(b"page".to_vec()));
         assert_eq!(Coding::Gzip.decoded(whole.clone(), 4), page);
         assert_eq!(Coding::Gzip.decoded(whole.clone(), 3), None);

@@ -1,20 +1,21 @@
-//! The content of a page, plain and in the codings that servers send.
+//! The content of a page, without coding and in the codings that web servers send.
 //!
-//! Invariant: all are of one content; a coding that saves nothing is left out.
+//! Invariant: all forms have the same content. A coded form that is not smaller is left out.
 
 use crate::candidate::{PAGE_BYTES_MAX, Page};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
 
-/// Brotli's quality from 0 to 11 and its window: each page is coded once, by one thread that has time.
+/// Brotli's quality (0 to 11) and the logarithm of its window size. The quality can be fairly high,
+/// because each page is encoded only once, in the writer's thread.
 const BROTLI_QUALITY: u32 = 7;
 const BROTLI_WINDOW_BITS: u32 = 22;
 
-/// The buffer between coder and content, in octets.
+/// Size of brotli's output buffer, in bytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// One content.
+/// The content of one page.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) plain: Vec<u8>,
@@ -23,7 +24,8 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// The content of a page; `None` if it is not what its head says, too large without its coding, or not UTF-8.
+    /// Decodes and encodes the content of a page. `None` if the content is not in the coding that
+    /// the head states, exceeds [`PAGE_BYTES_MAX`], or is not UTF-8.
     pub(crate) fn of(page: &Page) -> Option<Self> {
         let plain = page.coding.decoded(page.body.chunks().concat(), PAGE_BYTES_MAX)?;
         if !page.is_declared && std::str::from_utf8(&plain).is_err() {
@@ -34,7 +36,7 @@ impl Content {
         Some(Self { plain, gzip, brotli })
     }
 
-    /// The octets of all files.
+    /// The size of all files, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let coded = [&self.gzip, &self.brotli].into_iter().flatten().map(Vec::len).sum::<usize>();
         (self.plain.len() + coded) as u64

@@ -1,7 +1,8 @@
-//! What waits to be done: pages to be written, and pages that are gone.
+//! The write queue: pages to be written, and places of pages to be removed.
 //!
-//! Invariant: bounded by count and octets; whoever puts something here waits for no file. Of one place at most one page
-//! waits, the newest; a page that was withdrawn after it was put here is not written, or is removed again.
+//! Invariant: the queue is bounded by pages and bytes, and adding to it waits for no file. At most
+//! one page waits for each place, the newest. A page that is withdrawn after it was queued is not
+//! written, or is removed again.
 
 use crate::Refusal;
 use crate::candidate::Page;
@@ -12,16 +13,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{Key, SiteId};
 
-/// Pages that may wait.
+/// Upper bound of the pages in the queue.
 const PAGES_MAX: usize = 256;
 
-/// Octets of content that may wait.
+/// Upper bound of the content in the queue, in bytes.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Hosts, with their ports, of which pages are written.
+/// Upper bound of the hosts, including ports, of which pages are written.
 const HOSTS_MAX: usize = 64;
 
-/// What waits.
+/// The write queue.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -33,17 +34,18 @@ struct State {
     pages: VecDeque<Page>,
     bytes: u64,
     withdrawn: HashSet<Place>,
-    /// The page that is being written, and whether it was withdrawn meanwhile.
+    /// The page that is being written.
     in_hand: Option<(Place, Key)>,
+    /// Whether the page in `in_hand` was withdrawn while it was written.
     is_cancelled: bool,
-    /// Whose page is at a place of the tree.
+    /// The key of the page at each place of the tree.
     written: HashMap<Place, Key>,
-    /// Every host of which a page was ever put here.
+    /// Every host of which a page was ever queued.
     hosts: HashSet<(SiteId, Bytes)>,
     is_ended: bool,
 }
 
-/// The next thing to do.
+/// The writer's next step.
 #[derive(Debug)]
 pub(crate) enum Next {
     Remove(Vec<Place>),
@@ -53,7 +55,7 @@ pub(crate) enum Next {
 }
 
 impl Desk {
-    /// Puts a page here, in place of an older one.
+    /// Queues a page. It replaces an older page of the same key.
     pub(crate) fn put(&self, page: Page) -> Result<(), Refusal> {
         let mut state = self.lock();
         state.make_way(&page)?;
@@ -65,7 +67,8 @@ impl Desk {
         Ok(())
     }
 
-    /// The page of this key is not what visitors get any more.
+    /// The response of this key is no longer served: the page leaves the queue, and its file is
+    /// removed.
     pub(crate) fn withdraw(&self, place: &Place, key: &Key) {
         let mut state = self.lock();
         state.take_back(place, key);
@@ -79,12 +82,13 @@ impl Desk {
         }
     }
 
-    /// Waits for something to do, though no longer than `wait`.
+    /// Waits for the next step, at most for `wait`. Removals come before pages.
     pub(crate) fn next(&self, wait: Duration) -> Next {
         let is_idle =
             |state: &mut State| state.pages.is_empty() && state.withdrawn.is_empty() && !state.is_ended;
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // Removals first: a withdrawn page is outdated, while a queued page is only missing.
         if !state.withdrawn.is_empty() {
             return Next::Remove(state.withdrawn.drain().collect());
         }
@@ -96,7 +100,8 @@ impl Desk {
         Next::Write(Box::new(page))
     }
 
-    /// The page in hand is in the tree; false if it was withdrawn meanwhile and has to go again.
+    /// Notes that the files of the current page are in the tree. Returns false if the page was
+    /// withdrawn meanwhile; then the files must be removed.
     pub(crate) fn is_written(&self) -> bool {
         let mut state = self.lock();
         let stays = !state.is_cancelled;
@@ -106,24 +111,24 @@ impl Desk {
         stays
     }
 
-    /// The page in hand is not written.
+    /// Ends the work on the current page.
     pub(crate) fn put_away(&self) {
         self.lock().in_hand = None;
     }
 
-    /// What was at a place is removed.
+    /// Notes that the files at a place were removed.
     pub(crate) fn is_removed(&self, place: &Place) {
         self.lock().written.remove(place);
     }
 
-    /// The hosts of a site whose pages are in the tree or may get there.
+    /// The hosts of a site of which a page was ever queued, if `is_meant` accepts them.
     pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
         let state = self.lock();
         let meant = state.hosts.iter().filter(|(of, host)| *of == site && is_meant(host));
         meant.map(|(_, host)| host.clone()).collect()
     }
 
-    /// What is here is done, nothing else.
+    /// Accepts no more pages. [`Desk::next`] returns [`Next::End`] when the queue is empty.
     pub(crate) fn end(&self) {
         self.lock().is_ended = true;
         self.changed.notify_one();
@@ -135,7 +140,8 @@ impl Desk {
 }
 
 impl State {
-    /// Sees to it that there is room for a page, and that its place is free or its own.
+    /// Removes the older page of the same key, and checks the bounds. Refuses a page whose place
+    /// belongs to another key.
     fn make_way(&mut self, page: &Page) -> Result<(), Refusal> {
         let Page { place, key, .. } = page;
         let waiting = self.pages.iter().find(|other| other.place == *place).map(|other| &other.key);
@@ -196,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_withdrawn_while_it_is_written_has_to_go_again() {
+    fn page_withdrawn_during_its_write_is_removed_again() {
         let desk = Desk::default();
         desk.put(page("a.test", "/", 1)).unwrap();
         let Page { place, key, .. } = next(&desk).unwrap();
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_page_of_a_place_waits_until_it_is_withdrawn() {
+    fn newest_page_waits_until_withdrawn() {
         let desk = Desk::default();
         desk.put(page("a.test", "/", 1)).unwrap();
         desk.put(page("a.test", "/", 2)).unwrap();
@@ -228,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_pages_octets_and_hosts() {
+    fn pages_bytes_and_hosts_are_limited() {
         let desk = Desk::default();
         let put = |number: usize| {
             let target: &'static str = format!("/{number}").leak();

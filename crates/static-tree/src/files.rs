@@ -1,8 +1,14 @@
-//! The files of the tree: a directory of its own, files that appear whole and go at once.
+//! The files of the tree, in a directory that belongs to it alone.
 //!
-//! Invariant: a page's plain file is the last that comes and the first that goes, so a coded one counts only beside it;
-//! all files of one content have one time of change. What lies in `.petasos` is nobody's page. Nothing is removed but
-//! what the manifest lists, and directories that are empty; nothing is written or removed where a symbolic link leads.
+//! Invariants:
+//!
+//! - Each file appears by a rename, so a reader never sees part of one.
+//! - The plain file of a page is created last and removed first. Web servers use a coded file only
+//!   beside it.
+//! - All files of one page have the same modification time.
+//! - `.petasos` is never served.
+//! - Only files that the manifest lists, and empty directories, are removed.
+//! - Nothing is written or removed behind a symbolic link.
 
 use crate::content::Content;
 use crate::layout::Place;
@@ -12,17 +18,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The directory in the tree that is not the web server's.
+/// Directory for the tree's own data: manifest, lock and staged files. Web servers must not serve
+/// it.
 const OWN: &str = ".petasos";
 
-/// The endings of codings behind a file's name.
+/// Suffixes of coded files.
 const GZIP: &str = ".gz";
 const BROTLI: &str = ".br";
 
-/// Why a directory cannot be the tree's.
+/// Reasons why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Something is there that the tree did not write.
+    /// It contains a file that the tree did not write.
     #[error(
         "{} has {} in it, which is not of the static tree; give static_tree.directory a directory of its own, or empty it",
         directory.display(),
@@ -31,32 +38,33 @@ pub enum OpenError {
     Foreign {
         /// The directory.
         directory: PathBuf,
-        /// What was found.
+        /// The first such file.
         found: PathBuf,
     },
-    /// Another process writes it.
+    /// Another process uses it.
     #[error("{} belongs to another running edge; give static_tree.directory a directory of its own", .0.display())]
     Busy(PathBuf),
-    /// The system refused.
+    /// The system refused an operation.
     #[error("cannot use {}: {error}; see that static_tree.directory can be written", path.display())]
     System {
-        /// What was asked for.
+        /// The path of the operation.
         path: PathBuf,
-        /// The system's own words.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// An open directory.
+/// An opened directory.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
-    /// Held as long as the process uses the directory.
+    /// The locked file. Held until the process no longer uses the directory.
     _lock: File,
 }
 
 impl Files {
-    /// Takes a directory, which is made if it is not there, and removes what an earlier process has left in it.
+    /// Opens a directory. Creates it if it does not exist, and removes the pages that an earlier
+    /// process left in it.
     pub(crate) fn open(root: &Path) -> Result<(Self, Manifest), OpenError> {
         let own = root.join(OWN);
         let fault = |path: &Path| {
@@ -79,7 +87,8 @@ impl Files {
             Err(TryLockError::Error(error)) => return Err(fault(&lock)(error)),
             Ok(()) => {}
         }
-        // Who may change the directory's own path may have a link in it.
+        // The path to the directory is the operator's and may contain links; resolve them once, so
+        // that `is_inside` reports only links within the tree.
         let real = root.canonicalize().map_err(fault(root))?;
         let files = Self { root: real, _lock: lock_file };
         for place in Manifest::read(&list).map_err(fault(&list))? {
@@ -92,7 +101,8 @@ impl Files {
         Ok((files, manifest))
     }
 
-    /// Writes a content beside the tree, for [`Files::commit`]. One at a time.
+    /// Writes a content to the staging files for [`Files::commit`]. There is one set of staging
+    /// files, so only one page may be staged at a time.
     pub(crate) fn stage(&self, content: &Content, changed: SystemTime) -> io::Result<()> {
         let write = |ending: &str, octets: Option<&[u8]>| {
             let path = self.staged(ending);
@@ -108,7 +118,7 @@ impl Files {
         write(BROTLI, content.brotli.as_deref())
     }
 
-    /// Puts what was staged at a place.
+    /// Renames the staged files to a place.
     pub(crate) fn commit(&self, place: &Place) -> io::Result<()> {
         let plain = self.path(place, "");
         let of = |error| of(&plain, error);
@@ -116,6 +126,7 @@ impl Files {
         if let Some(directory) = plain.parent() {
             std::fs::create_dir_all(directory).map_err(of)?;
         }
+        // The plain file comes last, because servers use coded files only beside it.
         for ending in [GZIP, BROTLI] {
             let (staged, path) = (self.staged(ending), self.path(place, ending));
             match std::fs::rename(staged, &path) {
@@ -136,7 +147,7 @@ impl Files {
             absent(std::fs::remove_file(self.path(place, ending))).map_err(|error| of(&plain, error))?;
         }
         for directory in plain.ancestors().skip(1).take_while(|directory| *directory != self.root) {
-            // One that is not empty stays, and so do those above it.
+            // A directory that is not empty stays, and with it those above.
             if absent(std::fs::remove_dir(directory)).is_err() {
                 break;
             }
@@ -153,7 +164,8 @@ impl Files {
     }
 }
 
-/// Refuses what is not where its path says: what there is of the directories above it must not be behind a link.
+/// Refuses a path that leads through a symbolic link: the nearest existing directory above it must
+/// be its own canonical path.
 fn is_inside(plain: &Path) -> io::Result<()> {
     let existing = plain.ancestors().skip(1).find(|directory| std::fs::symlink_metadata(directory).is_ok());
     let Some(directory) = existing else { return Ok(()) };
@@ -163,7 +175,7 @@ fn is_inside(plain: &Path) -> io::Result<()> {
     Err(of(directory, io::Error::other("a symbolic link leads out of the static tree; remove it")))
 }
 
-/// That something is not there any more is as well.
+/// Treats a file that does not exist as removed.
 fn absent(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -173,7 +185,7 @@ fn absent(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// An error that says of what it is.
+/// Adds the path to an error's message.
 fn of(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -182,12 +194,12 @@ fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
     std::fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }
 
-/// Something in a directory that is not a directory; `own` is not looked into.
+/// Finds a file or link below a directory that should contain only directories. Skips `own`.
 fn foreign(directory: &Path, own: &Path) -> io::Result<Option<PathBuf>> {
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
         for path in names(&directory)?.into_iter().filter(|path| path != own) {
-            // A link is followed by nobody.
+            // Links are reported and never followed.
             if !std::fs::symlink_metadata(&path)?.is_dir() {
                 return Ok(Some(path));
             }

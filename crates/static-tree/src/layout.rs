@@ -1,7 +1,7 @@
-//! The layouts: where in the tree a page has its file.
+//! The layouts: where the file of a page lies in the tree.
 //!
-//! Invariant: a place is a relative path of safe segments, so it is inside of the tree; the place of a page and what
-//! the rules for servers look up for a request to it are one and the same.
+//! Invariant: a place is a relative path of safe segments, so it never leaves the tree. The place
+//! of a page is the same path that the rules for web servers look up for a request for the page.
 
 use crate::Refusal;
 use crate::path::{SafePath, host, spellings};
@@ -9,13 +9,13 @@ use bytes::Bytes;
 use std::sync::Arc;
 use store::Key;
 
-/// A file's path below the tree's directory, without the ending of a coding.
+/// A file's path below the tree's directory, without the suffix of a content coding.
 pub(crate) type Place = Arc<str>;
 
-/// The most segments that Boost's layout has.
+/// Greatest depth of a page in Boost's layout, in path segments.
 const BOOST_SEGMENTS_MAX: usize = 10;
 
-/// How the files are named.
+/// Naming scheme of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// TYPO3's static file cache: `http_example.org_80/path/index`.
@@ -24,7 +24,7 @@ pub enum Layout {
     WpSuperCache,
     /// Cache Enabler: `example.org/path/http-index.html`, `https-index.html`.
     CacheEnabler,
-    /// Drupal's Boost: `example.org/path_.html`; no https.
+    /// Drupal's Boost: `example.org/path_.html`; http only.
     Boost,
 }
 
@@ -42,12 +42,12 @@ impl Layout {
         }
     }
 
-    /// The layout of this name.
+    /// The layout with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layout| layout.name() == name)
     }
 
-    /// The profile of the systems that the layout is at home with.
+    /// The profile of the systems that use this layout.
     pub const fn profile(self) -> &'static str {
         match self {
             Self::Typo3 => "typo3",
@@ -56,14 +56,15 @@ impl Layout {
         }
     }
 
-    /// Where the page has its file.
+    /// The place of the page's file. An error if the layout has no safe name for the page.
     pub(crate) fn place(self, key: &Key) -> Result<Place, Refusal> {
         let (name, port) = host(key.host())?;
         let path = SafePath::of(key.target())?;
         if path.segments.iter().any(|segment| self.is_reserved(segment)) {
             return Err(Refusal::Path);
         }
-        // A file whose name has no port answers for the default one, and pages name themselves as they were asked for.
+        // In the other layouts, the file name has no port, so the web server would send the file
+        // for the default port. A page of another port may contain links with that port.
         if port.is_some() && self != Self::Typo3 {
             return Err(Refusal::Path);
         }
@@ -89,7 +90,7 @@ impl Layout {
         Ok(place.into())
     }
 
-    /// The keys whose requests a server answers with the page's file.
+    /// The keys of all requests that a web server answers with the page's file.
     pub(crate) fn keys(self, key: &Key) -> Vec<Key> {
         let with = |target: Vec<u8>| Key::new(key.site(), key.is_https(), key.host(), Bytes::from(target));
         let targets = spellings(key.target());
@@ -100,7 +101,7 @@ impl Layout {
         targets.into_iter().chain(twins).map(with).collect()
     }
 
-    /// Whether a directory of this name could be in the way of a file.
+    /// Whether a directory of this name could take the path of a file.
     fn is_reserved(self, segment: &str) -> bool {
         let plain =
             [".gz", ".br"].iter().fold(segment, |name, coding| name.strip_suffix(coding).unwrap_or(name));
@@ -113,7 +114,7 @@ impl Layout {
     }
 }
 
-/// The target with its last slash, or without it.
+/// The target with a final slash added or removed. `None` for the root.
 fn twin(target: &[u8]) -> Option<Vec<u8>> {
     match target.strip_suffix(b"/") {
         Some(b"") => None,
@@ -156,7 +157,8 @@ mod tests {
             assert_eq!(place(layout, false, "a.test", "/b/").unwrap(), http);
             assert_eq!(place(layout, true, "a.test:443", "/b/").unwrap(), https);
             assert_eq!(place(layout, false, "a.test", "/b"), None);
-            // Or whoever asks for it by a port of its own would write what all get.
+            // Otherwise a visitor could request the page by another port, and all visitors would
+            // receive that version.
             assert_eq!(place(layout, false, "a.test:8080", "/b/"), None);
         }
     }
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_no_names_of_directories() {
+    fn file_names_are_refused_as_directory_names() {
         for (layout, target) in [
             (Layout::Typo3, "/a/index"),
             (Layout::Typo3, "/index.gz/"),
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_answers_to_every_spelling() {
+    fn file_answers_to_every_spelling() {
         let keys = |layout: Layout, target| layout.keys(&key(false, "a.test", target)).len();
         assert_eq!(
             (keys(Layout::Typo3, "/"), keys(Layout::Typo3, "/a"), keys(Layout::Typo3, "/%c3%a9/")),
@@ -200,9 +202,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a visitor asks for, a file is inside of the tree, in a directory of its host's, and hidden nowhere.
+        /// For any request, the place is inside the tree, in a directory of the host, and not
+        /// hidden.
         #[test]
-        fn a_place_is_inside_of_the_tree(
+        fn place_is_always_inside_the_tree(
             https: bool,
             host in r"[a-z0-9./:_%\\-]{0,12}|[ -~]{0,8}",
             target in r"/([a-z./_%~]|%2[ef]|\.\.|%[cC]3%[aA]9|index|_\.html){0,12}|/[ -~]{0,24}",
@@ -220,10 +223,10 @@ mod tests {
             }
         }
 
-        /// No two pages whose targets differ in more than spelling share a file, and none lies where another's
-        /// directory has to be.
+        /// Two pages share a file only if their targets are spellings of each other. No file lies
+        /// where the directory of another page must be.
         #[test]
-        fn places_are_told_apart(
+        fn different_pages_have_different_places(
             one in r"/([ab_./]|index|\.html){0,8}",
             other in r"/([ab_./]|index|\.html){0,8}",
         ) {

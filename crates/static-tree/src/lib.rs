@@ -1,16 +1,22 @@
-//! The static tree: pages that any anonymous visitor may get, also written as files, so that a web server serves them
-//! by itself while the edge and the application are down.
+//! The static tree: pages that any anonymous visitor may receive are also written as files. A web
+//! server can then serve them while the edge and the origin are down.
 //!
 //! ```text
 //!   offer (stored)  --> queue --> encode --> still valid? --> rename .gz, .br, page --> index
 //!   withdraw (gone) ------------------------------------------------> remove page, .gz, .br
-//!   hear, lose (purged) --> pages that it may mean: still valid? ----> remove
+//!   hear, lose (purged) --> pages that may match: still valid? -------> remove
 //! ```
 //!
-//! Invariant: after [`Tree::lose`] has returned, the tree has nothing that an invalidation of the store means which
-//! came before; what expires goes, too, while the process lives. Nothing is removed that the tree did not write.
-//! Serving waits for nothing here: [`Tree::offer`] and [`Tree::withdraw`] touch no file. Whether a response may be
-//! shared is decided in `semantics`; which server serves the tree, by which rules, is [`rules`].
+//! Invariants:
+//!
+//! - After [`Tree::lose`] has returned, the tree contains no page that an earlier invalidation of
+//!   the store matches.
+//! - Expired pages are removed while the process lives.
+//! - No file is removed that the tree did not write.
+//! - Serving waits for no file: [`Tree::offer`] and [`Tree::withdraw`] only change a queue.
+//!
+//! `semantics` decides whether a response may be shared. [`rules`] renders the configuration with
+//! which a web server serves the tree.
 
 mod candidate;
 mod coding;

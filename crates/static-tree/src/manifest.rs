@@ -1,7 +1,8 @@
-//! The list of places that files were, or were about to be, written to: what a later process may remove.
+//! The manifest: a list of the places to which files were, or were about to be, written. A later
+//! process may remove these files.
 //!
-//! Invariant: a place is listed, durably, before its first file is there. What the list names is checked as if anybody
-//! had written it.
+//! Invariant: a place is listed durably before its first file exists. A later process checks the
+//! list as untrusted input.
 
 use crate::layout::Place;
 use std::collections::HashSet;
@@ -9,21 +10,21 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Places that are listed and have no file any more, before the list is written anew.
+/// Upper bound of listed places without files (roughly) before the list is rewritten.
 const IDLE_MAX: usize = 4_096;
 
-/// The list.
+/// The open list.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     path: PathBuf,
     file: File,
     listed: HashSet<Place>,
-    /// Whether the last line may have been written in part, as when the disk is full.
+    /// Whether the last line may be incomplete, for example because the disk was full.
     is_torn: bool,
 }
 
 impl Manifest {
-    /// The places that the list at `path` has; none if there is no list.
+    /// Reads the safe places from the list at `path`. Empty if there is no list.
     pub(crate) fn read(path: &Path) -> io::Result<Vec<Place>> {
         let text = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -33,14 +34,15 @@ impl Manifest {
         Ok(lines.filter(|line| is_safe(line)).map(Place::from).collect())
     }
 
-    /// An empty list at `path`.
+    /// Creates an empty list at `path`, or truncates an existing one.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).write(true).truncate(true).open(&path)?;
         file.sync_all()?;
         Ok(Self { path, file, listed: HashSet::new(), is_torn: false })
     }
 
-    /// Lists a place. `in_use` are those that have files, for when the list has become too long.
+    /// Adds a place durably, unless it is listed. `in_use` returns the places that have files; it
+    /// is called only if the list may have to be rewritten.
     pub(crate) fn note(&mut self, place: &Place, in_use: impl FnOnce() -> Vec<Place>) -> io::Result<()> {
         if self.listed.contains(place) {
             return Ok(());
@@ -68,7 +70,7 @@ impl Manifest {
     }
 }
 
-/// Adds a line; what of an earlier one could not be written stays a line of its own.
+/// Appends a line. If an earlier line is incomplete, a line break first ends it.
 fn append(list: &mut impl Write, is_torn: &mut bool, place: &str) -> io::Result<()> {
     let start = if *is_torn { "\n" } else { "" };
     *is_torn = true;
@@ -77,7 +79,8 @@ fn append(list: &mut impl Write, is_torn: &mut bool, place: &str) -> io::Result<
     Ok(())
 }
 
-/// Whether a line names a file inside of the tree that may have been ours.
+/// Whether a line is a relative path that stays inside the tree, so that a tree may have written
+/// it.
 fn is_safe(line: &str) -> bool {
     let is_name =
         |name: &str| !name.is_empty() && !name.starts_with('.') && !name.chars().any(char::is_control);
@@ -90,14 +93,14 @@ mod tests {
     use std::io::{self, Write};
 
     #[test]
-    fn lines_that_lead_elsewhere_are_not_read() {
+    fn lines_that_leave_the_tree_are_ignored() {
         assert!(is_safe("a.test/b/index.html"));
         for line in ["", "/etc/passwd", "a/../b", "../b", "a//b", "index", "a/.b", ".petasos/lock", "a/b\r"] {
             assert!(!is_safe(line), "{line}");
         }
     }
 
-    /// A disk with room for so many octets.
+    /// A disk with room for the given number of bytes.
     struct Disk(Vec<u8>, usize);
 
     impl Write for Disk {
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_a_full_disk_has_cut_spoils_no_other() {
+    fn line_cut_by_a_full_disk_spoils_no_other() {
         let (mut disk, mut is_torn) = (Disk(Vec::new(), 12), false);
         append(&mut disk, &mut is_torn, "a/one").unwrap();
         assert!(append(&mut disk, &mut is_torn, "a/second").is_err());
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_outlives_the_process_and_stays_short() {
+    fn list_survives_the_process_and_stays_short() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("manifest");
         assert!(Manifest::read(&path).unwrap().is_empty());

@@ -1,36 +1,41 @@
 //! Hosts and paths that are safe as names of directories.
 //!
-//! Invariant: what is accepted has no empty segment, none that begins with a dot, no separator, control character or
-//! byte that a shell, a server's rules or a file system could take for something else; so it never leaves the directory
-//! it is put into. Two spellings that servers decode to one path are told by [`spellings`].
+//! Invariant: an accepted segment is not empty and does not begin with a dot. It contains no
+//! separator, no control character, and no byte with a meaning for shells, servers' rules or file
+//! systems. So a path never leaves the directory that it is joined to.
+//!
+//! Web servers decode several spellings to one path; [`spellings`] lists them.
 
 use crate::Refusal;
 
-/// The longest target, in octets.
+/// Longest accepted target, in bytes.
 const TARGET_BYTES_MAX: usize = 1024;
 
-/// The longest segment, in octets; with what layouts add it stays below the 255 that file systems allow.
+/// Longest accepted segment, in bytes. With the additions of the layouts it stays below 255, the
+/// limit of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 
-/// The most segments.
+/// Upper bound of the segments of a path.
 const SEGMENTS_MAX: usize = 32;
 
-/// The longest host name; with the scheme and the port that layouts add it is a name that file systems allow.
+/// Longest accepted host name, in bytes. With the scheme and port that layouts add, it stays within
+/// the limit of file systems.
 const HOST_BYTES_MAX: usize = 240;
 
-/// The characters that a segment may have beside letters, digits and what is percent-encoded and not ASCII.
+/// Characters that a segment may contain besides ASCII letters, digits, and percent-encoded
+/// non-ASCII characters.
 pub(crate) const PUNCTUATION: &str = "._~+,=@-";
 
-/// A path, decoded.
+/// A path with its segments decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SafePath {
     pub(crate) segments: Vec<String>,
-    /// Whether it ends with a slash; the root does.
+    /// Whether the path ends with a slash. True for the root.
     pub(crate) is_directory: bool,
 }
 
 impl SafePath {
-    /// The path of a target without a query.
+    /// Parses a target without a query.
     pub(crate) fn of(target: &[u8]) -> Result<Self, Refusal> {
         let path = target.strip_prefix(b"/").filter(|_| target.len() <= TARGET_BYTES_MAX);
         let path = path.ok_or(Refusal::Path)?;
@@ -60,7 +65,8 @@ fn segment(encoded: &[u8]) -> Result<String, Refusal> {
             b'%' => {
                 let [high, low, after @ ..] = rest else { return Err(Refusal::Path) };
                 let value = hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low);
-                // An encoded ASCII character is either special, or another spelling of one that need not be encoded.
+                // An encoded ASCII character is either special, or a second spelling of a character
+                // that needs no encoding.
                 decoded.push(value.filter(|value| !value.is_ascii()).ok_or(Refusal::Path)?);
                 rest = after;
             }
@@ -79,7 +85,8 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// The same target with its percent-encodings in upper and in lower case, where it has any.
+/// The target as it is, and with its percent-encodings in upper case and in lower case. Only the
+/// target itself if it has no encodings.
 pub(crate) fn spellings(target: &[u8]) -> Vec<Vec<u8>> {
     if !target.contains(&b'%') {
         return vec![target.to_vec()];
@@ -98,7 +105,8 @@ pub(crate) fn spellings(target: &[u8]) -> Vec<Vec<u8>> {
     vec![target.to_vec(), spelled(<[u8]>::make_ascii_uppercase), spelled(<[u8]>::make_ascii_lowercase)]
 }
 
-/// The name and the port, if there is one, of a host as in keys.
+/// Splits a cache key's host into name and port. An error if one of them is not safe in a file
+/// name.
 pub(crate) fn host(host: &[u8]) -> Result<(&str, Option<&str>), Refusal> {
     let text = std::str::from_utf8(host).map_err(|_| Refusal::Path)?;
     let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
@@ -121,7 +129,7 @@ mod tests {
     use super::{SafePath, host, spellings};
 
     #[test]
-    fn plain_paths_are_taken_apart() {
+    fn plain_paths_are_split_into_segments() {
         let path = |target: &str| {
             SafePath::of(target.as_bytes()).map(|path| (path.segments.join("|"), path.is_directory))
         };
@@ -131,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_mean_something_else_is_refused() {
+    fn ambiguous_or_unsafe_paths_are_refused() {
         let long = format!("/{}", "a".repeat(201));
         let deep = "/a".repeat(33);
         for target in [
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_encodings_have_several_spellings() {
+    fn only_percent_encodings_have_several_spellings() {
         assert_eq!(spellings(b"/aB"), [b"/aB"]);
         let three = spellings(b"/aB%c3%A9");
         assert_eq!(three, [&b"/aB%c3%A9"[..], b"/aB%C3%A9", b"/aB%c3%a9"]);

@@ -1,24 +1,26 @@
-//! Why a response is not written to the tree.
+//! Reasons for which a response is not written to the tree.
 
-/// A reason; each is counted.
+/// A reason. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no whole page: another status than 200, a part, another type than HTML in UTF-8, too large.
+    /// It is not a whole page: status other than 200, partial content, type other than HTML in
+    /// UTF-8, or too large.
     NoPage,
-    /// Not everybody gets the same: it varies on more than its coding, or sets a cookie.
+    /// It is not the same for all visitors: it varies on more than the coding, or sets a cookie.
     NotForAll,
-    /// It is fresh for too short a time, or is to be validated each time.
+    /// It stays fresh for too short a time, or must be validated before each use.
     ShortLived,
-    /// Its host or path has no safe name in the layout, or another page has it.
+    /// Its host or path has no safe name in the layout, or its place belongs to another page. Also
+    /// if the tree already has pages of too many hosts.
     Path,
-    /// The tree has as many pages, or octets, as it may.
+    /// The tree has reached its limit of pages or bytes.
     Full,
-    /// Too many pages wait to be written.
+    /// The write queue is full or has ended.
     Busy,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 6] =
         [Self::NoPage, Self::NotForAll, Self::ShortLived, Self::Path, Self::Full, Self::Busy];
 }

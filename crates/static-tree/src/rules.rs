@@ -1,10 +1,12 @@
-//! What a web server needs to be told to serve the tree: rules for nginx, Apache and lighttpd.
+//! Configuration with which nginx, Apache and lighttpd serve the tree.
 //!
-//! A file is sent for GET and HEAD of a target without query, if host and path are spelled as the tree spells them, and
-//! the request has neither credentials nor a cookie that may change the page. Everything else goes on as if the rules
-//! were not there. The coded file counts only beside the plain one, which comes last and goes first.
+//! The server sends a file for GET and HEAD of a target without query, under two conditions. Host
+//! and path are spelled as in the tree. The request has neither credentials nor a cookie that may
+//! change the page. All other requests are handled as without the rules. A coded file is used only
+//! if the plain file exists, because the plain file is created last and removed first.
 //!
-//! Invariant: what the rules look up for a target is where [`Layout`] puts its page.
+//! Invariant: the path that the rules look up for a target is the place where [`Layout`] puts its
+//! page.
 
 mod apache;
 mod cookies;
@@ -27,7 +29,7 @@ pub enum Server {
     Lighttpd,
 }
 
-/// What the rules depend on.
+/// The inputs of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     layout: Layout,
@@ -35,7 +37,7 @@ pub struct Rules<'a> {
     policy: &'a Policy,
 }
 
-/// A directory that cannot stand in a server's configuration as it is.
+/// A directory whose name would need quoting in a server's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the directory must be an absolute path of letters, digits, `/`, `.`, `_` and `-`")]
 pub struct BadDirectory;
@@ -55,10 +57,11 @@ impl Server {
 }
 
 impl<'a> Rules<'a> {
-    /// Rules for a tree in `directory`; the policy says which cookies may change a page.
+    /// Rules for a tree in `directory`. `policy` determines which cookies may change a page.
     ///
     /// # Errors
-    /// [`BadDirectory`].
+    /// [`BadDirectory`] unless the directory is an absolute path of letters, digits, `/`, `.`, `_`
+    /// and `-`.
     pub fn new(layout: Layout, directory: &'a Path, policy: &'a Policy) -> Result<Self, BadDirectory> {
         let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"/._-".contains(&octet);
         let text = directory.to_str().filter(|text| text.starts_with('/') && text.bytes().all(is_plain));
@@ -66,7 +69,7 @@ impl<'a> Rules<'a> {
         Ok(Self { layout, directory: directory.ok_or(BadDirectory)?, policy })
     }
 
-    /// The rules of a server.
+    /// The configuration text for one server.
     pub fn text(&self, server: Server) -> String {
         match server {
             Server::Nginx => nginx::text(self),
@@ -75,27 +78,29 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether only targets that end with a slash are pages.
+    /// Whether only targets with a final slash are pages.
     const fn wants_slash(&self) -> bool {
         matches!(self.layout, Layout::WpSuperCache | Layout::CacheEnabler)
     }
 
-    /// A regular expression for targets as visitors send them, without anchors.
+    /// A regular expression without anchors that matches targets as visitors send them.
     fn target_regex(&self) -> String {
         let segment = format!("/(?![.])(?:[A-Za-z0-9{PUNCTUATION}]|%[89A-Fa-f][0-9A-Fa-f])+");
         format!("(?:{segment})*/{}", if self.wants_slash() { "" } else { "?" })
     }
 }
 
-/// A regular expression for hosts, in lower case and without port.
+/// A regular expression that matches hosts in lower case, without port.
 const HOST_REGEX: &str = "[a-z0-9_-]+(?:[.][a-z0-9_-]+)*";
 
-/// A regular expression for an `Accept-Encoding` that takes a coding, in any case.
+/// A regular expression, to be matched without case, for values of `Accept-Encoding` that accept
+/// `coding`.
 fn accepts_regex(coding: &str) -> String {
     format!("(?:^|,)[ \\t]*{coding}[ \\t]*(?:;[ \\t]*q=(?:1[.0]*|0?[.][0-9]*[1-9][0-9]*)[ \\t]*)?(?:,|$)")
 }
 
-/// What the answers say beside type and coding: each use is to be validated, for nobody tells a browser of a purge.
+/// Cache-Control of the served files. Each use is validated, because a purge does not reach
+/// browsers' caches.
 const CACHE_CONTROL: &str = "no-cache";
 
 #[cfg(test)]
@@ -106,7 +111,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn directories_are_printed_as_they_are_or_not_at_all() {
+    fn directories_that_need_quoting_are_refused() {
         let policy = Policy::default_profile();
         let rules = |directory| Rules::new(Layout::Typo3, Path::new(directory), &policy);
         for bad in ["tree", "/", "/a b", "/a\"b", "/a$b", "/a\nb", ""] {

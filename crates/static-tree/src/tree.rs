@@ -1,9 +1,11 @@
-//! The tree: what is offered to it, what it writes, what it loses.
+//! The tree: accepts stored responses, writes them as files, and removes the files again.
 //!
-//! Invariant: files come and go only while the index is locked. A page is written after the store was asked, under that
-//! lock, whether any invalidation means it; an invalidation is taken down in the store before [`Tree::lose`] takes the
-//! lock. So either the writer sees the invalidation, or the invalidation finds the file. Order of locks: list of
-//! places, index, what was heard, desk.
+//! Invariant: files are created and removed only while the index (`written`) is locked. Under that
+//! lock, the writer asks the store whether an invalidation matches the page. An invalidation is
+//! recorded in the store before [`Tree::lose`] takes the lock. So either the writer sees the
+//! invalidation, or the invalidation finds the file.
+//!
+//! Lock order: `manifest`, `written`, `heard`, the queue in `desk`, `counts.fault`.
 
 use crate::candidate::Page;
 use crate::content::Content;
@@ -24,35 +26,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{Key, Selector, SiteId, Store};
 
-/// How often what has expired is looked for.
+/// Longest interval between two searches for expired pages.
 const EXPIRY_EVERY: Duration = Duration::from_millis(250);
 
-/// Invalidations that are heard of at a time; with more, every page is asked about.
+/// Upper bound of the selectors that are remembered between two calls of [`Tree::lose`]. With more,
+/// `lose` checks every page.
 const HEARD_MAX: usize = 4_096;
 
 /// The limits of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most pages.
+    /// Upper bound of the number of pages.
     pub pages_max: usize,
-    /// The most octets of all files.
+    /// Upper bound of the size of all files, in bytes.
     pub bytes_max: u64,
 }
 
-/// Figures of a tree. All but the first two count from its start.
+/// Figures of a tree. `pages` and `bytes` are current values; all others count since the tree was
+/// opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Pages in it.
+    /// Pages in the tree.
     pub pages: u64,
-    /// Octets of their files.
+    /// Size of their files, in bytes.
     pub bytes: u64,
     /// Pages written.
     pub written: u64,
     /// Pages removed.
     pub removed: u64,
-    /// Operations that the disk refused.
+    /// Operations that the file system refused.
     pub errors: u64,
-    /// Responses that were not written, in the order of [`Refusal::ALL`].
+    /// Responses that were not written, by reason, in the order of [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
 }
 
@@ -63,42 +67,46 @@ impl Figures {
     }
 }
 
-/// Pages as files.
+/// A directory of pages as files, and the index of them.
 #[derive(Debug)]
 pub struct Tree {
     limits: Limits,
     files: Files,
     manifest: Mutex<Manifest>,
     written: Mutex<Written>,
-    /// Invalidations of the store by number, of which the files are not removed yet.
+    /// Invalidations by their sequence number in the store whose pages [`Tree::lose`] has not
+    /// removed yet.
     heard: Mutex<BTreeMap<u64, Selector>>,
     desk: Desk,
     counts: Counts,
 }
 
+/// Counters of a tree. Relaxed is enough for them, because no other data depends on their order.
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,
     removed: AtomicU64,
     errors: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
-    /// What the disk said when it last refused something, until it was told.
+    /// The error of the last operation that the file system refused. [`Tree::run`] takes it and
+    /// reports it.
     fault: Mutex<Option<String>>,
 }
 
-/// What has become of a page that was to be written.
+/// The result of writing a page.
 enum Outcome {
     Written,
-    /// It was invalidated or withdrawn meanwhile.
+    /// The page was invalidated or withdrawn while it was written.
     Outdated,
     Refused(Refusal),
 }
 
 impl Tree {
-    /// Takes a directory, and clears it of what an earlier process has left there.
+    /// Opens a directory for a tree. Creates it if it does not exist, and removes the pages that an
+    /// earlier process left in it.
     ///
     /// # Errors
-    /// [`OpenError`] when it cannot be used; what is not the tree's is left as it is.
+    /// [`OpenError`] if the directory cannot be used. Files that no tree wrote are never removed.
     pub fn open(directory: &Path, limits: Limits) -> Result<Self, OpenError> {
         let (files, manifest) = Files::open(directory)?;
         let (written, desk, counts) = (Mutex::default(), Desk::default(), Counts::default());
@@ -113,8 +121,8 @@ impl Tree {
         })
     }
 
-    /// Has a stored response written behind, if it is a page for everybody; if not, its page is removed. Waits for no
-    /// file.
+    /// Queues a stored response for writing if it is a page for every anonymous visitor. Otherwise
+    /// queues the removal of the page's files. Does not touch the file system.
     pub fn offer(&self, layout: Layout, candidate: &Candidate<'_>, now: Moment) {
         let offered = layout.place(candidate.key).and_then(|place| {
             let page = candidate.page(layout, place.clone(), now);
@@ -126,15 +134,18 @@ impl Tree {
         }
     }
 
-    /// Has the page of `key` removed, because nothing is stored of it any more. Waits for no file.
+    /// Queues the removal of the page of `key`, because its response is no longer stored. Does not
+    /// touch the file system.
     pub fn withdraw(&self, layout: Layout, key: &Key) {
         if let Ok(place) = layout.place(key) {
             self.desk.withdraw(&place, key);
         }
     }
 
-    /// Hears of an invalidation that the store has taken down under this number, so that [`Tree::lose`] need not ask
-    /// about every page. What is not heard of is not missed, it only takes longer. Waits for no file.
+    /// Notes the selector of an invalidation that the store has recorded under this number. With
+    /// the selectors, [`Tree::lose`] checks only the pages that they can match. An invalidation
+    /// that was not noted is still obeyed, but then every page is checked. Does not touch the file
+    /// system.
     pub fn hear(&self, number: u64, selector: &Selector) {
         let mut heard = lock(&self.heard);
         if heard.len() < HEARD_MAX {
@@ -142,11 +153,14 @@ impl Tree {
         }
     }
 
-    /// Removes every page that an invalidation of the store means which was taken down before. False while the file of
-    /// one of them is still there because the disk refuses; it is tried again. Blocks.
+    /// Removes every page that matches an invalidation which the store recorded before this call.
+    ///
+    /// Returns false while the file of an invalidated page remains because the file system refuses
+    /// to remove it. The writer tries again. Blocks.
     pub fn lose(&self, store: &Store) -> bool {
         let mut written = lock(&self.written);
-        // What other callers are told of is taken along; they wait for the index meanwhile.
+        // This call also handles the selectors of other callers. They wait for `written`, and find
+        // their invalidations settled when they get it.
         let mut heard = std::mem::take(&mut *lock(&self.heard));
         let heard = heard.split_off(&(written.settled() + 1));
         for place in written.invalidated(store, &heard) {
@@ -157,13 +171,14 @@ impl Tree {
         !written.has_stuck()
     }
 
-    /// The hosts of a site, as in keys, whose pages are in the tree or may get there.
+    /// The hosts of a site, in the form of cache keys, of which a page was ever queued. Only hosts
+    /// that `is_meant` accepts are returned.
     pub fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
         self.desk.hosts(site, is_meant)
     }
 
-    /// Writes and removes until [`Tree::end`], in the caller's thread; `say` gets a line when the disk begins to
-    /// refuse, and one when it no longer does.
+    /// Writes and removes queued pages until [`Tree::end`], in the caller's thread. `say` receives
+    /// a line when the file system begins to refuse, and another when a page was written again.
     pub fn run(&self, store: &Store, clock: &dyn Clock, say: &dyn Fn(&str)) {
         let mut is_failing = false;
         loop {
@@ -182,6 +197,8 @@ impl Tree {
                 Next::Nothing => {}
                 Next::End => return,
             }
+            // Report the first error only. The file system counts as working again after a write
+            // during which no error was counted.
             let fault = lock(&self.counts.fault).take();
             if let Some(fault) = fault.filter(|_| !is_failing) {
                 is_failing = true;
@@ -193,12 +210,12 @@ impl Tree {
         }
     }
 
-    /// Lets [`Tree::run`] return when what waits is done. The pages stay.
+    /// Lets [`Tree::run`] return after the queued work is done. The files stay.
     pub fn end(&self) {
         self.desk.end();
     }
 
-    /// The figures now.
+    /// The current figures.
     pub fn figures(&self) -> Figures {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { written, removed, errors, refused, fault: _ } = &self.counts;
@@ -218,7 +235,8 @@ impl Tree {
         let outcome = self.try_write(page, store, clock);
         self.desk.put_away();
         if !matches!(outcome, Ok(Outcome::Written)) {
-            // An older page is no longer what visitors get.
+            // The file must go, because visitors of the edge no longer receive that version of the
+            // page.
             self.remove(&mut lock(&self.written), &place);
         }
         match outcome {
@@ -246,6 +264,8 @@ impl Tree {
             return Ok(Outcome::Outdated);
         }
         let committed = self.files.commit(&place);
+        // Index the page even if `commit` failed, because some of its files may exist. If the
+        // caller cannot remove them, the index makes the writer try again.
         written.insert(page, bytes);
         let stays = self.desk.is_written();
         committed?;
@@ -263,7 +283,8 @@ impl Tree {
         }
     }
 
-    /// False if the disk refuses.
+    /// Removes the files of a page. Returns false if the file system refuses; then the page is
+    /// removed at the next search for expired pages.
     fn remove(&self, written: &mut Written, place: &Place) -> bool {
         match self.files.remove(place) {
             Ok(()) => {

@@ -1,8 +1,11 @@
-//! What is in the tree.
+//! The index of the pages in the tree.
 //!
-//! Invariant: each place here has its files, or had them when they could not be removed; each is here. No invalidation
-//! up to the number `settled` means any of them. An invalidation only narrows which pages the store is asked about;
-//! whether it means them is the store's to say.
+//! Invariant: every file of the tree belongs to a place in the index. A place leaves the index only
+//! after its files were removed. No invalidation up to the number `settled` matches a page of the
+//! index, except pages in `stuck`.
+//!
+//! Selectors only narrow the set of pages about which the store is asked. The store decides whether
+//! an invalidation matches.
 
 use crate::Layout;
 use crate::candidate::Page;
@@ -23,7 +26,7 @@ pub(crate) struct Entry {
     layout: Layout,
     head: ResponseHead,
     tags: Vec<Bytes>,
-    /// No invalidation up to here meant it when it was written.
+    /// No invalidation up to this sequence number matched the page when it was written.
     checked: u64,
     expires: Monotonic,
     bytes: u64,
@@ -34,7 +37,8 @@ pub(crate) struct Entry {
 pub(crate) struct Written {
     entries: HashMap<Place, Entry>,
     by_expiry: BTreeSet<(Monotonic, Place)>,
-    /// Tags by hash: two with one hash only mean that the store is asked about more pages.
+    /// Places by the hash of each of their tags. A collision only makes the index ask the store
+    /// about more pages.
     by_tag: BTreeSet<(u64, Place)>,
     hasher: RandomState,
     /// Invalidated pages whose files could not be removed.
@@ -43,7 +47,8 @@ pub(crate) struct Written {
     settled: u64,
 }
 
-/// Whether no invalidation after `since` means a page, by any of the spellings that its file answers to.
+/// Whether no invalidation after `since` matches a page, under any of the keys that its file
+/// answers to.
 pub(crate) fn is_valid(
     store: &Store,
     (key, layout): (&Key, Layout),
@@ -54,7 +59,7 @@ pub(crate) fn is_valid(
 }
 
 impl Written {
-    /// The places that have files.
+    /// The places of all pages.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         self.entries.keys()
     }
@@ -63,18 +68,19 @@ impl Written {
         self.entries.len()
     }
 
-    /// The octets of all files.
+    /// The size of all files, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there is room for a page of so many octets at a place.
+    /// Whether a page of `bytes` fits at a place within the limits. The page that it replaces is
+    /// not counted.
     pub(crate) fn has_room(&self, place: &Place, bytes: u64, (pages_max, bytes_max): (usize, u64)) -> bool {
         let (pages, freed) = self.entries.get(place).map_or((1, 0), |entry| (0, entry.bytes));
         self.entries.len() + pages <= pages_max && self.bytes - freed + bytes <= bytes_max
     }
 
-    /// A page is in the tree.
+    /// Adds a page whose files were written.
     pub(crate) fn insert(&mut self, page: Page, bytes: u64) {
         let Page { key, layout, place, head, tags, begun, expires, .. } = page;
         self.remove(&place);
@@ -84,7 +90,7 @@ impl Written {
         self.entries.insert(place, Entry { key, layout, head, tags, checked: begun, expires, bytes });
     }
 
-    /// A page is not in the tree any more; says whether it was.
+    /// Removes a page from the index. Returns whether it was there.
     pub(crate) fn remove(&mut self, place: &Place) -> bool {
         self.stuck.remove(place);
         let Some(entry) = self.entries.remove(place) else { return false };
@@ -96,7 +102,7 @@ impl Written {
         true
     }
 
-    /// What could not be removed is to be tried again.
+    /// Makes a page expire now, so that the next search for expired pages removes it.
     pub(crate) fn retry(&mut self, place: &Place) {
         if let Some(entry) = self.entries.get_mut(place) {
             self.by_expiry.remove(&(entry.expires, place.clone()));
@@ -105,24 +111,27 @@ impl Written {
         }
     }
 
-    /// The file of an invalidated page could not be removed.
+    /// Notes that the file of an invalidated page could not be removed.
     pub(crate) fn keep_stuck(&mut self, place: Place) {
         self.stuck.insert(place);
     }
 
-    /// Whether the file of an invalidated page is still there.
+    /// Whether the file of an invalidated page remains.
     pub(crate) fn has_stuck(&self) -> bool {
         !self.stuck.is_empty()
     }
 
-    /// The pages whose time is over.
+    /// The expired pages.
     pub(crate) fn expired(&self, now: Monotonic) -> Vec<Place> {
         let over = self.by_expiry.iter().take_while(|(expires, _)| *expires <= now);
         over.map(|(_, place)| place.clone()).collect()
     }
 
-    /// The pages that invalidations of the store mean: those in `heard`, by number, if they are all that came since the
-    /// last time; else any. From now on no earlier one is asked about.
+    /// Returns the pages that invalidations of the store match, and advances `settled` beyond these
+    /// invalidations.
+    ///
+    /// If `heard` holds every selector since the last call, by number, only pages that they can
+    /// match are checked. Otherwise all pages are.
     pub(crate) fn invalidated(&mut self, store: &Store, heard: &BTreeMap<u64, Selector>) -> Vec<Place> {
         let sequence = store.sequence();
         if self.settled >= sequence {
@@ -145,7 +154,7 @@ impl Written {
         invalidated
     }
 
-    /// The number up to which nothing has to be heard any more.
+    /// The sequence number up to which all invalidations have been applied.
     pub(crate) const fn settled(&self) -> u64 {
         self.settled
     }
@@ -155,11 +164,12 @@ impl Written {
         is_valid(store, (key, *layout), (head, tags), self.settled.max(*checked))
     }
 
-    /// The pages that a selector may mean, and perhaps others.
+    /// The pages that a selector can match. May contain others.
     fn concerned<'a>(&'a self, selector: &'a Selector) -> Box<dyn Iterator<Item = &'a Place> + 'a> {
         match selector {
             Selector::Target { site, host, target } => {
-                // A page of the tree has no other percent-encodings in its name than those that it needs.
+                // Keys of pages in the tree encode only characters that need it, so the canonical
+                // target finds them.
                 let target = Bytes::copy_from_slice(&canonical_target(target));
                 let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
                 let places = keys.into_iter().flat_map(|key| Layout::ALL.map(|layout| layout.place(&key)));
@@ -167,6 +177,8 @@ impl Written {
                 Box::new(places.flatten().filter_map(found))
             }
             Selector::Tags { any_of, all_of, .. } => {
+                // If `any_of` is empty, a matching page has every tag of `all_of`, so the first
+                // one finds it.
                 let tags = if any_of.is_empty() { all_of.get(..1).unwrap_or_default() } else { any_of };
                 Box::new(tags.iter().flat_map(|tag| self.with_tag(self.hasher.hash_one(tag))))
             }
@@ -222,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_pages_or_tags_is_asked_about_these_alone() {
+    fn selectors_of_pages_or_tags_check_only_those() {
         let written = written();
         let concerned = |selector: Selector| written.concerned(&selector).count();
         for one in [
@@ -240,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_is_asked_about_everything() {
+    fn unnoted_invalidation_checks_every_page() {
         let (mut written, store) = (written(), Store::new(StoreLimits::default(), 1));
         let tell = |selector: Selector| {
             (

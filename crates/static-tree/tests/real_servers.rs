@@ -1,5 +1,6 @@
-//! Real nginx, Apache and lighttpd with exactly the rules that are printed, over trees in all layouts: they send what
-//! the tree wrote for a request, with its type and in a coding that was asked for; and nothing for any other request.
+//! Runs real nginx, Apache and lighttpd with the printed rules over trees in all layouts. A server
+//! must send the file of a page with its type and in an accepted coding. It must send no file for
+//! any other request.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +29,7 @@ use testkit::{Client, Response};
 
 const LIMITS: Limits = Limits { pages_max: 100, bytes_max: 1 << 20 };
 
-/// A tree with these pages of the host `a.test`, whose writer has ended.
+/// A tree with these pages of the host `a.test`. Its writer has ended.
 fn tree(layout: Layout, targets: &[&str]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -68,7 +69,7 @@ fn ask(address: SocketAddr, method: &str, target: &str, fields: &[&str]) -> Resp
     if method == "HEAD" { client.read_head() } else { client.read() }
 }
 
-/// The content of an answer, with the coding it is in.
+/// The decoded content of a response, and its coding.
 fn decoded(answer: &Response) -> (String, String) {
     let coding = answer.field("Content-Encoding").unwrap_or_default().to_owned();
     let mut text = String::new();
@@ -129,7 +130,7 @@ const ACCEPTED: [(&str, &str); 9] = [
     ("xgzip, brx", ""),
 ];
 
-/// What is no request for a page of the tree, though near one.
+/// Requests that resemble a request for a page of the tree but must not receive a file.
 fn refused(layout: Layout, page: &str) -> Vec<(&str, &str, Vec<&str>)> {
     let session = match layout {
         Layout::Typo3 => "Cookie: _ga=1; fe_typo_user=1",

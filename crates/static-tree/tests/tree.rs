@@ -1,4 +1,5 @@
-//! The tree above a real directory and a real store: what is written, what goes, and what is never touched.
+//! Tests of the tree with a real directory and a real store: which files are written, removed, and
+//! left alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 const LIMITS: Limits = Limits { pages_max: 3, bytes_max: 1 << 20 };
 const SITE: SiteId = SiteId(0);
 
-/// A tree at work.
+/// A tree with a running writer, its store and its clock.
 struct Stage {
     directory: TempDir,
     tree: Arc<Tree>,
@@ -69,7 +70,7 @@ impl Stage {
         Arc::new(Object::new(&head, b"", Body::copy_of(body), freshness))
     }
 
-    /// Stores and offers a page, whose fetch began at `begun`.
+    /// Stores and offers a page whose fetch began at the sequence number `begun`.
     fn publish(&self, key: &Key, object: &Arc<Object>, tags: &[Bytes], begun: u64) -> Published {
         let rule = VaryRule::default();
         let variant = rule.key(&Fields::new());
@@ -114,7 +115,7 @@ impl Stage {
         self.await_figures("a refusal", |figures| figures.refused(refusal) == 1);
     }
 
-    /// Ends the writer once everything is done.
+    /// Ends the writer after it has done all queued work.
     fn end(&mut self) {
         self.tree.end();
         if let Some(writer) = self.writer.take() {
@@ -127,7 +128,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.tree.end();
         if let Some(writer) = self.writer.take() {
-            // A test that fails says why itself.
+            // The panic of the test itself is the message to read, so the writer's is ignored.
             let _ = writer.join();
         }
     }
@@ -143,7 +144,7 @@ fn target(target: &'static str) -> Selector {
     Selector::Target { site: SITE, host: "a.test".into(), target: target.into() }
 }
 
-/// The files below a directory, without the tree's own.
+/// The files below a directory, except those in `.petasos`.
 fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
@@ -163,7 +164,7 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_page_is_written_in_three_codings_with_one_time_of_change() {
+fn page_is_written_in_three_codings_with_one_mtime() {
     let stage = Stage::new();
     let body = "<p>hello</p>".repeat(50);
     stage.publish_page("/a/b", body.as_bytes());
@@ -185,7 +186,7 @@ fn a_page_is_written_in_three_codings_with_one_time_of_change() {
 }
 
 #[test]
-fn coded_pages_are_decoded_and_a_coding_that_saves_nothing_is_left_out() {
+fn coded_responses_are_decoded_and_useless_codings_left_out() {
     let stage = Stage::new();
     stage.publish_page("/a", "<p>hello</p>".repeat(50).as_bytes());
     stage.await_pages(1);
@@ -203,7 +204,7 @@ fn coded_pages_are_decoded_and_a_coding_that_saves_nothing_is_left_out() {
 }
 
 #[test]
-fn what_is_no_page_for_everybody_is_not_written_and_takes_the_older_one_away() {
+fn refused_response_removes_the_older_page() {
     let refused = |refusal, make: &dyn Fn(&Stage) -> (Arc<Object>, VaryRule)| {
         let stage = Stage::new();
         stage.publish_page("/a", b"older");
@@ -245,13 +246,13 @@ fn what_is_no_page_for_everybody_is_not_written_and_takes_the_older_one_away() {
 }
 
 #[test]
-fn every_kind_of_invalidation_finds_its_files_before_it_is_answered() {
+fn every_kind_of_invalidation_removes_its_files_at_once() {
     let tag = || vec![Bytes::from_static(b"t")];
     let host = || Bytes::from_static(b"a.test");
     let kinds = [
         (target("/a"), Mode::Hard),
         (target("/a"), Mode::Soft),
-        // The file answers to this one, too.
+        // In this layout, the same file answers the target with a final slash.
         (target("/a/"), Mode::Hard),
         (Selector::Prefix { site: SITE, host: host(), prefix: "/a".into() }, Mode::Hard),
         (Selector::Host { site: SITE, host: host() }, Mode::Hard),
@@ -281,7 +282,7 @@ fn every_kind_of_invalidation_finds_its_files_before_it_is_answered() {
 }
 
 #[test]
-fn what_was_fetched_before_an_invalidation_is_not_written_after_it() {
+fn fetch_older_than_an_invalidation_is_not_written() {
     let mut stage = Stage::new();
     let object = stage.page(b"old", 60, &[HTML]);
     let begun = stage.store.sequence();
@@ -293,7 +294,7 @@ fn what_was_fetched_before_an_invalidation_is_not_written_after_it() {
 }
 
 #[test]
-fn publishing_and_purging_at_once_leaves_nothing_behind() {
+fn concurrent_publish_and_purge_leave_no_file() {
     let stage = Stage::new();
     let body = "<p>hello</p>".repeat(20);
     let page = stage.path("http_a.test_80/a/index");
@@ -302,13 +303,13 @@ fn publishing_and_purging_at_once_leaves_nothing_behind() {
         stage.publish(&key("/a"), &object, &[], stage.store.sequence());
         match round % 8 {
             0 => stage.await_pages(1),
-            // Any moment of the writing may be hit.
+            // Pauses of different lengths, so that purges hit different stages of the writing.
             part => sleep(Duration::from_micros(part * part * 100)),
         }
         stage.invalidate(target("/a"), Mode::Hard);
         assert!(!page.exists() && !page.with_extension("gz").exists(), "round {round}");
         if round % 8 > 4 {
-            // What was under way must not come after it either.
+            // A write in progress during the purge must not finish after it either.
             stage.publish_page("/b", b"b");
             stage.await_pages(1);
             assert!(!page.exists(), "round {round}");
@@ -318,7 +319,7 @@ fn publishing_and_purging_at_once_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_expires_or_is_withdrawn_goes() {
+fn expired_and_withdrawn_pages_are_removed() {
     let stage = Stage::new();
     stage.publish_page("/a", b"a");
     let longer = stage.page(b"b", 120, &[HTML]);
@@ -335,7 +336,7 @@ fn what_expires_or_is_withdrawn_goes() {
 }
 
 #[test]
-fn a_place_belongs_to_the_page_that_came_first() {
+fn place_belongs_to_the_first_page() {
     let stage = Stage::new();
     stage.publish_page("/a", b"first");
     stage.await_pages(1);
@@ -347,7 +348,7 @@ fn a_place_belongs_to_the_page_that_came_first() {
 }
 
 #[test]
-fn there_is_an_end_to_pages_and_octets() {
+fn pages_and_bytes_are_limited() {
     let stage = Stage::new();
     for target in ["/a", "/b", "/c", "/d"] {
         stage.publish_page(target, b"x");
@@ -358,14 +359,14 @@ fn there_is_an_end_to_pages_and_octets() {
     stage.await_figures("a newer one", |figures| figures.written == 4);
     let stage = Stage::within(Limits { pages_max: 10, bytes_max: 100 });
     stage.publish_page("/a", &[b'x'; 40]);
-    // Noise in base 64, which no coding makes much shorter.
+    // Random-looking text, which no coding makes much shorter.
     stage.publish_page("/b", b"q8Zt1LmXw0aBv7Cy2DnEr5FgHj3KsPiUoQeRtYuIpAkSlDzXcVbN4M6T9GhJfW");
     stage.await_refused(Refusal::Full);
     assert_eq!(files(stage.directory.path()).iter().filter(|name| name.contains("/b/")).count(), 0);
 }
 
 #[test]
-fn a_new_process_clears_what_the_old_one_left_and_nothing_else() {
+fn new_process_removes_listed_pages_and_nothing_else() {
     let mut stage = Stage::new();
     stage.publish_page("/a/b", "<p>hello</p>".repeat(50).as_bytes());
     stage.await_pages(1);
@@ -394,7 +395,7 @@ fn a_new_process_clears_what_the_old_one_left_and_nothing_else() {
 }
 
 #[test]
-fn a_directory_with_something_else_in_it_is_left_alone() {
+fn directory_with_foreign_files_is_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("index.html"), "mine").unwrap();
     assert!(matches!(Tree::open(directory.path(), LIMITS), Err(OpenError::Foreign { .. })));
@@ -408,7 +409,7 @@ fn a_directory_with_something_else_in_it_is_left_alone() {
 }
 
 #[test]
-fn what_is_removed_or_written_is_in_the_tree_and_not_where_a_link_leads() {
+fn nothing_is_written_or_removed_behind_a_symlink() {
     let mut stage = Stage::new();
     stage.publish_page("/a", b"a");
     stage.await_pages(1);
@@ -427,7 +428,7 @@ fn what_is_removed_or_written_is_in_the_tree_and_not_where_a_link_leads() {
     stage.end();
     let directory = std::mem::replace(&mut stage.directory, tempfile::tempdir().unwrap());
     drop(stage);
-    // The list names what is behind the link now.
+    // The path that the list names now leads through the link.
     let error = Tree::open(directory.path(), LIMITS).unwrap_err();
     assert!(error.to_string().contains("http_a.test_80"), "{error}");
     assert_eq!(files(outside.path()), ["moved/a/index"]);
@@ -436,7 +437,7 @@ fn what_is_removed_or_written_is_in_the_tree_and_not_where_a_link_leads() {
 }
 
 #[test]
-fn a_disk_that_refuses_costs_the_page_and_is_told_once() {
+fn disk_error_drops_the_page_and_is_reported_once() {
     let stage = Stage::new();
     let blocked = stage.path("http_a.test_80");
     std::fs::write(&blocked, "in the way").unwrap();

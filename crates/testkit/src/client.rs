@@ -1,4 +1,4 @@
-//! A client that sends exactly the octets it is told and reads one response at a time.
+//! A client that sends exactly the given bytes and reads one response at a time.
 
 use crate::PATIENCE;
 use crate::origin::{field, read_head};
@@ -6,18 +6,18 @@ use crate::port::bound;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// A response as the client saw it.
+/// A response as the client received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
     /// Status line and header fields without the final empty line.
     pub head: String,
-    /// The content, transfer coding removed.
+    /// The content, without transfer coding.
     pub body: Vec<u8>,
-    /// The trailer fields, one line each, if the response was chunked and had any.
+    /// The trailer fields of a chunked response, one per line.
     pub trailers: String,
-    /// Whether the content ended as its framing said.
+    /// Whether the content was as long as its framing stated.
     pub complete: bool,
 }
 
@@ -39,17 +39,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     pub fn connect(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
-    /// Connects to a server that may be dead.
+    /// Connects to a server that may have ended. `None` if it refuses.
     pub fn try_connect(address: SocketAddr) -> Option<Self> {
         TcpStream::connect(address).ok().map(Self::over)
     }
 
-    /// As [`Client::connect_from`], to a server that may be dead.
+    /// As [`Client::connect_from`], for a server that may have ended. `None` if it refuses.
     pub fn try_connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Option<Self> {
         let socket = bound(SocketAddr::from((from, 0)));
         socket.set_recv_buffer_size(receive_bytes).unwrap();
@@ -57,7 +57,8 @@ impl Client {
         Some(Self::over(socket.into()))
     }
 
-    /// Connects from a loopback address, with a receive buffer of about this many bytes, as a slow reader has it.
+    /// Connects from a loopback address. `receive_bytes` is the approximate size of the receive
+    /// buffer; a small one makes a slow reader.
     pub fn connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Self {
         Self::try_connect_from(from, address, receive_bytes).unwrap()
     }
@@ -69,29 +70,31 @@ impl Client {
         Self { reader: BufReader::new(stream) }
     }
 
-    /// Sends these octets.
+    /// Sends these bytes.
     pub fn send(&mut self, octets: impl AsRef<[u8]>) {
         self.reader.get_mut().write_all(octets.as_ref()).unwrap();
     }
 
-    /// Sends these octets to a server that may die, and reads its response; `None` if it died before its head came.
+    /// Sends these bytes to a server that may end, and reads the response. `None` if the server
+    /// ended before the head.
     pub fn try_ask(&mut self, octets: impl AsRef<[u8]>) -> Option<Response> {
         self.try_send(octets)?;
         self.try_read()
     }
 
-    /// Sends these octets to a server that may die.
+    /// Sends these bytes to a server that may end. `None` if it has.
     pub fn try_send(&mut self, octets: impl AsRef<[u8]>) -> Option<()> {
         self.reader.get_mut().write_all(octets.as_ref()).ok()
     }
 
-    /// As [`Client::try_ask`]; the response to a HEAD has no content.
+    /// As [`Client::try_ask`]. With `is_head`, only the head is read, because a response to HEAD
+    /// has no content.
     pub fn try_answer(&mut self, octets: impl AsRef<[u8]>, is_head: bool) -> Option<Response> {
         self.try_send(octets)?;
         if is_head { self.try_read_head() } else { self.try_read() }
     }
 
-    /// Sends a GET with `Host: example.test` and these field lines, and reads the answer.
+    /// Sends a GET with `Host: example.test` and these header lines, and reads the response.
     pub fn get(&mut self, target: &str, fields: &[&str]) -> Response {
         let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         self.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n{lines}\r\n"));
@@ -106,14 +109,14 @@ impl Client {
         self.try_read_head().expect("the connection ended before a response")
     }
 
-    /// As [`Client::read_head`]; `None` if the connection ends or times out first.
+    /// As [`Client::read_head`]. `None` if the connection ends or times out first.
     pub fn try_read_head(&mut self) -> Option<Response> {
         let head = read_head(&mut self.reader)?;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Some(Response { status, head, body: Vec::new(), trailers: String::new(), complete: true })
     }
 
-    /// Reads the next response to a request that was not HEAD, whole.
+    /// Reads the whole next response. The request must not have been HEAD.
     pub fn read(&mut self) -> Response {
         self.try_read().expect("the connection ended before a response")
     }
@@ -133,24 +136,26 @@ impl Client {
         }
     }
 
-    /// Reads and forgets everything up to the end of the connection; says whether it ended in good order.
+    /// Reads and drops everything up to the end of the connection. Returns whether the connection
+    /// ended without an error.
     pub fn read_to_end(&mut self) -> bool {
         std::io::copy(&mut self.reader, &mut std::io::sink()).is_ok()
     }
 
-    /// Reads exactly this many octets.
+    /// Reads exactly `count` bytes.
     pub fn read_octets(&mut self, count: usize) -> Vec<u8> {
         self.try_read_octets(count).unwrap()
     }
 
-    /// As [`Client::read_octets`]; `None` if the connection ends or times out first.
+    /// As [`Client::read_octets`]. `None` if the connection ends or times out first.
     pub fn try_read_octets(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut octets = vec![0; count];
         self.reader.read_exact(&mut octets).ok()?;
         Some(octets)
     }
 
-    /// Reads the next chunk of chunked content; `None` if there is none.
+    /// Reads the next chunk of chunked content. `None` if the connection ends or the chunk is
+    /// malformed.
     pub fn try_read_chunk(&mut self) -> Option<Vec<u8>> {
         let size = usize::from_str_radix(self.read_line()?.split(';').next()?, 16).ok()?;
         let octets = self.try_read_octets(size)?;
@@ -158,7 +163,8 @@ impl Client {
         Some(octets)
     }
 
-    /// Reads the content that belongs to a head; says whether it ended as its framing said.
+    /// Reads the content that belongs to a head. Returns whether it was as long as its framing
+    /// stated.
     pub fn read_body(&mut self, response: &mut Response) -> bool {
         if response.field("Transfer-Encoding").is_some() {
             return self.read_chunks(response).is_some();
@@ -202,7 +208,7 @@ impl Client {
     }
 }
 
-/// A GET on a connection of its own.
+/// Sends a GET on a new connection.
 pub fn get(address: SocketAddr, target: &str, fields: &[&str]) -> Response {
     Client::connect(address).get(target, fields)
 }

@@ -1,44 +1,45 @@
-//! Header sets of real clients, and docs/clients.md rendered from them.
+//! Header sets of real clients. docs/clients.md is rendered from them.
 //!
-//! Invariant: a row without a reason is a hit once the page is stored; a row with one is not, and the reason says
-//! why that is right. The end-to-end test `e2e_clients` sends every row to the real binary.
+//! Invariant: the client of a row without a reason gets a hit once the page is stored. A row with a
+//! reason never does, and the reason says why that is right. The end-to-end test `e2e_clients`
+//! sends every row to the real binary.
 
 use std::fmt::Write;
 
-/// What a client asks for. The test's origin answers each target as its name says.
+/// Targets that clients request. The test's origin answers each one accordingly.
 pub mod target {
     /// HTML.
     pub const PAGE: &str = "/page";
-    /// A style sheet that says `public` and a lifetime.
+    /// A style sheet with `public` and a lifetime.
     pub const STYLE: &str = "/style.css";
-    /// A script that states a lifetime and does not say `public`.
+    /// A script with a lifetime, without `public`.
     pub const SCRIPT: &str = "/script.js";
-    /// A picture that says `public` and a lifetime, at a path without an extension.
+    /// A picture with `public` and a lifetime, at a path without an extension.
     pub const PICTURE: &str = "/media/7";
-    /// A font that every site may use.
+    /// A font whose response permits every site.
     pub const FONT: &str = "/open.woff2";
-    /// A font whose response permits the site that asked.
+    /// A font whose response permits only the requesting site.
     pub const OWN_FONT: &str = "/reflected.woff2";
     /// A feed.
     pub const FEED: &str = "/feed";
     /// JSON.
     pub const API: &str = "/api/items";
-    /// JSON whose response permits the site that asked.
+    /// JSON whose response permits only the requesting site.
     pub const OWN_API: &str = "/api/reflected";
-    /// HTML, of which a script may ask for a part.
+    /// HTML, of which a script may request a part.
     pub const FRAGMENT: &str = "/list";
 }
 
 /// One client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientRow {
-    /// What it is.
+    /// The client, for the table.
     pub name: &'static str,
-    /// What it asks for.
+    /// The target that it requests.
     pub target: &'static str,
-    /// What it sends beside `Host`.
+    /// The header lines that it sends besides `Host`.
     pub fields: &'static [&'static str],
-    /// Why it gets no stored response; `None` if it does.
+    /// The reason why it never gets a stored response. `None` if it does.
     pub never_hits: Option<&'static str>,
 }
 
@@ -61,7 +62,8 @@ const FIREFOX_PAGE: &str = "Accept: text/html,application/xhtml+xml,application/
 const ALL_CODINGS: &str = "Accept-Encoding: gzip, deflate, br, zstd";
 const ANY: &str = "Accept: */*";
 
-/// All of them: browsers, scripts in pages, feed readers, crawlers, networks in front, monitors, tracing agents.
+/// All clients: browsers, scripts in pages, feed readers, crawlers, content delivery networks,
+/// monitors and tracing agents.
 pub const CLIENTS: &[ClientRow] = &[
     row(
         "Chrome, a page",
@@ -288,7 +290,7 @@ pub const CLIENTS: &[ClientRow] = &[
     ),
 ];
 
-/// docs/clients.md.
+/// Renders docs/clients.md.
 pub fn clients_reference() -> String {
     let hits = CLIENTS.iter().filter(|client| client.never_hits.is_none()).count();
     let mut page = String::from(INTRODUCTION);

@@ -1,10 +1,17 @@
-//! Lives and deaths of the real binary with a disk: each life works on what the ones before have left, under load and
-//! purges, until it is killed at some moment; then every answer of the next one is compared with a model.
+//! The crash test: runs of the real binary with a disk that end at random moments.
 //!
-//! What must hold: no answer is torn, of another page, or older than a purge of its page that was answered; and what
-//! the edge said to be durable answers without a question to the application, unless it was changed since.
+//! A *life* is one run of the edge. Each life starts on the disk that the lives before it left,
+//! under requests and purges, until it is killed. Then every response of the next life is compared
+//! with a model.
 //!
-//! The seed decides what is asked, purged and when it ends. How threads and processes take their turns it does not.
+//! These must hold:
+//!
+//! - No response is torn, belongs to another page, or is older than an answered purge of its page.
+//! - A response that the edge reported as durable is served without a request to the origin, unless
+//!   the page was changed since.
+//!
+//! The seed determines the requests, the purges and the moment of each end. It does not determine
+//! the scheduling of threads and processes.
 
 mod life;
 mod load;
@@ -21,43 +28,44 @@ pub(crate) use load::Purge;
 pub(crate) use model::{Begun, Model, Verdict};
 pub(crate) use pages::{LANGUAGES, NO_LANGUAGE, Page};
 
-/// The lifetime of pages, in seconds: more than lives last.
+/// The lifetime of pages, in seconds. It exceeds the duration of the test.
 const MAX_AGE_S: u32 = 86_400;
 
-/// Lives that follow one another on one directory; then comes a new one.
+/// Number of lives that share one directory.
 const LIVES_PER_DIRECTORY: u32 = 4;
 
-/// What was done and found.
+/// Counters of the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Lives that ended.
     pub lives: u32,
     /// Requests that were sent.
     pub requests: u64,
-    /// Answers from the store, without a question to the application.
+    /// Responses from the store, without a request to the origin.
     pub hits: u64,
-    /// Answers of the edge that it has none.
+    /// Responses with a status of 500 or more.
     pub refused: u64,
-    /// Answers that broke off.
+    /// Truncated responses.
     pub cut: u64,
-    /// Requests without any answer.
+    /// Requests without a response.
     pub unanswered: u64,
-    /// Purges that were answered.
+    /// Answered purges.
     pub purges: u64,
-    /// Responses that had to be there after a restart, and were.
+    /// Responses that had to survive a restart, and did.
     pub kept: u64,
-    /// Further ones that were.
+    /// Other responses that survived a restart.
     pub found: u64,
-    /// Responses that the edge removed from the disk for want of room.
+    /// Responses that the edge evicted from the disk.
     pub evicted: u64,
-    /// The longest time in which what was accepted was not durable, as seen from outside, in milliseconds.
+    /// Longest time, in milliseconds, from observing an accepted number in `/status` to observing
+    /// it as durable.
     pub lag_ms_max: u64,
 }
 
-/// Lets `lives` lives begin and end, and tells `progress` after each.
+/// Runs `lives` lives, and calls `progress` after each.
 ///
 /// # Errors
-/// What did not hold, and how it came to that.
+/// The first violation, with the history of the page.
 pub fn run(seed: u64, lives: u32, progress: &mut dyn FnMut(&Tally)) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let mut seed = seed;
@@ -70,7 +78,7 @@ pub fn run(seed: u64, lives: u32, progress: &mut dyn FnMut(&Tally)) -> Result<Ta
     Ok(tally)
 }
 
-/// Lives on one directory.
+/// Runs the lives of one directory.
 fn series(seed: u64, count: u32, tally: &mut Tally, progress: &mut dyn FnMut(&Tally)) -> Result<(), String> {
     let mut random = Random::from_seed(seed);
     let model = Arc::new(Model::new());
@@ -85,7 +93,7 @@ fn series(seed: u64, count: u32, tally: &mut Tally, progress: &mut dyn FnMut(&Ta
     Ok(())
 }
 
-/// The application: some of its large answers are slow, some break off.
+/// Starts the origin. Some of its large responses are slow, and some are truncated.
 fn application(model: Arc<Model>, seed: u64) -> Origin {
     let random = Mutex::new(Random::from_seed(seed));
     Origin::start(move |seen| {
@@ -99,7 +107,7 @@ fn application(model: Arc<Model>, seed: u64) -> Origin {
     })
 }
 
-/// The application's response to a request for a page.
+/// The origin's response to a request for a page. `chance` decides framing, pauses and truncation.
 pub(crate) fn answer(model: &Model, page: Page, seen: &Seen, max_age_s: u32, chance: u64) -> Vec<Action> {
     let asked = seen.field("Accept-Language").unwrap_or("");
     let language = LANGUAGES.iter().position(|language| page.has_languages() && *language == asked);
@@ -196,7 +204,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A thread that panicked has said so; the others go on to their end.
+/// Ignores poisoning: the panic of the other thread is already reported, and this one may finish.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
-//! A server for thousands of connections that answers each request after one delay, and writes down when its kernel had
-//! each request and when it was answered: the truth that an account of users' time is held against.
+//! A server for thousands of connections that answers each request after a fixed delay. It records
+//! when its kernel received each request and when it was answered. Tests compare a load tester's
+//! latencies with this record.
 //!
-//! Invariant: one thread does everything and sleeps until the next answer is due, so that the server does not compete
-//! with what is measured. It may answer late, and writes down that it did.
+//! Invariant: a single thread does all work and sleeps until the next response is due, so that the
+//! server does not compete with the measured program. It may answer late, and records that.
 
 use net::{StampClock, ask_for_stamps, receive};
 use platform::{Clock, Monotonic, SystemClock};
@@ -16,52 +17,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The events of the listener; connections have their places.
+/// Event data of the listener. Other values are indices of connections.
 const LISTENER: u64 = u64::MAX;
 
-/// The server looks at least this often whether it should stop.
+/// Longest time between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Connections that may wait to be accepted.
+/// Length of the listener's queue.
 const BACKLOG: i32 = 4096;
 
-/// A running server; it stops when dropped.
+/// A running server. It stops when it is dropped.
 pub struct Delayed {
     address: SocketAddr,
     is_stopped: Arc<AtomicBool>,
     serving: Option<JoinHandle<Vec<Served>>>,
 }
 
-/// One request.
+/// The record of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
-    /// When the kernel had received it.
+    /// The time when the kernel received the request.
     pub came: Monotonic,
-    /// When its response was written, the client closed the connection, or the server was stopped; earlier by the time
-    /// for which the server could not write, because the client did not read.
+    /// The time when the response was written, the client closed the connection, or the server was
+    /// stopped. Time in which the server could not write because the client did not read is
+    /// subtracted.
     pub left: Monotonic,
 }
 
-/// A connection.
+/// A client's connection.
 struct Peer {
     stream: TcpStream,
-    /// The response that the client has not taken yet.
+    /// The response that is being written.
     writing: Option<Writing>,
-    /// Whether the system tells when there is room to write.
+    /// Whether epoll watches for room in the send buffer.
     awaits_room: bool,
 }
 
-/// A response of which a part is written.
+/// A response that is partly written.
 struct Writing {
     came: Monotonic,
+    /// Bytes that are written.
     bytes: usize,
-    /// Since when nothing could be written, and for how long that was so before.
+    /// Start of the current time without progress, and the sum of the earlier ones.
     stuck_since: Monotonic,
     stuck_before: Duration,
 }
 
 impl Writing {
-    /// The request, whose response is written or given up at `now`.
+    /// The record of the request whose response is complete or abandoned at `now`.
     fn served(&self, now: Monotonic) -> Served {
         let stuck = self.stuck_before + now.since(self.stuck_since);
         Served { came: self.came, left: self.came.plus(now.since(self.came).saturating_sub(stuck)) }
@@ -75,18 +78,19 @@ struct Serving {
     epoll: std::os::fd::OwnedFd,
     response: Vec<u8>,
     connections: Vec<Option<Peer>>,
-    /// Requests in the order in which they are due, with the places of their connections.
+    /// Requests in the order of arrival, with the indices of their connections. The delay is the
+    /// same for all, so this is also the order in which they are due.
     due: VecDeque<(Monotonic, usize)>,
     served: Vec<Served>,
 }
 
 impl Delayed {
-    /// Starts a server on a free loopback port. Its thread runs where the caller's may run.
+    /// Starts a server on a free loopback port. Its thread inherits the caller's CPU affinity.
     pub fn start(delay: Duration) -> Self {
         Self::start_with(delay, 2)
     }
 
-    /// The same with content of so many bytes.
+    /// As [`Delayed::start`], with `content_bytes` bytes of content in each response.
     pub fn start_with(delay: Duration, content_bytes: usize) -> Self {
         let listener = listen();
         listener.set_nonblocking(true).unwrap();
@@ -110,7 +114,7 @@ impl Delayed {
         Self { address, is_stopped, serving: Some(serving) }
     }
 
-    /// Where it listens.
+    /// The address where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -120,7 +124,8 @@ impl Delayed {
         format!("http://{}/", self.address)
     }
 
-    /// Stops the server; gives its requests in the order in which they were answered.
+    /// Stops the server. Returns the records of all requests, in the order in which they were
+    /// answered.
     pub fn stop(mut self) -> Vec<Served> {
         self.is_stopped.store(true, Ordering::SeqCst);
         self.serving.take().unwrap().join().unwrap()
@@ -131,12 +136,14 @@ impl Drop for Delayed {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(serving) = self.serving.take() {
+            // A panic of the thread was already reported.
             let _ = serving.join();
         }
     }
 }
 
-/// A listener whose queue takes all users at once: a connection that finds it full is tried again a second later.
+/// A listener whose queue holds all users at once. A client whose connection finds the queue full
+/// retries only after a second.
 fn listen() -> TcpListener {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -158,7 +165,7 @@ impl Serving {
             let wait = self.due.front().map_or(TICK, |(came, _)| came.plus(self.delay).since(now).min(TICK));
             events.clear();
             let wait = Timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as i64 };
-            // An interruption is as good as no event.
+            // An interrupted wait is treated like a wait without events.
             let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait));
             let stamps = StampClock::compare(&self.clock);
             for event in &events {
@@ -195,7 +202,7 @@ impl Serving {
         }
     }
 
-    /// Reads a request, whose head fits one read, or the end of the connection.
+    /// Reads a request, whose head must fit one read, or the end of the connection.
     fn read(&mut self, place: usize, stamps: StampClock) {
         let Some(peer) = &self.connections[place] else { return };
         let mut room = [0; 4096];
@@ -216,7 +223,7 @@ impl Serving {
         }
     }
 
-    /// Answers what is due.
+    /// Answers the requests that are due.
     fn answer(&mut self) {
         while let Some((came, place)) = self.due.front().copied() {
             let now = self.clock.monotonic();
@@ -235,7 +242,7 @@ impl Serving {
         }
     }
 
-    /// Writes as much of a response as the client takes.
+    /// Writes as much of the response as the client takes.
     fn write_on(&mut self, place: usize) {
         let Some(peer) = &mut self.connections[place] else { return };
         let Some(writing) = &mut peer.writing else { return };
@@ -245,7 +252,7 @@ impl Serving {
             match peer.stream.write(&self.response[writing.bytes..]) {
                 Ok(bytes) => writing.bytes += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
-                // A client that is gone is noticed when it is read from.
+                // The end of the connection is handled when it is read.
                 Err(_) => break false,
             }
             if writing.bytes == self.response.len() {
@@ -274,7 +281,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn time_in_which_nothing_could_be_written_is_not_the_servers() {
+    fn time_without_progress_is_not_charged_to_the_server() {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
         let stuck_before = Duration::from_millis(30);
         let writing = Writing { came: at(100), bytes: 1, stuck_since: at(180), stuck_before };
@@ -283,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn response_larger_than_the_sockets_buffers_comes_whole() {
-        // The largest buffers of the loopback interface have 6 MiB and 4 MiB.
+    fn response_larger_than_socket_buffers_arrives_whole() {
+        // The largest receive and send buffers on the loopback interface are 6 MiB and 4 MiB.
         const CONTENT_BYTES: usize = 16 * 1024 * 1024;
         let server = Delayed::start_with(Duration::ZERO, CONTENT_BYTES);
         let mut client = TcpStream::connect(server.address()).unwrap();

@@ -1,5 +1,5 @@
-//! File systems of their own for tests of failing disks: an image that only this test's mount namespace sees. They need
-//! root and e2fsprogs; the one with a server needs Debian's fuse2fs too.
+//! File systems for tests of failing disks: each is an image that is mounted only in its own mount
+//! namespace. They need root and e2fsprogs. [`ServedFileSystem`] also needs Debian's fuse2fs.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,19 +9,20 @@ use tempfile::TempDir;
 
 const IMAGE_BYTES: u64 = 64 << 20;
 
-/// An ext4 file system in a mount namespace of its own. It is unmounted when this is dropped; if the test dies before,
-/// the keeper ends with its pipe, and the namespace with it.
+/// An ext4 file system in its own mount namespace. It is unmounted when it is dropped. If the test
+/// process dies first, the keeper's standard input closes, the keeper ends, and the namespace with
+/// it.
 pub struct FileSystem {
-    /// Holds the namespace open.
+    /// The process that keeps the namespace alive.
     keeper: Child,
-    /// What the keeper printed once the file system was mounted.
+    /// The line that the keeper printed after mounting.
     ready: String,
     place: PathBuf,
     _directory: TempDir,
 }
 
 impl FileSystem {
-    /// One on a loop device, which can be frozen.
+    /// A file system on a loop device. It can be frozen.
     pub fn on_loop_device() -> Self {
         let script = "mount -o loop \"$0\" \"$1\"; echo mounted; cat >/dev/null; umount \"$1\"";
         let mounted = Self::mount(script);
@@ -48,29 +49,32 @@ impl FileSystem {
         Self { keeper, ready: ready.trim().to_owned(), place, _directory: directory }
     }
 
-    /// Where it is mounted, for processes in its namespace.
+    /// The mount point, as processes in the namespace see it.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// The script for [`Edge::scripted`](crate::Edge::scripted) that starts the edge in the namespace.
+    /// The script for [`Edge::scripted`](crate::Edge::scripted) with which the edge starts in the
+    /// namespace.
     pub fn enter(&self) -> String {
         format!("exec nsenter --mount=/proc/{}/ns/mnt \"$@\"", self.keeper.id())
     }
 
-    /// Writes to the image what the system holds back.
+    /// Writes the file system's dirty pages to the image.
     pub fn sync(&self) {
         assert!(self.run(&["sync", "--file-system"]), "the file system cannot be synced");
     }
 
-    /// Freezes it until what is given back is dropped. An edge that has a thread in disk sleep cannot be waited for
-    /// before that, so keep the guard in a variable that is declared after the edge's.
+    /// Freezes the file system until the guard is dropped.
+    ///
+    /// An edge with a thread in uninterruptible sleep cannot be waited for while the file system is
+    /// frozen. So declare the guard after the edge: variables are dropped in reverse order.
     pub fn freeze(&self) -> Frozen<'_> {
         assert!(self.run(&["fsfreeze", "--freeze"]), "fsfreeze (package util-linux) is needed");
         Frozen(self)
     }
 
-    /// Runs a command on the mounted directory, in the namespace; says whether it succeeded.
+    /// Runs a command on the mount point, in the namespace. Returns whether it succeeded.
     fn run(&self, command: &[&str]) -> bool {
         let mut shell = Command::new("sh");
         shell.args(["-ec", &self.enter(), "sh"]).args(command).arg(&self.place);
@@ -85,7 +89,7 @@ impl Drop for FileSystem {
     }
 }
 
-/// A file system that is thawed when this is dropped.
+/// A guard of a frozen file system, which is thawed when the guard is dropped.
 pub struct Frozen<'a>(&'a FileSystem);
 
 impl Drop for Frozen<'_> {
@@ -95,15 +99,15 @@ impl Drop for Frozen<'_> {
     }
 }
 
-/// A file system whose server is a process, which can be stopped. The process is killed when this is dropped, which
-/// ends everything that waits for it.
+/// A file system whose server is a process that can be stopped. The process is killed when this is
+/// dropped, so that blocked operations end with an error.
 pub struct ServedFileSystem {
     server: u32,
     files: FileSystem,
 }
 
 impl ServedFileSystem {
-    /// One served by fuse2fs.
+    /// Mounts a file system that fuse2fs serves.
     pub fn mount() -> Self {
         let script = "fuse2fs -f \"$0\" \"$1\" >/dev/null 2>&1 & server=$!; \
             until mountpoint -q \"$1\"; do kill -0 $server; sleep 0.05; done; echo $server; cat >/dev/null";
@@ -118,12 +122,12 @@ impl ServedFileSystem {
         &self.files
     }
 
-    /// Lets every operation wait.
+    /// Stops the server, so that every operation blocks.
     pub fn stop(&self) {
         self.signal("STOP");
     }
 
-    /// Lets operations go on.
+    /// Lets the server continue.
     pub fn resume(&self) {
         self.signal("CONT");
     }

@@ -1,9 +1,15 @@
-//! What tests need to treat the real binary badly: an origin that misbehaves on order, a client that speaks
-//! raw octets, a server that shows bad certificates, child processes that never outlive their test, and the seeds of
-//! the fuzz targets.
+//! Tools for tests that treat the real binary badly:
 //!
-//! Everything here panics on trouble, as tests want it; nothing here is used by the product. Waiting has a
-//! generous limit so that a hang fails instead of hanging, and no test's outcome depends on speed.
+//! - a scripted origin that misbehaves,
+//! - a client that sends raw bytes,
+//! - a TLS server with bad certificates,
+//! - child processes that never outlive their test,
+//! - crash tests and soak tests,
+//! - the seeds of the fuzz targets.
+//!
+//! All functions panic on failure, because a test that cannot go on should fail. The product does
+//! not use this crate. Waiting is limited generously, so that a hang fails the test. No test's
+//! outcome depends on speed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
@@ -37,10 +43,10 @@ pub use tls::{Certificate, PemFiles, TlsFront};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// How long anything in a test may take before it counts as hung.
+/// Longest time that any step of a test may take before it counts as hung.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sees to it that this process may open as many descriptors; the usual limit is 1024.
+/// Raises this process's limit of open descriptors to at least `count`. The usual limit is 1024.
 ///
 /// # Panics
 /// If the system's hard limit is lower.
@@ -51,10 +57,10 @@ pub fn allow_descriptors(count: u64) {
     }
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` holds, and tests it every 10 ms.
 ///
 /// # Panics
-/// If it does not within [`PATIENCE`]; `what` is said then.
+/// If it does not hold within [`PATIENCE`]. The message contains `what`.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
     for _ in 0..PATIENCE.as_millis() / pause.as_millis() {

@@ -1,7 +1,7 @@
-//! The nasty origin: a server that answers each request with a script of actions, byte by byte, so that a
-//! test can truncate, stall, lie about lengths or die exactly where it wants.
+//! A scripted origin: a server that answers each request with a list of actions. A test can
+//! truncate a response, stall, state a wrong length or end the connection at an exact byte.
 //!
-//! It records every request it saw. It parses only what it needs to find the end of a request.
+//! It records every request. It parses only the parts that it needs to find the end of a request.
 
 use crate::port::{self, bound};
 use socket2::{SockRef, Socket};
@@ -12,27 +12,27 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// One thing the origin does on a connection.
+/// One action of the origin on a connection.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Sends these octets.
+    /// Sends these bytes.
     Send(Vec<u8>),
-    /// Waits until the gate is opened (or the origin is dropped).
+    /// Waits until the gate is opened, or the origin is stopped.
     Await(Gate),
     /// Waits this long.
     Pause(Duration),
-    /// Closes the connection in good order.
+    /// Closes the connection normally.
     Close,
     /// Closes the connection with a reset.
     Reset,
 }
 
-/// A request as the origin saw it.
+/// A request as the origin received it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Request line and header fields as received, without the final empty line.
     pub head: String,
-    /// The content, with chunked coding still on it.
+    /// The content, including any chunked coding.
     pub body: Vec<u8>,
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Something that is closed until a test opens it.
+/// A gate that is closed until a test opens it.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Lets everybody through who waits or will wait.
+    /// Opens the gate for all current and later waiters.
     pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
@@ -77,26 +77,27 @@ impl Gate {
 
 type Script = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
 
-/// A running origin; it stops when dropped.
+/// A running origin. It stops when it is dropped.
 pub struct Origin {
     address: SocketAddr,
     script: Arc<Script>,
     seen: Arc<Mutex<Vec<Seen>>>,
     life: Mutex<Life>,
-    /// Bound and not listening: keeps the port while nobody listens.
+    /// A bound socket that does not listen. It reserves the port while the origin is stopped.
     spare: Mutex<Socket>,
 }
 
-/// One time between a start and a stop.
+/// The time between a start and a stop.
 struct Life {
     stop: Arc<AtomicBool>,
-    /// Connections that were accepted; those that are over are gone.
+    /// The accepted connections. Entries of closed connections cannot be upgraded.
     open: Arc<Mutex<Vec<Weak<TcpStream>>>>,
     listening: Option<JoinHandle<()>>,
 }
 
 impl Origin {
-    /// Starts an origin on a free loopback port that answers every request with what `script` says for it.
+    /// Starts an origin on a free loopback port. `script` returns the actions that answer a
+    /// request.
     pub fn start(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = port::address(&socket);
@@ -106,12 +107,12 @@ impl Origin {
         Self { address, script, seen, life, spare }
     }
 
-    /// Stops it: open connections end, new ones are refused, until [`Origin::revive`].
+    /// Stops the origin: open connections end, and new ones are refused until [`Origin::revive`].
     pub fn kill(&self) {
         self.life.lock().unwrap().end(self.address);
     }
 
-    /// Starts it again, at the same address and with the same script.
+    /// Starts the origin again, at the same address and with the same script.
     pub fn revive(&self) {
         let mut spare = self.spare.lock().unwrap();
         let socket = std::mem::replace(&mut *spare, bound(self.address));
@@ -128,17 +129,17 @@ impl Origin {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far, in order of arrival.
+    /// All requests so far, in order of arrival.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the record of requests.
     pub fn forget(&self) {
         self.seen.lock().unwrap().clear();
     }
 
-    /// How many requests for this target arrived so far.
+    /// Number of requests for this target so far.
     pub fn count(&self, target: &str) -> usize {
         self.seen.lock().unwrap().iter().filter(|seen| seen.target() == target).count()
     }
@@ -146,7 +147,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // Poisoned when a test has failed, which is no reason to fail again.
+        // The lock is poisoned if a test has failed; then do not panic a second time.
         if let Ok(life) = self.life.get_mut() {
             life.end(self.address);
         }
@@ -178,8 +179,9 @@ impl Life {
     fn end(&mut self, address: SocketAddr) {
         let Some(listening) = self.listening.take() else { return };
         self.stop.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread so that it sees the flag.
+        // Wakes the accepting thread so that it sees the flag. The connection itself may fail.
         let _ = TcpStream::connect(address);
+        // A panic of the thread was already reported.
         let _ = listening.join();
         for connection in self.open.lock().unwrap().drain(..).filter_map(|open| open.upgrade()) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -187,7 +189,7 @@ impl Life {
     }
 }
 
-/// A whole response: status line, the given fields, `Content-Length` and the body.
+/// A whole response: status line, the given fields, `Content-Length` and the content.
 pub fn response(status: &str, fields: &[&str], body: &[u8]) -> Vec<Action> {
     let mut octets = format!("HTTP/1.1 {status}\r\n").into_bytes();
     for field in fields {
@@ -212,18 +214,19 @@ fn converse(connection: &TcpStream, script: &Script, record: &Mutex<Vec<Seen>>, 
     }
 }
 
-/// Does one action; says whether the connection goes on.
+/// Performs one action. Returns whether the connection continues.
 fn act(mut connection: &TcpStream, action: Action, stop: &AtomicBool) -> bool {
     match action {
         Action::Send(octets) => return connection.write_all(&octets).is_ok(),
         Action::Await(gate) => gate.wait(stop),
         Action::Pause(duration) => std::thread::sleep(duration),
         Action::Close => {
+            // The client may have closed the connection already.
             let _ = connection.shutdown(Shutdown::Both);
             return false;
         }
         Action::Reset => {
-            // Closing with unread input makes the system send a reset; zero linger makes sure of it.
+            // A linger time of zero makes the system send a reset when the socket is closed.
             let _ = socket_reset(connection);
             return false;
         }
@@ -248,7 +251,7 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
     Some(Seen { head, body })
 }
 
-/// Reads a chunked body as it stands on the wire, its trailer section included.
+/// Reads a chunked body without decoding it, including its trailer section.
 fn read_chunked(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
     loop {
         let size = read_line(reader, body)?;
@@ -264,7 +267,7 @@ fn read_chunked(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Appends a line to `octets`; gives it without its end.
+/// Appends a line to `octets`, and returns it without its line end.
 fn read_line(reader: &mut impl BufRead, octets: &mut Vec<u8>) -> Option<String> {
     let start = octets.len();
     reader.read_until(b'\n', octets).ok()?;
@@ -272,7 +275,7 @@ fn read_line(reader: &mut impl BufRead, octets: &mut Vec<u8>) -> Option<String> 
     line.strip_suffix("\r\n").map(str::to_owned)
 }
 
-/// Everything up to the empty line, which is taken but not given.
+/// Reads up to the first empty line. Returns the lines before it.
 pub(crate) fn read_head(reader: &mut impl BufRead) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

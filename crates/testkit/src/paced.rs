@@ -1,9 +1,9 @@
-//! A server that answers each request after a time that it is told, and writes down how long it really took: the truth
-//! that a load tester's figures are held against.
+//! A server that delays each response by a given time and records the actual delay. Tests compare a
+//! load tester's figures with these delays.
 //!
-//! Invariant: a time it wrote down lies within what any client can have seen: it begins when the kernel has received
-//! the request, however late the thread that reads it wakes up, and ends before the first octet of the answer is
-//! written.
+//! Invariant: a recorded delay is a lower bound of the latency that a client can measure. It starts
+//! when the kernel has received the request, even if the reading thread wakes up later. It ends
+//! before the first byte of the response is written.
 
 use net::{StampClock, ask_for_stamps, receive};
 use platform::{Clock, Monotonic, SystemClock};
@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Sleeping ends late by less than this, mostly; the rest of a time is spent looking at the clock.
+/// The end of a wait that is spent spinning on the clock. Sleeping usually overshoots by less than
+/// this.
 const SPIN: Duration = Duration::from_micros(300);
 
-/// A running server; it stops when dropped.
+/// A running server. It stops when it is dropped.
 pub struct Paced {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -27,7 +28,7 @@ pub struct Paced {
 struct Shared {
     clock: SystemClock,
     started: Monotonic,
-    /// What request `number` has to wait, if it has come so long after the start.
+    /// The delay of a request, given its number and its time of arrival after the start.
     wait: Box<dyn Fn(u64, Duration) -> Duration + Send + Sync>,
     requests: AtomicU64,
     waits_us: Mutex<Vec<u64>>,
@@ -35,8 +36,8 @@ struct Shared {
 }
 
 impl Paced {
-    /// Starts a server on a free loopback port. `wait` says how long a request waits, by its number and by when it came
-    /// after the start.
+    /// Starts a server on a free loopback port. `wait` returns the delay of a request. Its
+    /// arguments are the request's number and its time of arrival after the start.
     pub fn start(wait: impl Fn(u64, Duration) -> Duration + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,7 +68,7 @@ impl Paced {
         format!("http://{}/", self.address)
     }
 
-    /// How long each request waited so far, in microseconds, sorted.
+    /// The recorded delays so far, in microseconds, sorted.
     pub fn waits_us(&self) -> Vec<u64> {
         let mut waits = self.shared.waits_us.lock().unwrap().clone();
         waits.sort_unstable();
@@ -78,16 +79,18 @@ impl Paced {
 impl Drop for Paced {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread so that it sees the flag.
+        // Wakes the accepting thread so that it sees the flag. The connection itself may fail.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
+            // A panic of the thread was already reported.
             let _ = accepting.join();
         }
     }
 }
 
 impl Shared {
-    /// Answers the requests of one connection, whose heads fit one read, until the client closes it.
+    /// Answers the requests of one connection until the client closes it. Each request's head must
+    /// fit one read.
     fn converse(&self, mut stream: TcpStream) {
         stream.set_nodelay(true).unwrap();
         ask_for_stamps(&stream).unwrap();

@@ -1,33 +1,35 @@
-//! A loopback port that is kept: for a server that starts later, or for nobody.
+//! Reserves a loopback port, for a server that starts later, or to test connections to a port
+//! without a server.
 //!
-//! Invariant: while it is held nobody gets the port by chance, neither who listens on any port nor who connects from
-//! any. A server that names it gets it all the same: with the option that servers set, several sockets may have one
-//! address as long as no other listens.
+//! Invariant: while the port is held, the system assigns it to no listener and no connection that
+//! leaves the choice of port to the system. A server that names the port can still bind it: with
+//! SO_REUSEADDR, which servers set, several sockets may share an address while no other one
+//! listens.
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::SocketAddr;
 
-/// A port on which nobody listens yet.
+/// A reserved port without a listener.
 pub struct HeldPort(Socket);
 
 impl HeldPort {
-    /// Takes a free port.
+    /// Reserves a free port.
     pub fn take() -> Self {
         Self(bound(SocketAddr::from(([127, 0, 0, 1], 0))))
     }
 
-    /// Where the port is.
+    /// The address of the port.
     pub fn address(&self) -> SocketAddr {
         address(&self.0)
     }
 
-    /// Its number.
+    /// The number of the port.
     pub fn number(&self) -> u16 {
         self.address().port()
     }
 }
 
-/// A socket with this address that does not listen yet.
+/// A socket that is bound to this address but does not listen.
 pub(crate) fn bound(address: SocketAddr) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();
@@ -35,7 +37,7 @@ pub(crate) fn bound(address: SocketAddr) -> Socket {
     socket
 }
 
-/// The address that a socket has.
+/// The local address of a socket.
 pub(crate) fn address(socket: &Socket) -> SocketAddr {
     socket.local_addr().unwrap().as_socket().unwrap()
 }
@@ -46,7 +48,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn it_is_nobodys_but_of_who_names_it() {
+    fn held_port_is_given_only_to_servers_that_name_it() {
         let held = HeldPort::take();
         assert!(TcpStream::connect(held.address()).is_err());
         let others: Vec<_> = (0..200).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();

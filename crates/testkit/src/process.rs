@@ -1,4 +1,4 @@
-//! The real binary as a child process that is killed when its handle is dropped.
+//! The real binary as a child process. It is killed when its handle is dropped.
 
 use crate::Client;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A loopback port that is free.
+/// A free loopback port, chosen by the system.
 const ANYWHERE: &str = "127.0.0.1:0";
 
-/// What a finished command left behind.
+/// The result of a finished command.
 #[derive(Debug)]
 pub struct Output {
     /// The exit code; `None` if a signal ended it.
@@ -26,10 +26,10 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// The path of the binary under test, which is built beside the test programs.
+/// The path of the binary under test. It is built into the same directory as the test programs.
 ///
 /// # Panics
-/// If it is not there.
+/// If the binary is missing.
 pub fn binary() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
@@ -41,12 +41,12 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// Runs `petasos` with these arguments to its end.
+/// Runs `petasos` with these arguments until it ends.
 pub fn petasos(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     petasos_with(&[], arguments)
 }
 
-/// Runs `petasos` with these environment variables and arguments to its end.
+/// Runs `petasos` with these environment variables and arguments until it ends.
 pub fn petasos_with(
     variables: &[(&str, &str)],
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -64,52 +64,54 @@ pub fn petasos_with(
 /// A running `petasos serve`.
 pub struct Edge {
     child: Child,
-    /// Where visitors connect.
+    /// The address where visitors connect.
     pub address: SocketAddr,
-    /// Where the admin interface is.
+    /// The admin address.
     pub admin: SocketAddr,
-    /// What it has written to standard error.
+    /// The text that it wrote to standard error.
     said: Arc<Mutex<String>>,
-    /// Where its configuration file is, if it has one; removed with it.
+    /// The directory of its configuration file, if it has one. Removed with the edge.
     _directory: Option<TempDir>,
 }
 
 impl Edge {
-    /// Starts an edge before `origin` (a URL) on free ports, with further arguments, and waits until it
-    /// accepts connections.
+    /// Starts an edge in front of `origin` (a URL) on free ports, with further arguments. Waits
+    /// until it accepts connections.
     pub fn start(origin: &str, arguments: &[&str]) -> Self {
         Self::start_at(ANYWHERE, origin, arguments)
     }
 
-    /// As [`Edge::start`], of another program than the one under test.
+    /// As [`Edge::start`], with the binary at `program`.
     pub fn of_program(program: &Path, origin: &str, arguments: &[&str]) -> Self {
         Self::launch(Command::new(program), ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
-    /// As [`Edge::start`], where somebody expects it.
+    /// As [`Edge::start`], listening at `listen`.
     pub fn start_at(listen: &str, origin: &str, arguments: &[&str]) -> Self {
         Self::launch(Command::new(binary()), listen, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
-    /// As [`Edge::configured`], where purges need what they need without the tests' leave to purge from here.
+    /// As [`Edge::configured`], but without the permission to purge from 127.0.0.1 that the other
+    /// constructors add.
     pub fn as_shipped(origin: &str, configuration: &str) -> Self {
         with_file(configuration, |file| Self::launch(Command::new(binary()), ANYWHERE, origin, &[file]))
     }
 
-    /// An edge of this build, or of another one at `binary`, with these arguments alone: as users start it.
+    /// Starts this build, or the one at `binary`, with only these arguments, as users do.
     pub fn of_build(binary: Option<&Path>, origin: &str, arguments: &[&str]) -> Self {
         let command = binary.map_or_else(|| Command::new(self::binary()), Command::new);
         Self::launch(command, ANYWHERE, origin, arguments)
     }
 
-    /// As [`Edge::start`], by a shell that first runs `script` and must end it with `exec "$@"`.
+    /// As [`Edge::start`], through a shell that runs `script`. The script must end with `exec
+    /// "$@"`.
     pub fn scripted(script: &str, origin: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-ec", script, "sh"]).arg(binary());
         Self::launch(shell, ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
-    /// Starts an edge with these arguments and kills it after `life`, ready or not.
+    /// Starts an edge with these arguments and kills it after `life`, whether it is ready or not.
     pub fn still_birth(origin: &str, arguments: &[&str], life: Duration) {
         let mut command = Command::new(binary());
         let mut child =
@@ -154,31 +156,33 @@ impl Edge {
         assert!(status.unwrap().success());
     }
 
-    /// Ends it at once, wherever it is.
+    /// Kills the process and waits until it has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// From now on no file that it writes may become larger. Who must live through that ignores the signal XFSZ.
+    /// Limits the size of the files that it writes. The process must ignore SIGXFSZ to survive a
+    /// violation.
     pub fn limit_file_bytes(&self, bytes: u64) {
         let pid = Pid::from_raw(self.pid().try_into().unwrap());
         prlimit(pid, Resource::Fsize, Rlimit { current: Some(bytes), maximum: Some(bytes) }).unwrap();
     }
 
-    /// What it has written to standard error so far.
+    /// The text that it has written to standard error so far.
     pub fn stderr(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    /// What `/status` at the admin address says; `None` if the edge is dead.
+    /// The JSON document of `/status` at the admin address. `None` if the edge has ended.
     pub fn status(admin: SocketAddr) -> Option<Value> {
         let ask = format!("GET /status HTTP/1.1\r\nHost: {admin}\r\n\r\n");
         let answer = Client::try_connect(admin)?.try_ask(ask).filter(|answer| answer.complete)?;
         serde_json::from_slice(&answer.body).ok()
     }
 
-    /// Waits for the process to end by itself and gives its exit code.
+    /// Waits until the process ends by itself. Returns its exit code, or `None` if a signal ended
+    /// it.
     pub fn wait(&mut self) -> Option<i32> {
         let mut code = None;
         crate::eventually("the edge ends", || {
@@ -188,7 +192,8 @@ impl Edge {
         code.and_then(|status| status.code())
     }
 
-    /// The value of a metric at the admin address, summed over its labels that contain `label`.
+    /// The value of a metric at the admin address, summed over all lines that start with `name` and
+    /// contain `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let mut client = Client::connect(self.admin);
         client.send(format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin));
@@ -202,10 +207,10 @@ impl Edge {
     }
 }
 
-/// Lets tests purge at the visitors' address, as the applications do that are listed.
+/// Lets tests purge at the visitors' address, like applications listed in `purge_peers`.
 const PURGES_FROM_HERE: [&str; 2] = ["--purge-peers", "127.0.0.1"];
 
-/// The edge that `start` makes of a configuration file of this content.
+/// Starts an edge with `start`, which receives the path of a configuration file with this content.
 fn with_file(configuration: &str, start: impl FnOnce(&str) -> Edge) -> Edge {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("petasos.toml");
@@ -225,12 +230,12 @@ fn serve<'a>(command: &'a mut Command, listen: &str, origin: &str, arguments: &[
         .stdin(Stdio::null())
 }
 
-/// Where edges under test keep files beside their disk directories, so that they leave the machine's own alone.
+/// A state or runtime directory for edges under test, so that they do not use those of the machine.
 fn witnesses(kind: &str) -> PathBuf {
     std::env::temp_dir().join(format!("petasos-test-{kind}-{}", rustix::process::geteuid().as_raw()))
 }
 
-/// Keeps what an edge says, and says it again for who reads the test's output.
+/// Collects the lines of standard error, and copies them to the test's own output.
 fn listen(stderr: impl BufRead + Send + 'static, said: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
@@ -242,6 +247,7 @@ fn listen(stderr: impl BufRead + Send + 'static, said: Arc<Mutex<String>>) {
 
 impl Drop for Edge {
     fn drop(&mut self) {
+        // Errors are ignored, because the process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! Hit ratios of an ordinary site's traffic at low rates: what `cargo xtask long traffic wordpress --rates` measures,
-//! and docs/hit-ratio.md rendered from it.
+//! Hit ratios of an ordinary site's traffic at low request rates. `cargo xtask long traffic
+//! wordpress --rates` measures them, and docs/hit-ratio.md is rendered from them.
 //!
-//! Invariant: a request is a hit only if the origin was not asked before it was answered; every other request is
-//! counted with its reason.
+//! Invariant: a request counts as a hit only if it was answered without waiting for the origin.
+//! Every other request is counted with its reason.
 
 mod page;
 
@@ -12,69 +12,70 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where the rounds of the last measurement are kept, from the top of the repository.
+/// File with the rounds of the last measurement, relative to the root of the repository.
 pub const ROUNDS_PATH: &str = "labs/wordpress/rates.json";
-/// Requests a second, each at an edge of its own.
+/// Request rates, in requests per second. Each is measured with its own edge.
 pub const RATES: [f64; 4] = [0.5, 1.0, 5.0, 12.0];
-/// Seconds from one save to the next; 0 for no saves.
+/// Intervals between two saves, in seconds; 0 means no saves.
 pub const SAVES_EVERY_SECS: [u64; 3] = [0, 60, 10];
 
 /// The rounds of a measurement.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
-    /// One for each combination of plugin and edits, in the order of [`Round::key`].
+    /// One round for each combination of plugin and interval of saves, in the order of
+    /// [`Round::key`].
     pub rounds: Vec<Round>,
 }
 
-/// One edge for each rate, side by side before one WordPress.
+/// One measurement: several edges, one for each rate, run in parallel in front of one WordPress.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Round {
-    /// Whether WordPress has the plugin, which purges.
+    /// Whether WordPress has the plugin that purges.
     pub has_plugin: bool,
-    /// Seconds from one save to the next; 0 for no saves.
+    /// Seconds between two saves; 0 means no saves.
     pub save_every_secs: u64,
-    /// How long visitors were to come, in seconds.
+    /// Planned duration of the traffic, in seconds.
     pub secs: u64,
-    /// Seconds until the last answer had come.
+    /// Seconds until the last response.
     pub took_secs: u64,
-    /// What must be known of this round and is not of others, as a sentence; written by hand.
+    /// A remark on this round, in sentences. Written by hand.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub remark: String,
-    /// URLs of the site.
+    /// Number of the site's URLs.
     pub urls: u64,
-    /// What each edge answered, in the order of the rates.
+    /// Figures of each edge, in the order of the rates.
     pub edges: Vec<EdgeFigures>,
 }
 
-/// What one edge answered.
+/// Figures of one edge.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeFigures {
-    /// Requests a second.
+    /// The request rate, in requests per second.
     pub rate: f64,
-    /// Requests that were the first for their URL; the store is empty at the start.
+    /// Requests that were the first for their URL. The store is empty at the start.
     pub first: u64,
-    /// Requests by the reason that `Cache-Status` names.
+    /// Requests by the reason in `Cache-Status`.
     pub reasons: BTreeMap<String, u64>,
-    /// Saves that this edge saw or was purged for.
+    /// Saves that passed this edge or purged it.
     pub saves: u64,
-    /// Answers that show the saved post and must be new at the next request after a save.
+    /// Responses with the saved post that must be current at the next request after a save.
     pub must_be_new: u64,
-    /// Answers among these that were older than the last save.
+    /// Responses counted in `must_be_new` that were older than the last save.
     pub broken: u64,
-    /// Answers with an older title of the saved post that the documents permit.
+    /// Responses with an older title of the saved post that the documentation permits.
     pub old: u64,
-    /// Seconds since the save that made the oldest of these old.
+    /// Greatest age of a response counted in `old`: seconds since the save that made it outdated.
     pub old_secs_max: u64,
 }
 
 impl Rounds {
-    /// Reads a file that [`Rounds::write`] wrote; nothing is measured yet if there is none.
+    /// Reads a file that [`Rounds::write`] wrote. Returns no rounds if there is no file.
     ///
     /// # Errors
-    /// Names the file if it is not as it was written.
+    /// A message with the path, if the file cannot be read or parsed.
     pub fn read(path: &Path) -> Result<Self, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         match std::fs::read_to_string(path) {
@@ -84,23 +85,23 @@ impl Rounds {
         }
     }
 
-    /// Writes them to a file.
+    /// Writes the rounds to a file.
     ///
     /// # Errors
-    /// Names the file if it cannot be written.
+    /// A message with the path, if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Whether there is a round of this kind that is at least this long.
+    /// Whether there is a round with this plugin and interval that lasted at least `secs`.
     pub fn has(&self, has_plugin: bool, save_every_secs: u64, secs: u64) -> bool {
         self.rounds.iter().any(|round| {
             (round.has_plugin, round.save_every_secs) == (has_plugin, save_every_secs) && round.secs >= secs
         })
     }
 
-    /// Puts a round in the place of the last one of its kind.
+    /// Adds a round. It replaces an older round with the same plugin and interval.
     pub fn keep(&mut self, round: Round) {
         self.rounds.retain(|other| other.key() != round.key());
         self.rounds.push(round);
@@ -109,34 +110,35 @@ impl Rounds {
 }
 
 impl Round {
-    /// What tells rounds apart, in the order in which they are shown.
+    /// The identity of a round, which is also its sort key.
     fn key(&self) -> (bool, Option<usize>) {
         (self.has_plugin, SAVES_EVERY_SECS.iter().position(|secs| *secs == self.save_every_secs))
     }
 }
 
 impl EdgeFigures {
-    /// All requests.
+    /// Number of all requests.
     pub fn requests(&self) -> u64 {
         self.reasons.values().sum()
     }
 
-    /// Requests that were answered from the store at once, with fresh and stale responses.
+    /// Requests that were answered from the store without waiting for the origin, fresh or stale.
     pub fn hits(&self) -> u64 {
         self.fresh() + self.stale()
     }
 
-    /// Hits, and would-be hits that the leak guard compared with the origin's response.
+    /// Hits, and requests that would have been hits but were compared with the origin's response by
+    /// the leak guard.
     pub fn would_be_hits(&self) -> u64 {
         self.hits() + self.counted(|reason| reason == "pass-leak-guard")
     }
 
-    /// Requests that were answered at once with a fresh response.
+    /// Requests that were answered with a fresh response.
     pub fn fresh(&self) -> u64 {
         self.counted(|reason| reason == FRESH)
     }
 
-    /// Requests that were answered at once with a stale response.
+    /// Requests that were answered with a stale response without waiting for the origin.
     pub fn stale(&self) -> u64 {
         self.counted(|reason| STALE.contains(&reason))
     }
@@ -147,10 +149,11 @@ impl EdgeFigures {
 }
 
 const FRESH: &str = "hit-fresh";
-/// The other stale responses are sent after the origin was asked in vain.
+/// Reasons of stale responses that did not wait for the origin. Other stale responses are sent only
+/// after the origin has failed.
 const STALE: [&str; 3] = ["stale-breaker-open", "stale-client-allows", "stale-while-revalidate"];
 
-/// Whether this reason of `Cache-Status` is one of a hit.
+/// Whether this reason in `Cache-Status` is a hit.
 pub fn is_hit(reason: &str) -> bool {
     reason == FRESH || STALE.contains(&reason)
 }
@@ -160,7 +163,7 @@ mod tests {
     use super::{EdgeFigures, Round, Rounds};
 
     #[test]
-    fn hits_are_answers_without_a_question_to_the_origin() {
+    fn hits_are_fresh_or_stale_without_waiting_for_the_origin() {
         let counts =
             [("hit-fresh", 5), ("stale-while-revalidate", 2), ("hit-revalidated", 4), ("miss-absent", 1)];
         let reasons = counts.map(|(reason, count)| (reason.to_owned(), count)).into();
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_replaces_the_last_one_of_its_kind() {
+    fn round_replaces_the_one_of_the_same_kind() {
         let round = |has_plugin, save_every_secs, secs| Round {
             has_plugin,
             save_every_secs,

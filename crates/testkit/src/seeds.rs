@@ -1,10 +1,11 @@
-//! The committed seeds of the fuzz targets, for ordinary tests that keep the targets' checks true without a fuzzer.
+//! The committed seeds of the fuzz targets. Ordinary tests replay them, so that the targets' checks
+//! stay valid without a fuzzer.
 //!
-//! Invariant: a target whose seeds are gone fails. It makes no seeds and runs no fuzzer.
+//! Invariant: a target without its seeds fails. This module creates no seeds and runs no fuzzer.
 
 use std::path::Path;
 
-/// The fewest seeds that a target has: fewer are a corpus that got lost.
+/// Least number of seeds of a target. With fewer, part of the corpus was lost.
 const SEEDS_MIN: usize = 10;
 
 /// The seeds of a crate's fuzz targets.
@@ -12,7 +13,7 @@ const SEEDS_MIN: usize = 10;
 pub struct Seeds(&'static str);
 
 impl Seeds {
-    /// Those of the crate in this directory: `env!("CARGO_MANIFEST_DIR")` of its tests.
+    /// The seeds of the crate in `directory`. Tests pass `env!("CARGO_MANIFEST_DIR")`.
     pub const fn of(directory: &'static str) -> Self {
         Self(directory)
     }
@@ -20,7 +21,7 @@ impl Seeds {
     /// Runs `check` on each seed of the target `name`.
     ///
     /// # Panics
-    /// As `check` does, and if there are too few seeds.
+    /// If `check` panics, or if there are too few seeds.
     pub fn replay(self, name: &str, check: fn(&[u8])) {
         let seeds = Path::new(self.0).join("fuzz/corpus").join(name);
         let mut count = 0;

@@ -1,11 +1,16 @@
-//! A long time in the life of the real binary: a disk, little memory, visitors of all kinds, purges, rotated logs and
-//! an origin that fails now and then.
+//! The soak test: a long run of the real binary with a disk and little memory. It is loaded by
+//! visitors of many kinds and by purges. Logs are rotated, and the origin fails from time to time.
 //!
-//! What must hold: each response is right for its key and not older than a purge that was answered before it was asked
-//! for; each error has a cause that the script made; descriptors do not grow; and resident memory stays within
-//! `--memory` plus the margin that docs/performance.md states.
+//! These must hold:
 //!
-//! The seed decides what is asked, what is purged and how the origin fails. It does not decide how threads take turns.
+//! - Each response belongs to its key and is not older than a purge that was answered before the
+//!   request was sent.
+//! - Each error has a cause in the script.
+//! - The number of descriptors does not grow.
+//! - Resident memory stays within `--memory` plus the margin that docs/performance.md states.
+//!
+//! The seed determines requests, purges and failures of the origin. It does not determine the
+//! scheduling of threads.
 
 mod application;
 mod health;
@@ -31,37 +36,38 @@ use watch::Sample;
 
 /// The setting `memory` of the edge, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// The setting `disk_size`, in bytes: less than the origin has, so that responses are evicted from the disk too.
+/// The setting `disk_size`, in bytes. It is less than the size of all the origin's responses, so
+/// that responses are evicted from the disk too.
 const DISK_BYTES: u64 = 96 << 20;
-/// Problems after which the soak ends early.
+/// Number of problems after which the soak ends early.
 const PROBLEMS_MAX: usize = 20;
 
-/// What a soak is told.
+/// The parameters of a soak.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// How long the load lasts.
+    /// Duration of the load.
     pub length: Duration,
-    /// The program.
+    /// Path of the binary.
     pub program: PathBuf,
 }
 
-/// What visitors did and got, by kind.
+/// Number of visits by their result.
 type Tally = BTreeMap<&'static str, u64>;
 
-/// What a soak found.
+/// The result of a soak.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What did not hold; empty if all did.
+    /// Violations. Empty if there were none.
     pub problems: Vec<String>,
-    /// What visitors did and got, by kind.
+    /// Number of visits by their result.
     pub tally: BTreeMap<&'static str, u64>,
-    /// Figures of the process beside their limits, one line each.
+    /// Figures of the process and their limits, one line each.
     pub figures: Vec<String>,
 }
 
-/// What all threads of the load share.
+/// The state that all threads of the load share.
 struct Stage<'a> {
     plan: &'a Plan,
     model: &'a Model,
@@ -73,7 +79,7 @@ struct Stage<'a> {
     problems: Mutex<Vec<String>>,
 }
 
-/// Runs a soak. `progress` is told of the process from time to time.
+/// Runs a soak. `progress` receives a line with figures of the process every 30 samples.
 ///
 /// # Panics
 /// If the edge does not start.
@@ -107,7 +113,9 @@ fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge 
         path.to_str().unwrap().to_owned()
     });
     std::fs::create_dir(&spool).unwrap();
-    // All visitors have one address here, and some write more than an editor does. A disk that others use may be slow.
+    // All visitors share one address, and some write more often than an editor, so the limits for
+    // these are raised. The limit for the disk is raised too, because other programs may slow the
+    // disk down.
     let configuration = format!(
         "workers = 2\nprofile = 'default'\nspool_directory = '{spool}'\n[limits]\nobject_bytes_max = '64KiB'\n\
          client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n\
@@ -120,7 +128,7 @@ fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge 
 }
 
 impl Stage<'_> {
-    /// Loads the edge for as long as planned; gives what was seen of the process.
+    /// Runs the load for the planned time. Returns the samples of the process.
     fn play(
         &self,
         application: &Application,
@@ -145,7 +153,7 @@ impl Stage<'_> {
         })
     }
 
-    /// A visitor of one kind, until the end.
+    /// Repeats the visits of one visitor until the end.
     fn visit(&self, kind: visitors::Kind, pause: Duration, mut random: Random) {
         let mut connection = None;
         while !self.is_over() {
@@ -154,7 +162,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Whether there is nothing more to do.
+    /// Whether the threads should stop.
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst) || lock(&self.problems).len() >= PROBLEMS_MAX
     }
@@ -168,7 +176,7 @@ impl Stage<'_> {
         lock(&self.problems).push(format!("after {after} s: {problem}"));
     }
 
-    /// Something failed whose request was sent at `begun`: that is right only while the origin fails.
+    /// Reports a failed request that was sent at `begun`, unless the origin's failures excuse it.
     fn excuse(&self, begun: Duration, what: &str) {
         if self.health.is_excused(begun) { self.count("failed with the origin") } else { self.complain(what) }
     }
@@ -184,7 +192,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A thread that panicked has said so; the others go on to their end.
+/// Ignores poisoning: the panic of the other thread is already reported, and this one may finish.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

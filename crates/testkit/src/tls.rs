@@ -1,7 +1,7 @@
-//! A server that takes TLS off and hands the octets to an origin, with a certificate that may have any fault a
-//! client must find.
+//! A server that terminates TLS and forwards the bytes to an origin. Its certificate can have any
+//! fault that a client must detect.
 //!
-//! Its authority is made anew for each server; a client that should believe it is given
+//! Each server has a new certificate authority. A client that should trust it needs
 //! [`TlsFront::authority_pem`].
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -15,39 +15,42 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// What the server shows.
+/// The certificate that the server presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// For `localhost` and `127.0.0.1`.
+    /// Valid, for `localhost` and `127.0.0.1`.
     Good,
-    /// The same, of the last century.
+    /// As `Good`, but it expired in 1999.
     Expired,
-    /// The same, of the next century.
+    /// As `Good`, but it is valid only from 2101.
     NotYet,
-    /// For `other.test` only.
+    /// Valid, for `other.test` only.
     OtherName,
-    /// For `localhost` and `127.0.0.1`, signed by itself and said to be an authority, as `openssl req -x509` makes it.
+    /// For `localhost` and `127.0.0.1`, self-signed and marked as an authority, like the output of
+    /// `openssl req -x509`.
     SelfSigned,
 }
 
-/// A running server; it stops when dropped.
+/// A running server. It stops when this is dropped.
 pub struct TlsFront {
-    /// Where it listens.
+    /// The address where it listens.
     pub address: SocketAddr,
-    /// The certificate of the authority that signed the server's, as PEM.
+    /// The authority's certificate, in PEM.
     pub authority_pem: String,
-    /// A certificate for a client with its key, signed by the same authority, as PEM.
+    /// A client's certificate and key, signed by the same authority, in PEM.
     pub identity_pem: String,
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl TlsFront {
-    /// Starts a server on a free loopback port that shows this certificate and connects to `origin`.
+    /// Starts a server on a free loopback port. It presents this certificate and connects to
+    /// `origin`.
     pub fn start(origin: SocketAddr, certificate: Certificate) -> Self {
         Self::start_with(origin, certificate, false)
     }
 
-    /// The same with a good certificate, for clients only that show [`TlsFront::identity_pem`].
+    /// Starts a server with a good certificate that accepts only clients with
+    /// [`TlsFront::identity_pem`].
     pub fn start_for_known_clients(origin: SocketAddr) -> Self {
         Self::start_with(origin, Certificate::Good, true)
     }
@@ -78,7 +81,7 @@ impl TlsFront {
 impl Drop for TlsFront {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The thread may have ended with its test.
+            // Sending fails if the thread has ended, which is harmless.
             let _ = stop.send(());
         }
     }
@@ -88,43 +91,46 @@ async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAdd
     while let Ok((client, _)) = listener.accept().await {
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
-            // A client that does not believe the certificate ends the handshake, and that is its test's matter.
+            // The handshake fails if the client rejects the certificate. The client's test checks
+            // that.
             let Ok(mut client) = acceptor.accept(client).await else { return };
             let Ok(mut origin) = TcpStream::connect(origin).await else { return };
+            // Either side may end the connection at any time.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut origin).await;
         });
     }
 }
 
-/// A certificate for `localhost` and `127.0.0.1` with its key, and the authority that signed it, all as PEM: for
-/// programs that take files.
+/// A server's certificate and key, and the authority that signed it, in PEM. For programs that read
+/// files.
 pub struct PemFiles {
     /// The authority's certificate.
     pub authority: String,
-    /// The server's certificate.
+    /// The certificate for `localhost` and `127.0.0.1`.
     pub certificate: String,
     /// The server's key.
     pub key: String,
 }
 
 impl PemFiles {
-    /// Makes a good certificate, signed by an authority made anew.
+    /// Creates a valid certificate, signed by a new authority.
     pub fn make() -> Self {
         let Issued { authority, certificate, key, .. } = issue(Certificate::Good, "an authority for files");
         Self { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }
 
-/// A server's certificate.
+/// A server's certificate with its authority and keys.
 struct Issued {
     authority: rcgen::Certificate,
     certificate: rcgen::Certificate,
     key: KeyPair,
-    /// A client's certificate and key as PEM.
+    /// A client's certificate and key, in PEM.
     identity: String,
 }
 
-/// The server's side.
+/// The TLS configuration of the server. With `knows_clients`, clients need a certificate of the
+/// authority.
 fn server_config(issued: Issued, knows_clients: bool) -> ServerConfig {
     let Issued { authority, certificate, key, .. } = issued;
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
@@ -143,8 +149,8 @@ fn server_config(issued: Issued, knows_clients: bool) -> ServerConfig {
     builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
 }
 
-/// Makes a certificate and an authority called `authority_name`: two of one name would be taken for one that signs
-/// badly.
+/// Creates a certificate, and an authority called `authority_name`. Each authority needs its own
+/// name: a client would report a second one of the same name as a bad signature.
 fn issue(certificate: Certificate, authority_name: &str) -> Issued {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name.push(DnType::CommonName, authority_name);

@@ -1,39 +1,42 @@
-//! The traffic of an ordinary site: pages by Zipf's law with exponent 1, a part of it by robots, the rest by visitors
-//! with what scripts that measure them leave in cookies and what links that they followed carry.
+//! The traffic of an ordinary site. Pages are drawn by Zipf's law with exponent 1. A part of the
+//! requests comes from robots; the others come from visitors with analytics cookies and campaign
+//! parameters.
 //!
-//! Invariant: the same seed and the same pages give the same requests, whatever is answered.
+//! Invariant: the same seed and the same pages give the same requests, independent of the
+//! responses.
 
-/// Requests in a second of the site's time: 20,000 of them take five minutes.
+/// Requests per second. At this rate, 20,000 requests take five minutes.
 pub const RATE: u32 = 67;
 
-/// Requests that a robot sends, in a hundred.
+/// Share of requests from robots, in percent.
 const ROBOTS_PERCENT: u64 = 5;
 
-/// What six scripts that measure visitors leave behind, and one that nobody knows; a number completes it.
+/// Cookies of six analytics scripts, and one unknown cookie. A number is appended to each visitor's
+/// cookies.
 const COOKIES: &str = "_ga=GA1.1.1; _ga_0A1B2C=GS1.1; _gid=GA1.2; _fbp=fb.1; _pk_id.1.1fff=0a; \
                        _hjSessionUser_1=x; theme_hint=7";
 
-/// An endless sequence of requests for some pages.
+/// An endless sequence of requests for a list of pages.
 pub struct Traffic {
     numbers: Numbers,
-    /// Their targets, the most requested first.
+    /// The targets of the pages, the most requested first.
     pages: Vec<String>,
-    /// The share of all requests for the pages up to each.
+    /// Cumulative share of requests for the pages up to each index; the last value is 1.
     shares: Vec<f64>,
 }
 
 /// One request.
 pub struct Visit {
-    /// The place of the page among those of the traffic.
+    /// Index of the page in [`Traffic::pages()`].
     pub page: usize,
-    /// The page's target, with the parameters that came along.
+    /// The page's target, with campaign parameters if there are any.
     pub target: String,
-    /// Field lines beside `Host`.
+    /// Header lines except `Host`.
     pub fields: Vec<String>,
 }
 
 impl Traffic {
-    /// For pages with these targets, the most requested first.
+    /// Traffic for pages with these targets, the most requested first.
     pub fn new(seed: u64, pages: Vec<String>) -> Self {
         let mut sum = 0.0;
         let sums: Vec<f64> = (1..=pages.len())
@@ -45,11 +48,11 @@ impl Traffic {
         Self { numbers: Numbers(seed), pages, shares: sums.iter().map(|up_to| up_to / sum).collect() }
     }
 
-    /// As [`Traffic::new`], with the pages in an order that the seed draws.
+    /// As [`Traffic::new`], but the order of the pages is shuffled with the seed.
     pub fn shuffled(seed: u64, mut pages: Vec<String>) -> Self {
         let mut numbers = Numbers(seed);
         for last in (1..pages.len()).rev() {
-            // Below 2^53, and so is the number of pages.
+            // The cast loses nothing, because the remainder is below the number of pages.
             pages.swap(last, (numbers.next() % (last as u64 + 1)) as usize);
         }
         Self { numbers, ..Self::new(seed, pages) }
@@ -66,19 +69,19 @@ impl Traffic {
         if self.numbers.chance(ROBOTS_PERCENT) { self.robot(page) } else { self.visitor(page) }
     }
 
-    /// A page, drawn as often as it is requested.
+    /// Draws the index of a page by its share of requests.
     pub fn page(&mut self) -> usize {
         let at = self.numbers.next() as f64 / (1_u64 << 53) as f64;
         self.shares.partition_point(|up_to| *up_to < at)
     }
 
-    /// A robot's request for a page.
+    /// A robot's request for a page. `page` is an index in [`Traffic::pages()`].
     pub fn robot(&self, page: usize) -> Visit {
         let name = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
         Visit { page, target: self.pages[page].clone(), fields: vec![name.to_owned()] }
     }
 
-    /// The request of somebody's browser for a page.
+    /// A browser's request for a page. `page` is an index in [`Traffic::pages()`].
     pub fn visitor(&mut self, page: usize) -> Visit {
         let target = &self.pages[page];
         let with = |parameters: String| {
@@ -100,7 +103,7 @@ impl Traffic {
     }
 }
 
-/// Numbers below 2^53, the same in each run (xorshift64*).
+/// Generates numbers below 2^53 that are the same in each run (xorshift64*).
 struct Numbers(u64);
 
 impl Numbers {
@@ -111,7 +114,7 @@ impl Numbers {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
-    /// Whether something happens that happens so many times in a hundred.
+    /// True with a probability of `percent` in a hundred.
     fn chance(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

@@ -1,5 +1,5 @@
-//! Real web servers from Debian packages, on loopback ports of their own, with a configuration that a test gives. They
-//! must be installed; tests that start what is not there fail and say so.
+//! Real web servers from Debian packages, with a given configuration, on their own loopback ports.
+//! A test fails with a message if the server is not installed.
 
 mod haproxy;
 mod nginx;
@@ -15,34 +15,34 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// The directory below a server's own that it sends files from, empty at first.
+/// Document root of a server, below its directory. Empty at first.
 const ROOT: &str = "root";
-/// The file below it with what a server was given.
+/// File below a server's directory with the given configuration.
 const GIVEN: &str = "given";
 
-/// Which server.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// nginx; what it is given stands in a server block.
+    /// nginx. The given configuration is included in a server block.
     Nginx,
-    /// Apache; what it is given stands in a virtual host.
+    /// Apache. The given configuration is included in a virtual host.
     Apache,
-    /// lighttpd; what it is given is a script for its module magnet.
+    /// lighttpd. The given text is a script for its module magnet.
     Lighttpd,
 }
 
-/// A running web server, killed when this is dropped. For what its configuration does not say it has an empty
+/// A running web server. It is killed when this is dropped. By default it serves an empty
 /// directory.
 pub struct WebServer {
     _running: Running,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: SocketAddr,
     _port: HeldPort,
     _directory: TempDir,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Nginx, Self::Apache, Self::Lighttpd];
 
     /// The name in lower case.
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Debian's package with the program.
+    /// The Debian package of the program.
     const fn package(self) -> &'static str {
         match self {
             Self::Nginx => "nginx-core",
@@ -128,21 +128,22 @@ impl WebServer {
     }
 }
 
-/// A server's own directory, with what the server is given.
+/// Creates a server's directory with an empty document root and the given configuration.
 fn directory(given: &str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    // Apache reads as a user of its own.
+    // Apache's worker processes run as another user.
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     std::fs::create_dir(directory.path().join(ROOT)).unwrap();
     std::fs::write(directory.path().join(GIVEN), given).unwrap();
     directory
 }
 
-/// A server's process, killed when this is dropped.
+/// A server's process. It is killed when this is dropped.
 struct Running(Child);
 
 impl Running {
-    /// Runs a server that has this directory and this configuration, and waits until it accepts connections there.
+    /// Starts a server with this directory and configuration, and waits until it accepts
+    /// connections at `address`.
     fn start(kind: Kind, directory: &Path, configuration: &str, address: SocketAddr) -> Self {
         let path = directory.join("configuration");
         std::fs::write(&path, configuration).unwrap();
@@ -151,7 +152,8 @@ impl Running {
         Self::spawn(command, kind.package(), address)
     }
 
-    /// Runs a server from this Debian package and waits until it accepts connections there.
+    /// Starts a server from this Debian package, and waits until it accepts connections at
+    /// `address`.
     fn spawn(mut command: Command, package: &str, address: SocketAddr) -> Self {
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap_or_else(|error| {
@@ -168,7 +170,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended by itself needs no end.
+        // Errors are ignored, because the process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,7 @@
-//! A running edge's answer in plain words, for a terminal of 80 columns.
+//! Formats a running edge's answer as text for a terminal of 80 columns.
 //!
-//! Invariant: what the edge said comes first and is not added to; whose cookie it is and what to do about it comes from
-//! the same tables as for any site.
+//! Invariant: the edge's statements come first and are not changed. The software of a cookie and
+//! the advice about it come from the same tables as for other sites.
 
 use crate::SiteUrl;
 use crate::lines::{Lines, bytes_text, seconds_text};
@@ -9,10 +9,10 @@ use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
 use profiles::{AUTO, Policy, Use, known_cookie};
 use semantics::is_static_path;
 
-/// Where facts begin beside their labels.
+/// Column where the text beside the labels begins.
 const FACTS_COLUMN: usize = 13;
 
-/// The answer about `url` as text.
+/// Formats the answer about `url` as text.
 pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
     let mut lines = Lines::default();
     lines.paragraph(0, &url.to_string());
@@ -38,7 +38,7 @@ pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
     lines.into_text()
 }
 
-/// The profile as configured, and what `auto` makes of it.
+/// The profile as configured, and the detected one for `auto`.
 fn profile(site: &SiteAnswer) -> String {
     match &site.recognised_by {
         Some(signs) => {
@@ -54,7 +54,7 @@ fn fact(lines: &mut Lines, label: &str, text: &str) {
     lines.labelled(2, label, FACTS_COLUMN, text);
 }
 
-/// The cause, and what is known of it.
+/// The cause, and the known facts about it.
 fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
     lines.gap();
     let row = known_cookie(cause.name.as_bytes()).filter(|_| cause.kind == "cookie");
@@ -68,7 +68,8 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
     match row {
         Some(row) if is_set => {
             fact(lines, "to do", row.remedy);
-            // A token in the page belongs to its cookie, so both go to each visitor or to nobody.
+            // A token in the page works only with its cookie. So the cookie must not be stripped
+            // from a page that is shared with the token.
             if let Some(setting) = setting(answer, cause).filter(|_| row.purpose != Use::FormToken) {
                 fact(lines, "or", &setting);
             }
@@ -81,7 +82,8 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
     }
 }
 
-/// The setting that would let a file be shared that says too little, or that it varies by cookie.
+/// The setting for a file whose response does not prove that it is static, or that varies by
+/// cookie.
 fn static_path(answer: &Answer) -> Option<String> {
     let is_by_cookie = ["pass-cookie", "pass-unknown-cookie"].contains(&answer.reason.as_str());
     let target = &answer.key.as_ref().filter(|_| is_by_cookie)?.target;
@@ -97,7 +99,7 @@ fn static_path(answer: &Answer) -> Option<String> {
     ))
 }
 
-/// The setting that would let the request be looked up all the same.
+/// The setting with which the request would be looked up or the response stored.
 fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
     let key = match answer.reason.as_str() {
         "pass-unknown-cookie" => "noise_cookies",
@@ -114,7 +116,7 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
     Some(format!("If it never changes a page: {key} = [\"{}\"] in the site's configuration.", cause.name))
 }
 
-/// What the application is asked, and what happens if it fails.
+/// The request to the origin, and the consequence if the origin fails.
 fn asks(lines: &mut Lines, answer: &Answer) {
     let text = match answer.asks {
         Asks::Nothing => "nothing; the application is not troubled",
@@ -139,7 +141,7 @@ fn asks(lines: &mut Lines, answer: &Answer) {
     }
 }
 
-/// What is stored, or why not.
+/// The stored response, and the reason why the last response was not stored.
 fn store(lines: &mut Lines, url: &SiteUrl, answer: &Answer) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
@@ -159,7 +161,7 @@ fn store(lines: &mut Lines, url: &SiteUrl, answer: &Answer) {
     }
 }
 
-/// Whether a redirect leads to the URL that was asked about.
+/// Whether a redirect leads to the URL in question.
 fn leads_to_itself(url: &SiteUrl, location: &str) -> bool {
     let target = url.resolve(location).unwrap_or_else(|| location.to_owned());
     target == url.to_string()
@@ -252,7 +254,7 @@ mod tests {
         Some(Cause { kind: kind.to_owned(), name: name.to_owned() })
     }
 
-    /// A request with an unknown cookie for a page that is stored for others.
+    /// The answer for a request with an unknown cookie, while the page is stored for others.
     fn answer() -> Answer {
         Answer {
             format: 1,
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_plug_in_and_what_to_do() {
+    fn refusal_names_the_plug_in_and_the_remedy() {
         let answer = Answer {
             verdict: "miss".to_owned(),
             reason: "store-refused-set-cookie".to_owned(),
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn session_cookie_for_everybody_is_proposed_to_be_stripped() {
+    fn stripping_is_suggested_for_a_cookie_set_for_everyone() {
         let text = |name: &str| {
             let reason = "store-refused-set-cookie".to_owned();
             let answer = Answer { reason, culprit: cause("cookie", name), ..answer() };
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_passes_by_a_cookie_is_proposed_as_static() {
+    fn static_path_is_suggested_for_a_file_with_cookies() {
         let mut answer =
             Answer { reason: "pass-cookie".to_owned(), culprit: cause("cookie", "PHPSESSID"), ..answer() };
         let url = SiteUrl::parse("http://a.test/").unwrap();
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_the_answer_is_described_and_no_other() {
+    fn reference_lists_exactly_the_members_of_the_answer() {
         fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
             match value {
                 serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| {

@@ -1,6 +1,7 @@
-//! Asking a running edge why, at its admin address.
+//! Asks a running edge at its admin address how it would answer a request.
 //!
-//! Invariant: one question, one connection, and nothing is retried; what the edge answers is taken as it is.
+//! Invariant: each question uses one connection, and nothing is retried. The edge's answer is not
+//! changed.
 
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
 use crate::{FetchError, HeaderLine, SiteUrl};
@@ -9,53 +10,54 @@ use edge::why::{Answer, Question};
 use message::{Fields, Method, RequestHead, Status, Version, names};
 use net::{Address, Stream};
 
-/// The admin address of an edge that was not told another: the default of the setting `admin`.
+/// The default admin address: the default of the setting `admin`.
 pub const ADMIN_DEFAULT: &str = "127.0.0.1:8081";
 
-/// Why there is no answer from an edge.
+/// Reasons why there is no answer from an edge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// Nothing answered there.
+    /// The connection or the exchange failed.
     #[error(
         "no edge answers at the admin address {address}: {error}; start `petasos serve`, name its admin address \
          with --admin, or judge a site that has no Petasos in front with --direct"
     )]
     NoEdge {
-        /// The address asked.
+        /// The admin address.
         address: String,
-        /// What happened.
+        /// The failure.
         error: FetchError,
     },
-    /// Something answered that is no edge, or refused the question.
+    /// The server is not an edge, or refused the question.
     #[error("{address} does not answer the question: {status} {text}")]
     Refused {
-        /// The address asked.
+        /// The admin address.
         address: String,
-        /// Its status.
+        /// The status of the response.
         status: Status,
-        /// What it said.
+        /// The first line of its content.
         text: String,
     },
-    /// The answer is not one that this version can read.
+    /// The answer's format is not the one of this version.
     #[error("the answer of {address} cannot be read; it is of another version of petasos: {problem}")]
     Unreadable {
-        /// The address asked.
+        /// The admin address.
         address: String,
-        /// What is wrong.
+        /// The parser's message.
         problem: String,
     },
 }
 
-/// The edge's answer, and the document as it came.
+/// The edge's answer, parsed and as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What it says.
+    /// The parsed answer.
     pub answer: Answer,
-    /// The JSON document.
+    /// The JSON document as received.
     pub document: String,
 }
 
-/// Asks the edge at `admin`, which may demand a token, what would become of a GET for `url` with these fields.
+/// Asks the edge at `admin` how it would answer a GET for `url` with these fields. `token` is
+/// needed where the edge demands one.
 ///
 /// # Errors
 /// [`AskError`].
@@ -89,7 +91,8 @@ pub async fn ask(
     }
 }
 
-/// Posts JSON to `target` at the admin address of a running edge, with a token if there is one, and reads the answer.
+/// Posts JSON to `target` at the admin address of a running edge, with the token if one is given.
+/// Returns the response.
 ///
 /// # Errors
 /// [`FetchError`].
@@ -100,7 +103,8 @@ pub async fn call_edge(
     token: Option<&str>,
     content: &[u8],
 ) -> Result<fetch::Answer, FetchError> {
-    // The edge answers only who names it by its address.
+    // At the admin address, the edge accepts only requests whose Host is an IP address, localhost
+    // or the configured name.
     let host = match admin {
         Address::Ip(_) | Address::Host { .. } => admin.to_string(),
         Address::Unix(_) => "localhost".to_owned(),

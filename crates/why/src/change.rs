@@ -1,6 +1,7 @@
-//! What became different in an answer when the question did.
+//! Compares the responses to the probes with the response to the plain probe.
 //!
-//! Invariant: what already differs between two plain answers is held against no other question.
+//! Invariant: a difference that also occurs between two plain responses is not attributed to
+//! another probe.
 
 use crate::fetch::Answer;
 use crate::findings::{Change, LooksLike, Sameness, SpotText};
@@ -11,18 +12,19 @@ use message::{Fields, names};
 use profiles::cookies_set;
 use std::ops::Range;
 
-/// Spots that are shown as text.
+/// Upper bound of the spots per probe that are shown as text.
 const SPOTS_SHOWN_MAX: usize = 5;
 
-/// Octets around a spot that belong to it when it is looked for in another comparison: a time may differ in its
-/// minutes once and in its seconds the next time.
+/// Distance in bytes within which two spots count as the same one. A time may differ in its minutes
+/// in one comparison and in its seconds in the next.
 const SPOT_MARGIN_BYTES: usize = 24;
 
-/// Fields whose difference matters to caches.
+/// Fields whose differences matter to caches.
 const COMPARED_FIELDS: [&str; 5] =
     [names::CACHE_CONTROL, names::CONTENT_TYPE, names::EXPIRES, names::LOCATION, names::VARY];
 
-/// Compares the answers to the questions that a cache treats as the plain one, the plain one put again first.
+/// Compares the responses to those probes that a cache would treat like the plain one. The repeated
+/// plain probe comes first.
 pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
     let spontaneous = visit
         .answer(Probe::PlainAgain)
@@ -40,7 +42,7 @@ pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
         .collect()
 }
 
-/// How the contents differ. What has a content coding on it differs throughout after the first difference.
+/// Compares the contents. Compressed contents that differ at all count as different throughout.
 fn difference(plain: &Answer, other: &Answer) -> Difference {
     let is_coded = [plain, other].iter().any(|answer| answer.content_coding().is_some());
     match compare(&plain.content, &other.content) {
@@ -60,7 +62,7 @@ fn beside_spontaneous(visit: &Visit, probe: Probe, answer: &Answer, spontaneous:
 }
 
 impl Change {
-    /// The same without a word on the content, which differs each time.
+    /// Marks the content as not comparable, because it differs each time.
     fn or_unknown(self) -> Self {
         let result = if self.result == Sameness::OtherAnswer { self.result } else { Sameness::Unknown };
         Self { result, ..self }
@@ -71,7 +73,8 @@ fn unchanged(probe: Probe, result: Sameness) -> Change {
     Change { request: probe.name(), result, fields: Vec::new(), spots_count: 0, spots: Vec::new() }
 }
 
-/// What `answer` has different, where the contents differ as said and `known` spots do not count.
+/// Describes how `answer` differs from the plain response. `difference` compares the contents;
+/// spots near `known` ones are ignored.
 fn change(visit: &Visit, probe: Probe, answer: &Answer, difference: &Difference, known: &[Spot]) -> Change {
     let plain = &visit.plain;
     let fields = changed_fields(&visit.url, plain, answer);
@@ -95,7 +98,7 @@ fn is_among(range: &Range<usize>, known: &[Spot]) -> bool {
     })
 }
 
-/// The fields that guide caches and differ, and the status, as the other answer has them.
+/// Lists the status and the fields for caches that differ, with the values of `other`.
 fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> {
     let mut changed = Vec::new();
     if plain.head.status != other.head.status {
@@ -107,7 +110,8 @@ fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> 
     };
     for name in COMPARED_FIELDS {
         let (before, after) = (value(&plain.head.fields, name), value(&other.head.fields, name));
-        // Dates move on by themselves, and a redirect repeats the parameters that it was asked with.
+        // Dates advance by themselves. A redirect repeats the query of its request, so the query is
+        // ignored.
         let moves = name == names::EXPIRES && before.is_some() && after.is_some();
         let is_same = |before: &Option<String>, after: &Option<String>| match (before, after) {
             (Some(before), Some(after)) if name == names::LOCATION => {
@@ -131,7 +135,7 @@ fn without_query(url: String) -> String {
     url.split('?').next().unwrap_or_default().to_owned()
 }
 
-/// A spot in words.
+/// Describes a spot as text.
 fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
     let found = snippet(spot, plain, other);
     SpotText {
@@ -164,7 +168,7 @@ mod tests {
     use difference::Nature;
 
     #[test]
-    fn what_was_asked_with_comes_first() {
+    fn parameters_of_the_probe_precede_the_guess() {
         assert_eq!(looks_like("?utm_source=petasos", Nature::Token), LooksLike::Parameter);
         assert_eq!(looks_like("me", Nature::Name), LooksLike::Name);
     }

@@ -1,8 +1,9 @@
-//! One request on a connection of its own, and its whole answer.
+//! Sends one request on its own connection, and reads the whole response.
 //!
-//! Invariant: time and size have limits; an answer that broke off is an error, never an answer, and one that is too
-//! long is marked as cut. Servers are read tolerantly, as they are in the field; what a strict reader would have
-//! refused is kept beside the answer. Redirects are not followed, and nothing is sent twice.
+//! Invariant: time and size are limited. A truncated response is an error; a response that is too
+//! long is cut and marked. Parsing is tolerant, because many servers deviate from the standard. The
+//! fault that strict parsing reports is kept with the response. Redirects are not followed, and
+//! nothing is sent twice.
 
 use crate::SiteUrl;
 use bytes::{Bytes, BytesMut};
@@ -18,76 +19,77 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Time from the connection's beginning to the last octet of the answer.
+/// Longest time from the start of connecting to the last byte of the response.
 pub const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Octets of content that are read, content coding included; what is beyond is left.
+/// Upper bound of the content that is read, in bytes with content coding.
 pub const CONTENT_BYTES_MAX: usize = 10 * 1024 * 1024;
 
-/// Octets of an answer's head, and its field lines: far above what a page needs.
+/// Limits of a response's head, far above the needs of a page.
 const HEAD_LIMITS: Limits = Limits { head_bytes_max: 64 * 1024, fields_max: 256, ..Limits::DEFAULT };
 
-/// Informational responses before the one that answers.
+/// Upper bound of informational (1xx) responses before the final one.
 const INFORMATIONAL_MAX: u32 = 8;
 
-/// Octets that one read may bring.
+/// Buffer space for one read, in bytes.
 const READ_BYTES: usize = 32 * 1024;
 
-/// An answer with its content.
+/// A response with its content.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The request it answers.
+    /// The request.
     pub request: RequestHead,
-    /// Status and fields.
+    /// The status and the header fields.
     pub head: ResponseHead,
-    /// What a strict reader of HTTP/1, as Petasos is one, would have refused the head for.
+    /// The fault for which strict HTTP/1 parsing, as in Petasos, refuses the head.
     pub strict_fault: Option<ResponseError>,
-    /// The content, transfer coding removed and content coding on it.
+    /// The content after removing the transfer coding. It may still have a content coding.
     pub content: Bytes,
-    /// Whether the content is longer than [`CONTENT_BYTES_MAX`] and `content` only its beginning.
+    /// Whether the content is longer than [`CONTENT_BYTES_MAX`] and `content` is only its
+    /// beginning.
     pub is_cut: bool,
-    /// When the request was sent.
+    /// The time before the request was sent.
     pub sent: Moment,
-    /// When the head had arrived.
+    /// The time when the head was complete.
     pub arrived: Moment,
-    /// When the content had ended.
+    /// The time when the content was complete.
     pub ended: Moment,
 }
 
-/// Why there is no answer.
+/// Reasons why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The host's name has no address.
+    /// The host name has no address.
     #[error("the name `{0}` has no address")]
     NoAddress(String),
-    /// Nobody listens.
+    /// The server refused the connection, or its Unix socket does not exist.
     #[error("nothing listens at {0}")]
     Refused(String),
-    /// No connection for another reason.
+    /// Connecting failed for another reason.
     #[error("no connection to {0}: {1}")]
     Unreachable(String, io::ErrorKind),
-    /// An https URL, and nothing to secure the connection with: then nothing is sent.
+    /// The URL is https and no TLS client is set. Nothing was sent.
     #[error("the URL asks for https, and TLS is not set up")]
     NotSecured,
-    /// No secure connection.
+    /// The TLS handshake failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The answer was not complete in time.
+    /// The response was not complete within [`TIME_MAX`].
     #[error("no whole answer within {} s", TIME_MAX.as_secs())]
     TimedOut,
-    /// The connection ended before an answer.
+    /// The connection ended before the head was complete.
     #[error("the server closed the connection without an answer")]
     Closed,
-    /// The connection broke.
+    /// Reading or writing failed.
     #[error("the connection broke: {0}")]
     Broken(io::ErrorKind),
-    /// What came is no HTTP/1 answer.
+    /// The head is not HTTP/1.
     #[error("the answer is no HTTP/1: {0}")]
     BadHead(ResponseError),
-    /// The content broke off or breaks its framing.
+    /// The content is truncated or violates its framing.
     #[error("the answer broke off: {0}")]
     BadBody(BodyError),
-    /// One 1xx answer after the other.
+    /// Too many 1xx responses.
     #[error("more than {INFORMATIONAL_MAX} informational answers and none that counts")]
     TooManyInformational,
     /// The request cannot be written as HTTP/1.
@@ -95,24 +97,24 @@ pub enum FetchError {
     Unwritable(WriteError),
 }
 
-/// How requests are sent.
+/// Sends requests.
 #[derive(Clone)]
 pub struct Fetcher {
-    /// For https; without it no https URL is asked.
+    /// The TLS client. Without it, https URLs are refused.
     pub tls: Option<TlsClient>,
-    /// The time.
+    /// The clock for the times of responses.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Answer {
-    /// The head of the document, where the content is one without content coding.
+    /// The head of the HTML document. Meaningful only for HTML without content coding.
     pub fn document_head(&self) -> DocumentHead {
         let media_type = self.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
         let host = self.request.fields.first(names::HOST).map_or(&[][..], |value| &value[..]);
         document_head(&self.content, media_type, host)
     }
 
-    /// The content coding that is on the content.
+    /// The first content coding other than `identity`. `None` if the content has none.
     pub fn content_coding(&self) -> Option<&[u8]> {
         let mut codings = self.head.fields.list(names::CONTENT_ENCODING);
         codings.find(|coding| !coding.eq_ignore_ascii_case(b"identity"))
@@ -120,7 +122,7 @@ impl Answer {
 }
 
 impl Fetcher {
-    /// Sends `request` with `content` to the host of `url` and reads the whole answer.
+    /// Sends `request` with `content` to the host of `url`, and reads the whole response.
     ///
     /// # Errors
     /// [`FetchError`].
@@ -141,7 +143,7 @@ impl Fetcher {
         within_time(whole).await
     }
 
-    /// Sends `request` with `content` on a fresh connection and reads the whole answer.
+    /// Sends `request` with `content` on a new connection, and reads the whole response.
     pub(crate) async fn exchange(
         &self,
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -164,17 +166,17 @@ impl Fetcher {
     }
 }
 
-/// The exchange, or the end of its time.
+/// Runs an exchange, and ends it after [`TIME_MAX`].
 pub(crate) async fn within_time<T>(
     whole: impl Future<Output = Result<T, FetchError>>,
 ) -> Result<T, FetchError> {
     tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(FetchError::TimedOut))
 }
 
-/// What a failure to connect is called.
+/// The error for a failure to connect.
 pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchError {
     match error.kind() {
-        // A Unix socket that does not exist belongs to a process that does not run.
+        // If a Unix socket does not exist, its server is not running.
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             FetchError::Refused(address.to_string())
         }
@@ -182,7 +184,7 @@ pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchE
     }
 }
 
-/// Connects to the first address of the host that takes the connection.
+/// Connects to the first address of the host that accepts the connection.
 async fn connect(url: &SiteUrl) -> Result<Stream, FetchError> {
     let addresses = match url.address() {
         Address::Host { name, port } => {
@@ -201,7 +203,7 @@ async fn connect(url: &SiteUrl) -> Result<Stream, FetchError> {
     Err(failure)
 }
 
-/// The head of the answer that counts, and what a strict reader has against it.
+/// Reads the head of the final response. Also returns the fault that strict parsing reports.
 async fn read_head(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
@@ -228,7 +230,7 @@ async fn read_head(
     }
 }
 
-/// The content up to the limit, and whether there is more.
+/// Reads the content up to the limit. Also returns whether the content is longer.
 async fn read_content(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
@@ -256,8 +258,8 @@ async fn read_content(
     }
 }
 
-/// Reads more; 0 at the end. Many servers end TLS without its closing message: whether the answer is whole then,
-/// its framing knows.
+/// Reads more bytes. Returns 0 at the end. Many servers end TLS without a close_notify alert; the
+/// framing then shows whether the response is complete.
 async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut BytesMut) -> Result<usize, FetchError> {
     input.reserve(READ_BYTES);
     match stream.read_buf(input).await {

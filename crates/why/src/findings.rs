@@ -1,68 +1,71 @@
-//! What was found out about a page, as plain data: the JSON document of `petasos why --direct --json` is this.
+//! The findings about a page as plain data. This is the JSON document of `petasos why --direct
+//! --json`.
 //!
-//! Invariant: every fact stands here once, in the words of the protocol; how it is shown on a terminal is `text`'s
-//! part. docs/why.md describes every member.
+//! Invariant: every fact occurs once, in the terms of the protocol. `text` formats the findings for
+//! a terminal. docs/why.md describes every member.
 
 use crate::front::{Front, Says};
 use profiles::Software;
 use serde::Serialize;
 
-/// The version of the document. It changes when a member changes its meaning or goes away.
+/// The version of the document. It changes when a member is removed or changes its meaning.
 pub const FORMAT: u32 = 1;
 
-/// Everything about one page.
+/// All findings about one page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// [`FORMAT`].
     pub format: u32,
     /// The page's URL.
     pub url: String,
-    /// Whether the server's certificate was verified; true also where there is none to verify.
+    /// Whether the server's certificate was verified. True also without a certificate.
     pub verified: bool,
-    /// The plain answer.
+    /// The plain response.
     pub page: Page,
     /// Whether the page may be shared, and for how long.
     pub verdict: Verdict,
-    /// What is in the way of sharing it, the weightiest first.
+    /// The obstacles to sharing, the weightiest first.
     pub obstacles: Vec<Obstacle>,
-    /// Settings of Petasos under which the page is shared as it is; empty if none are needed or none would do.
+    /// Settings of Petasos under which the unchanged page may be shared. Empty if none are needed
+    /// or none suffice.
     pub settings: Vec<Setting>,
-    /// What the site runs on.
+    /// The software that the site runs on.
     pub software: Vec<Software>,
-    /// What caches in front of the site said.
+    /// Statements of caches in front of the site.
     pub fronts: Vec<FrontSaid>,
-    /// The cookies that the plain answer sets.
+    /// The cookies that the plain response sets.
     pub cookies: Vec<CookieSet>,
-    /// What became different when the question did.
+    /// Differences between the responses to the probes and the plain response.
     pub changes: Vec<Change>,
-    /// Whether the site compresses.
+    /// Compression of the page. `None` if the compressed probe has no response.
     pub compression: Option<Compression>,
     /// Whether the page can be revalidated.
     pub validation: Validation,
-    /// What else is worth knowing, in sentences.
+    /// Further hints, in sentences.
     pub hints: Vec<String>,
-    /// The questions that were put, in their order.
+    /// The probes that were sent, in their order.
     pub requests: Vec<Asked>,
 }
 
-/// The plain answer in short.
+/// Summary of the plain response.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Page {
     /// The status code.
     pub status: u16,
-    /// The status in words, where it has a registered name.
+    /// The status in words. Empty if it has no registered name.
     pub status_text: &'static str,
-    /// The media type, as stated.
+    /// The value of Content-Type.
     pub content_type: Option<String>,
-    /// Octets of content without content coding.
+    /// Size of the content that was read, in bytes. Includes a content coding that the site applied
+    /// unasked.
     pub content_bytes: u64,
-    /// Whether the content is longer and was not read further.
+    /// Whether the content is longer and only its beginning was read.
     pub is_cut: bool,
-    /// Where a redirect leads.
+    /// The target of a redirect, as an absolute URL where it can be resolved.
     pub location: Option<String>,
-    /// `Cache-Control` and its relatives, as stated, as `Name: value`.
+    /// `Cache-Control` and related fields, as `Name: value`.
     pub caching_fields: Vec<String>,
-    /// What a strict reader of HTTP/1, as Petasos is one, refuses the answer for.
+    /// The fault for which Petasos would refuse the response.
     pub strict_fault: Option<String>,
 }
 
@@ -70,13 +73,14 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cacheable {
-    /// As it is.
+    /// The page may be shared without any change.
     Yes,
-    /// It is kept, but the application is asked at each request whether it is still right.
+    /// The page may be stored, but the origin must validate it before each use.
     Revalidated,
-    /// With settings of Petasos that are named; the application stays as it is.
+    /// The page may be shared under the listed settings of Petasos, without a change of the
+    /// application.
     WithSettings,
-    /// Not before the application, or the request, changes.
+    /// The page may not be shared unless the application or the request changes.
     No,
 }
 
@@ -85,49 +89,50 @@ pub enum Cacheable {
 pub struct Verdict {
     /// Whether the page may be shared.
     pub cacheable: Cacheable,
-    /// The profile that judged.
+    /// The name of the profile whose rules were applied.
     pub profile: String,
-    /// The one reason why not, as in docs/reasons.md; absent if the page is shared as it is.
+    /// The first reason against sharing, as in docs/reasons.md. `None` if there is none.
     pub reason: Option<&'static str>,
-    /// What that reason says to an operator.
+    /// The advice of that reason to an operator.
     pub advice: Option<&'static str>,
-    /// How long it is fresh in all, in seconds, with the settings that are named.
+    /// The whole freshness lifetime, in seconds, under the listed settings.
     pub lifetime_secs: Option<u64>,
-    /// How long it was still fresh when it arrived, in seconds.
+    /// The remaining freshness lifetime on arrival, in seconds. Negative if the response arrived
+    /// stale.
     pub ttl_secs: Option<i64>,
-    /// How long after that it may be shown while it is being refreshed, in seconds.
+    /// How long after its lifetime the page may be served while it is refreshed, in seconds.
     pub stale_while_revalidate_secs: Option<u64>,
-    /// How long after that it may be shown while the application fails, in seconds.
+    /// How long after its lifetime the page may be served while the origin fails, in seconds.
     pub stale_if_error_secs: Option<u64>,
 }
 
-/// One thing in the way.
+/// One obstacle to sharing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Obstacle {
     /// The reason, as in docs/reasons.md.
     pub reason: &'static str,
-    /// What the reason says to an operator.
+    /// The advice of the reason to an operator.
     pub advice: &'static str,
-    /// The part of the message that is the cause.
+    /// The part of the message that causes the obstacle.
     pub culprit: Option<Culprit>,
-    /// What to do in the application; empty if there is nothing.
+    /// Advice for the application. Empty if there is none.
     pub remedy: String,
-    /// Where the remedy is from, if it is a system's own.
+    /// The source of the remedy, if it is specific to a system.
     pub source: Option<&'static str>,
-    /// Whether a setting of Petasos is enough.
+    /// Whether a setting of Petasos removes the obstacle.
     pub solved_by_setting: bool,
 }
 
-/// The part of a message that is a cause.
+/// The part of a message that causes an obstacle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Culprit {
     /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// Its value; of cookies none, as they may be secret.
+    /// Its value. `None` for cookies, because their values may be secret.
     pub value: Option<String>,
-    /// Whose it is, where it is known.
+    /// The software that the part belongs to, if known.
     pub software: Option<&'static str>,
 }
 
@@ -140,147 +145,150 @@ pub struct Setting {
     pub value: String,
 }
 
-/// A cache in front and the question it spoke about.
+/// A cache's statement, and the probe it belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrontSaid {
-    /// The question.
+    /// The name of the probe.
     pub request: &'static str,
-    /// What was said.
+    /// The statement.
     #[serde(flatten)]
     pub front: Front,
 }
 
-/// A cookie that an answer sets.
+/// A cookie that a response sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CookieSet {
     /// Its name.
     pub name: String,
-    /// Whose it is, where it is known.
+    /// The software that sets it, if known.
     pub software: Option<&'static str>,
-    /// What it is for, where it is known.
+    /// Its purpose, if known.
     pub purpose: Option<&'static str>,
-    /// What Petasos makes of a request that carries it: `looked-up`, or the reason for which it passes.
+    /// How Petasos treats a request with the cookie: `looked-up`, or the reason why it passes.
     pub request: &'static str,
 }
 
-/// How an answer differs from the plain one.
+/// How a response differs from the plain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sameness {
-    /// In nothing, but for what differs between two plain answers too.
+    /// No difference, except those that also occur between two plain responses.
     Same,
-    /// In the spots that are named.
+    /// The contents differ only in spots.
     Spots,
-    /// Throughout.
+    /// The contents differ throughout.
     Different,
-    /// The status or a field differs; the content was not compared.
+    /// The status or a field differs. The contents were not compared.
     OtherAnswer,
-    /// Two plain answers already differ throughout, so nothing can be said.
+    /// Two plain responses already differ throughout, so the contents cannot be compared.
     Unknown,
-    /// There was no answer.
+    /// There was no response.
     Unanswered,
 }
 
-/// What changed with a question.
+/// The difference between a probe's response and the plain one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The question: `plain_again`, `noise_cookies`, `noise_parameters` or `unknown_cookie`.
+    /// The probe: `plain_again`, `noise_cookies`, `noise_parameters` or `unknown_cookie`.
     pub request: &'static str,
-    /// How the answer differs.
+    /// The kind of difference.
     pub result: Sameness,
-    /// Fields that guide caches and differ, as `Name: value`, `Name: (none)`.
+    /// The status and the fields for caches that differ, as `Name: value` or `Name: (none)`.
     pub fields: Vec<String>,
-    /// How many spots differ.
+    /// Number of spots that differ.
     pub spots_count: usize,
-    /// The first of them.
+    /// The first spots.
     pub spots: Vec<SpotText>,
 }
 
 /// A spot where two contents differ, as text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpotText {
-    /// The line in the plain answer, from 1.
+    /// The line in the plain response, counted from 1.
     pub line: usize,
-    /// What it looks like.
+    /// The guessed nature of the spot.
     pub looks_like: LooksLike,
-    /// What stands before it in both.
+    /// The text before the spot, which both contents share.
     pub before: String,
-    /// What the plain answer has there.
+    /// The spot's text in the plain response.
     pub plain: String,
-    /// What the other answer has there.
+    /// The spot's text in the other response.
     pub other: String,
 }
 
-/// What a spot looks like.
+/// The guessed nature of a spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LooksLike {
-    /// A token against forged forms, or a nonce.
+    /// A nonce or a token against request forgery.
     FormToken,
     /// A date or a time.
     Time,
-    /// Somebody's name.
+    /// A person's name.
     Name,
     /// A number.
     Number,
     /// A long run of letters and digits.
     Identifier,
-    /// The parameters of the question.
+    /// The query parameters that the probe added.
     Parameter,
     /// Anything else.
     Text,
 }
 
-/// Compression.
+/// Compression of the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compression {
-    /// The content coding that was chosen; absent: none.
+    /// The content coding that the site chose. `None`: no coding.
     pub coding: Option<String>,
-    /// Octets of content with it.
+    /// Size of the compressed content, in bytes.
     pub content_bytes: u64,
     /// Whether `Vary` names `Accept-Encoding`.
     pub vary_names_it: bool,
-    /// Whether a request with `Via` gets a coding too; absent: that was not asked, or not answered.
+    /// Whether a request with `Via` receives a coding too. `None`: that probe was not sent, or had
+    /// no response.
     pub survives_via: Option<bool>,
 }
 
-/// Revalidation.
+/// Revalidation of the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
     /// The entity tag.
     pub etag: Option<String>,
-    /// The date of the last change.
+    /// The value of Last-Modified.
     pub last_modified: Option<String>,
-    /// The status that a conditional request got; absent if none was sent or answered.
+    /// The status of the response to the conditional probe. `None`: it was not sent, or had no
+    /// response.
     pub conditional_status: Option<u16>,
-    /// Whether that was a 304 that speaks of the plain answer: then a cache can keep the page by asking.
+    /// Whether that was a 304 that refers to the plain response. Then a cache can revalidate the
+    /// page.
     pub works: bool,
 }
 
-/// A question that was put.
+/// A probe that was sent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    /// Its name.
+    /// The name of the probe.
     pub request: &'static str,
-    /// The status of the answer; absent if there was none.
+    /// The status of the response. `None` if there was none.
     pub status: Option<u16>,
-    /// Why there was no answer.
+    /// The error, if there was no response.
     pub error: Option<String>,
-    /// Milliseconds from sending it to the answer's head.
+    /// Milliseconds from sending the request to the end of the response's head.
     pub head_ms: Option<u64>,
-    /// Milliseconds from sending it to the end of the content.
+    /// Milliseconds from sending the request to the end of the content.
     pub whole_ms: Option<u64>,
 }
 
 impl Findings {
-    /// The JSON document, in lines, with a line end at the end.
+    /// The JSON document, indented, with a final line break.
     pub fn to_json(&self) -> String {
-        // Plain data with string keys always serialises.
+        // Serialising plain data with string keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         format!("{text}\n")
     }
 
-    /// Whether some cache in front answered the plain question from what it had.
+    /// Whether a cache in front of the site answered the plain probe from its store.
     pub fn was_answered_by_a_front(&self) -> bool {
         self.fronts.iter().any(|said| said.request == "plain" && said.front.says == Says::Hit)
     }

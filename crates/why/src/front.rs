@@ -1,39 +1,41 @@
-//! What caches in front of a site say about an answer.
+//! Reads the fields with which caches in front of a site describe what they did.
 //!
-//! Invariant: only what an answer states is repeated; whether it is true is not judged. Several caches may speak.
+//! Invariant: the statements are reported and not checked. Several caches may have described one
+//! response.
 
 use difference::text_of;
 use message::{Fields, names};
 use serde::Serialize;
 
-/// A cache that spoke.
+/// The statement of one cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Front {
-    /// The field that speaks.
+    /// The name of the field.
     pub field: &'static str,
-    /// Its value.
+    /// The value of the field.
     pub value: String,
-    /// What it comes from, where the field tells.
+    /// The software that writes the field, if the name tells.
     pub software: Option<&'static str>,
-    /// What it says it did.
+    /// The meaning of the value.
     pub says: Says,
 }
 
-/// What a cache says it did.
+/// What a cache states about its handling of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// Answered from what it had.
+    /// It answered from its store.
     Hit,
-    /// Asked the application.
+    /// It asked the origin.
     Miss,
-    /// Let the request through without looking.
+    /// It let the request pass without a lookup.
     Pass,
-    /// Nothing that is known here.
+    /// The value is unknown, or says nothing about this.
     Other,
 }
 
-/// Fields in which caches speak, and whose they are. `X-Cache` and `Age` are everybody's.
+/// Fields that caches write, and the software that writes them. Many caches write `Cache-Status`,
+/// `X-Cache`, `X-Cache-Hits` and `Age`.
 const FIELDS: &[(&str, Option<&str>)] = &[
     (names::CACHE_STATUS, None),
     ("CF-Cache-Status", Some("Cloudflare")),
@@ -64,7 +66,7 @@ const FIELDS: &[(&str, Option<&str>)] = &[
     (names::AGE, None),
 ];
 
-/// What the caches say in these response fields, in the table's order.
+/// The statements in these response fields, in the order of `FIELDS`.
 pub(crate) fn fronts(fields: &Fields) -> Vec<Front> {
     let mut found = Vec::new();
     for &(field, software) in FIELDS {
@@ -85,14 +87,14 @@ fn says(field: &str, value: &str) -> Says {
             let last = value.rsplit(',').next().unwrap_or_default().trim().parse::<u64>();
             return last.map_or(Says::Other, |hits| if hits > 0 { Says::Hit } else { Says::Miss });
         }
-        // The second number is the request that filled the cache.
+        // Two numbers mean a hit: the second identifies the request that filled the cache.
         "X-Varnish" => {
             return if value.split_whitespace().count() > 1 { Says::Hit } else { Says::Miss };
         }
         "X-Served-By" | "X-Amz-Cf-Pop" | "X-Azure-Ref" => return Says::Other,
         _ => {}
     }
-    // Of several caches the last is the nearest.
+    // In a list of several caches, the last entry is from the cache nearest to the client.
     let listed = matches!(field, names::CACHE_STATUS | "X-Cache");
     let nearest = if listed { value.rsplit(',').next().unwrap_or_default() } else { value };
     let lower = nearest.to_ascii_lowercase();
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cache_is_understood_in_its_own_words() {
+    fn fields_of_known_caches_are_understood() {
         for (name, value, expected) in [
             ("Cache-Status", "ExampleCache; hit; ttl=30", Says::Hit),
             ("Cache-Status", "ExampleCache; fwd=uri-miss; stored", Says::Miss),
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_of_no_cache_is_left_out() {
+    fn fields_unrelated_to_caches_are_ignored() {
         let mut fields = Fields::new();
         fields.push("Server", "nginx");
         fields.push("Via", "1.1 varnish");

@@ -1,33 +1,34 @@
 //! A header line that the user adds to the requests, such as `Cookie: theme=dark`.
 //!
-//! Invariant: name and value are what RFC 9110 section 5 allows, so that a line can never become two; fields that
-//! frame the request, or that the questions themselves need, are refused by name.
+//! Invariant: name and value conform to RFC 9110 section 5, so one line cannot become two.
+//! [`HeaderLine::refuse_ours`] refuses fields that frame the request or that the probes set
+//! themselves.
 
 use message::{Field, names};
 use std::str::FromStr;
 
-/// One field of every request.
+/// One header field that is added to every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderLine(Field);
 
-/// Why a text is not a [`HeaderLine`]; the message says what to write.
+/// Reasons why a text is not a [`HeaderLine`]. The messages say what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderLineError {
-    /// There is no colon in it.
+    /// The text has no colon.
     #[error("`{0}` is not a header line; write 'Name: value'")]
     NoColon(String),
-    /// What stands before the colon is no field name.
+    /// The text before the colon is not a field name.
     #[error("`{0}` is not the name of a header field")]
     Name(String),
-    /// There are control characters in the value.
+    /// The value contains control characters.
     #[error("the value of `{0}` has control characters in it")]
     Value(String),
-    /// The field is written here.
+    /// The field is one that the probes or the connection set.
     #[error("`{0}` is written by petasos itself, which needs it for its questions; leave it out")]
     Ours(&'static str),
 }
 
-/// Fields of the connection and of the questions.
+/// Fields that only the probes or the connection may set.
 const OURS: &[&str] = &[
     names::ACCEPT_ENCODING,
     names::CONNECTION,
@@ -53,13 +54,13 @@ impl HeaderLine {
         &self.0
     }
 
-    /// Name and value as text.
+    /// Name and value as text. Invalid UTF-8 is replaced.
     pub(crate) fn to_pair(&self) -> (String, String) {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         (text(&self.0.name), text(&self.0.value))
     }
 
-    /// Refuses a field that is written by the questions to a site.
+    /// Refuses a field that the probes or the connection set.
     ///
     /// # Errors
     /// [`HeaderLineError::Ours`].
@@ -84,7 +85,7 @@ impl FromStr for HeaderLine {
     }
 }
 
-/// What a token may consist of (RFC 9110 section 5.6.2).
+/// Whether a byte may be part of a token (RFC 9110 section 5.6.2).
 fn is_token_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
 }
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_or_not_the_users_is_refused() {
+    fn malformed_and_reserved_header_lines_are_refused() {
         let error = |text: &str| text.parse::<HeaderLine>().unwrap_err();
         assert!(matches!(error("cookie"), HeaderLineError::NoColon(_)));
         assert!(matches!(error(": x"), HeaderLineError::Name(_)));

@@ -1,7 +1,7 @@
-//! From the answers of a site to what they mean. Pure: no question is put here.
+//! Turns the responses of a site into findings. Pure: no request is sent here.
 //!
-//! Invariant: whether the page may be shared is `semantics`' verdict on the plain answer; everything else is said
-//! beside it.
+//! Invariant: `semantics` decides, from the plain response, whether the page may be shared. All
+//! other findings only accompany that verdict.
 
 use crate::change::changes;
 use crate::findings::{
@@ -19,10 +19,11 @@ use profiles::recognise;
 use semantics::{not_modified_speaks_of, parse_date};
 use std::time::Duration;
 
-/// A server's clock that is further off than this is worth a word; lifetimes are counted from its dates.
+/// Least difference of the server's clock that is reported. Lifetimes are computed from the
+/// server's dates.
 const CLOCK_SKEW_MIN: Duration = Duration::from_secs(10);
 
-/// Fields that tell caches what to do, in the order in which they are shown.
+/// Fields that guide caches, in the order of display.
 const CACHING_FIELDS: [&str; 9] = [
     names::SURROGATE_CONTROL,
     names::CDN_CACHE_CONTROL,
@@ -35,7 +36,7 @@ const CACHING_FIELDS: [&str; 9] = [
     "No-Vary-Search",
 ];
 
-/// What a visit says about the page.
+/// Evaluates the responses of a visit.
 pub fn inspect(visit: &Visit) -> Findings {
     let plain = &visit.plain;
     let head = plain.document_head();
@@ -139,7 +140,7 @@ fn validation(visit: &Visit) -> Validation {
     }
 }
 
-/// What else is worth a sentence.
+/// Further hints, in sentences.
 fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
     let plain = &visit.plain;
     let mut hints = Vec::new();
@@ -185,7 +186,7 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
     hints
 }
 
-/// Where a redirect leads, and whether that is a loop.
+/// Names the target of a redirect, and explains redirects that loop.
 fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
     let location = location?;
     let secure = url.strip_prefix("http://").map(|rest| format!("https://{rest}"));
@@ -204,7 +205,8 @@ fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
     })
 }
 
-/// The server's clock, if it is off. An answer from a cache was made earlier, as its Age says.
+/// Reports a server's clock that is wrong. A cache's response was created earlier, by the time in
+/// its Age.
 fn clock_hint(plain: &Answer) -> Option<String> {
     let date = plain.head.fields.only(names::DATE).and_then(|value| parse_date(value))?;
     let age = first(&plain.head.fields, names::AGE).and_then(|age| age.parse().ok()).unwrap_or(0);
@@ -228,7 +230,7 @@ fn coding_hint(findings: &Findings) -> Option<String> {
     ))
 }
 
-/// A server that takes a request through a proxy for one that must not be compressed for.
+/// Reports a server that does not compress responses to requests with Via.
 fn via_hint(findings: &Findings) -> Option<String> {
     let compression = findings.compression.as_ref()?;
     (compression.coding.is_some() && compression.survives_via == Some(false)).then(|| {
@@ -255,7 +257,7 @@ fn vary_hint(plain: &Answer) -> Option<String> {
     })
 }
 
-/// What the comparison of contents says about sharing.
+/// Hints from the comparison of contents.
 fn content_hints(findings: &Findings) -> Vec<String> {
     let mut hints = Vec::new();
     let change = |name: &str| findings.changes.iter().find(|change| change.request == name);

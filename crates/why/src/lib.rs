@@ -1,14 +1,18 @@
-//! Why a page is, or could be, answered from a cache: of a running edge, by asking it at its admin address, and of
-//! any site, by asking it a few questions.
+//! Explains why a page is, or could be, answered from a cache. A running edge is asked at its admin
+//! address. Any other site is probed with a few requests.
 //!
 //! ```text
 //!   SiteUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
-//!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings -> report, JSON
+//!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings
+//!                          -> report, JSON
 //! ```
 //!
-//! Invariant: a site is asked gently (one request at a time, few of them, with pauses and limits), only the host
-//! that was named is contacted, and nothing is judged here that `semantics` judges. What an accelerator in front of
-//! the site would do is its verdict; this crate adds whose cookie or field is the cause and what to do about it.
+//! Invariants:
+//!
+//! - A site is probed gently: few requests, one at a time, with pauses and limits. Only the named
+//!   host is contacted.
+//! - `semantics` decides whether a response may be shared. This crate adds which cookie or field is
+//!   the cause, which software it belongs to, and what to do about it.
 
 mod answer_text;
 mod ask;

@@ -1,32 +1,33 @@
-//! Text laid out for a terminal: wrapped paragraphs, labels with what they say beside them.
+//! Text layout for a terminal: wrapped paragraphs, and labels with text beside them.
 //!
-//! Invariant: no line is wider than [`COLUMNS`] characters unless a single word is; no control character leaves here,
-//! whatever a site has sent.
+//! Invariant: no line is wider than [`COLUMNS`] characters, except with a single longer word.
+//! Control characters are removed, whatever a site sent.
 
 /// Width of a line, in characters.
 pub(crate) const COLUMNS: usize = 80;
 
-/// A text that grows line by line.
+/// A text that is built line by line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines(String);
 
 impl Lines {
-    /// What was written so far.
+    /// The whole text.
     pub(crate) fn into_text(self) -> String {
         self.0
     }
 
-    /// An empty line.
+    /// Adds an empty line.
     pub(crate) fn gap(&mut self) {
         self.0.push('\n');
     }
 
-    /// A paragraph, indented and wrapped.
+    /// Adds a paragraph, indented by `indent` columns and wrapped.
     pub(crate) fn paragraph(&mut self, indent: usize, text: &str) {
         self.labelled(indent, "", indent, text);
     }
 
-    /// A label at `indent` and a paragraph that begins beside it, at column `from`, and stays there.
+    /// Adds a label at column `indent`, and a paragraph beside it that starts at column `from` on
+    /// every line.
     pub(crate) fn labelled(&mut self, indent: usize, label: &str, from: usize, text: &str) {
         let mut line = format!("{:indent$}{label}", "");
         if line.chars().count() < from {
@@ -58,7 +59,7 @@ impl Lines {
     }
 }
 
-/// Octets as a person reads them.
+/// A size in bytes for people, in decimal units.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
@@ -67,7 +68,7 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     }
 }
 
-/// Seconds as a person reads them.
+/// A duration for people, rounded down to one unit.
 pub(crate) fn seconds_text(secs: u64) -> String {
     let (count, unit) = match secs {
         0..120 => (secs, "second"),

@@ -1,48 +1,49 @@
-//! The questions that are put to a site: which they are, and the request of each.
+//! The probes: requests that are sent to a site to examine a page.
 //!
-//! Invariant: every question is a GET of the same page on the same host; they differ from the plain one in exactly
-//! what they are about. [`Probe::ALL`] bounds how often a site is asked.
+//! Invariant: every probe is a GET of the same page on the same host. It differs from the plain
+//! probe only in the part that it tests. [`Probe::ALL`] limits the number of requests to a site.
 
 use crate::{HeaderLine, SiteUrl};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use semantics::{AcceptedCodings, SHARED_USER_AGENT, validation_fields};
 
-/// One question.
+/// One probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
-    /// The page as a visitor without cookies gets it, without content coding.
+    /// The page for a visitor without cookies, without content coding.
     Plain,
-    /// With the cookies of audience measurement and of a consent banner.
+    /// With cookies of web analytics and of a consent banner.
     NoiseCookies,
-    /// With the parameters of advertisements.
+    /// With query parameters of advertisements.
     NoiseParameters,
-    /// With a cookie that nobody has ever set.
+    /// With a cookie that no application sets.
     UnknownCookie,
-    /// With the content codings that browsers accept.
+    /// With the content codings that Petasos offers to an origin.
     Compressed,
-    /// The same with Via, as every request has that comes through a proxy.
+    /// As `Compressed`, with the field Via, which every proxy adds.
     CompressedVia,
-    /// With the conditions that a cache sends which has the plain answer.
+    /// With the conditions of a cache that has stored the plain response.
     Conditional,
-    /// The plain question again. It comes last, so that whatever changes with time has had time to.
+    /// The plain probe again. It is the last one, so that parts that change with time have had time
+    /// to change.
     PlainAgain,
 }
 
-/// The field by which servers see that a request came through Petasos.
+/// The value of Via by which servers recognise requests from Petasos.
 pub(crate) const VIA: &str = "1.1 petasos";
 
-/// Cookies that scripts in the browser set and no application should look at.
+/// Cookies that scripts set in the browser and that an application should ignore.
 pub(crate) const NOISE_COOKIES: &str = "_ga=GA1.1.1234567890.1234567890; _gid=GA1.1.1234567890.1234567890; _fbp=fb.1.1234567890.1234567890; \
      cookieconsent_status=dismiss";
 
-/// Parameters that advertisements and newsletters add to links.
+/// Query parameters that advertisements and newsletters add to links.
 pub(crate) const NOISE_PARAMETERS: &str = "utm_source=petasos&utm_medium=why&fbclid=petasos";
 
-/// A cookie of no application.
+/// A cookie that no application sets.
 pub(crate) const UNKNOWN_COOKIE: &str = "petasos_why=1";
 
 impl Probe {
-    /// Every question in the order in which they are put.
+    /// All probes, in the order of sending.
     pub const ALL: [Self; 8] = [
         Self::Plain,
         Self::NoiseCookies,
@@ -54,7 +55,7 @@ impl Probe {
         Self::PlainAgain,
     ];
 
-    /// The name in the JSON document.
+    /// The probe's name in the JSON document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -68,13 +69,13 @@ impl Probe {
         }
     }
 
-    /// Whether the question is worth asking after a plain answer that is no page (a redirect or an error).
+    /// Whether the probe makes sense if the plain response is a redirect or an error.
     pub const fn asks_about_any_answer(self) -> bool {
         matches!(self, Self::Plain | Self::PlainAgain)
     }
 
-    /// The request after `plain`, the answer to the plain question; none if that answer has no validator and this
-    /// is the conditional question.
+    /// The request of this probe. `plain` is the response to the plain probe; without a validator
+    /// in it, there is no conditional probe.
     pub fn request(self, url: &SiteUrl, lines: &[HeaderLine], plain: &ResponseHead) -> Option<RequestHead> {
         let mut head = plain_request(url, lines);
         match self {
@@ -100,7 +101,7 @@ impl Probe {
     }
 }
 
-/// The plain question.
+/// The request of the plain probe.
 pub(crate) fn plain_request(url: &SiteUrl, lines: &[HeaderLine]) -> RequestHead {
     RequestHead {
         method: Method::Get,
@@ -110,7 +111,8 @@ pub(crate) fn plain_request(url: &SiteUrl, lines: &[HeaderLine]) -> RequestHead 
     }
 }
 
-/// The fields of the plain question: what Petasos sends on a fetch whose answer may be shared, and the user's own.
+/// The fields of the plain probe: those that Petasos sends on a shareable fetch, and the user's
+/// lines. A user's line replaces the field of the same name.
 fn base_fields(url: &SiteUrl, lines: &[HeaderLine]) -> Fields {
     let given = |name: &str| lines.iter().any(|line| line.field().is(name));
     let mut fields = Fields::new();
@@ -129,7 +131,7 @@ fn base_fields(url: &SiteUrl, lines: &[HeaderLine]) -> Fields {
     fields
 }
 
-/// Adds cookies to those there are: servers read one Cookie line.
+/// Appends cookies to the existing ones in a single Cookie line, because servers read only one.
 fn add_cookies(fields: &mut Fields, cookies: &str) {
     let own = fields.all(names::COOKIE).map(|line| &line[..]);
     let line = own.chain([cookies.as_bytes()]).collect::<Vec<_>>().join(&b"; "[..]);
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_differ_from_the_plain_one_in_what_they_are_about() {
+    fn probes_differ_from_the_plain_one_only_in_their_subject() {
         let plain = asked(Probe::Plain, &[]);
         assert_eq!(plain, asked(Probe::PlainAgain, &[]));
         for probe in Probe::ALL {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_lines_replace_ours_and_are_joined_by_our_cookies() {
+    fn user_lines_replace_defaults_and_cookies_are_joined() {
         let head = asked(Probe::NoiseCookies, &["host: b.test", "User-Agent: x", "Cookie: s=1"]);
         assert_eq!(values(&head.fields, "Host"), ["b.test"]);
         assert_eq!(values(&head.fields, "User-Agent"), ["x"]);
@@ -183,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn without_validators_there_is_no_conditional_question() {
+    fn without_validator_there_is_no_conditional_probe() {
         let plain = ResponseHead::new(Status::OK);
         let url = SiteUrl::parse("http://a/").unwrap();
         assert_eq!(Probe::Conditional.request(&url, &[], &plain), None);
     }
 
     #[test]
-    fn the_plain_question_is_one_that_petasos_would_look_up() {
+    fn plain_probe_would_be_looked_up_by_the_edge() {
         let head = asked(Probe::Plain, &[]);
         let class = classify_request(&head, false, &Policy::default_profile());
         assert!(matches!(class, RequestClass::Lookup(_)), "{class:?}");

@@ -1,5 +1,5 @@
-//! docs/why.md, rendered from the tables of this crate. A test compares the file with this text, and the list of the
-//! document's members with a document.
+//! Renders docs/why.md from the tables of this crate. One test compares the file with this text.
+//! Two more compare the lists of members with real documents.
 
 use crate::findings::FORMAT;
 use crate::probe::{NOISE_COOKIES, NOISE_PARAMETERS, Probe, UNKNOWN_COOKIE, VIA};
@@ -8,7 +8,7 @@ use crate::{ADMIN_DEFAULT, CONTENT_BYTES_MAX, PAUSE_DEFAULT, TIME_MAX};
 use profiles::KNOWN_COOKIES;
 use std::fmt::Write;
 
-/// The members of the JSON document of `--direct`, as paths, and what they say.
+/// The members of the JSON document of `--direct`, as paths, with their descriptions.
 pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
     ("format", "The number 1. It changes when a member changes its meaning or goes away; new ones may come."),
     ("url", "The page."),
@@ -107,7 +107,7 @@ pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
     ("requests[].whole_ms", "Milliseconds to the end of the content, or null."),
 ];
 
-/// The members of the edge's answer, as paths, and what they say.
+/// The members of the edge's answer, as paths, with their descriptions.
 pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("format", "The number 1. It changes when a member changes its meaning or goes away; new ones may come."),
     ("verdict", "What would be done with the request, as in [reasons.md](reasons.md)."),
@@ -198,7 +198,7 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("if_origin_fails.reason", "The reason for that."),
 ];
 
-/// What `petasos why` does and says, as Markdown.
+/// The reference of `petasos why` as Markdown.
 pub fn why_reference() -> String {
     let mut page = format!(
         "# petasos why\n\n\
@@ -225,7 +225,7 @@ pub fn why_reference() -> String {
     page
 }
 
-/// The part about any site.
+/// The section about `--direct`.
 fn direct(page: &mut String) {
     let _ = write!(
         page,
@@ -264,7 +264,7 @@ fn direct(page: &mut String) {
     }
 }
 
-/// The tables of what is known by name.
+/// The tables of known cookies, field values and systems.
 fn tables(page: &mut String) {
     page.push_str(
         "\n## Cookies that are known by name\n\n\
@@ -315,7 +315,7 @@ fn question(probe: Probe) -> String {
     }
 }
 
-/// Text that may stand in a cell of a table.
+/// Escapes text for a cell of a Markdown table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }

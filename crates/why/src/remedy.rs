@@ -1,35 +1,35 @@
-//! What to change in an application whose answers may not be shared: which part of it writes a field, and how the
-//! field is written instead.
+//! Advice for applications whose responses may not be shared: the part of the software that writes
+//! a field, and the way to write it instead.
 //!
-//! Invariant: advice for a system is given only when the system was recognised, or when the value of a field is that
-//! system's own; everybody else gets the field to send. A row stands here only with the source that says so.
+//! Invariant: advice for a system is given only if the system was detected, or if the field value
+//! is specific to it. Otherwise the advice names the field to send. Every row names its source.
 
 use message::{Fields, names};
 use semantics::{Pattern, Reason};
 
-/// A field value by which the part of a system is known that wrote it.
+/// A field value that only one part of one system writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownValue {
-    /// The field.
+    /// The name of the field.
     pub(crate) field: &'static str,
-    /// Its value, with `*` for any run of characters.
+    /// Its value, in which `*` matches any run of characters.
     pub(crate) value: &'static str,
-    /// What writes it, and what to do about that.
+    /// The part that writes the value, and what to do about it.
     pub(crate) remedy: &'static str,
-    /// Whose it is.
+    /// The system.
     pub(crate) software: &'static str,
-    /// Where that is written.
+    /// The source of this knowledge.
     pub(crate) source: &'static str,
 }
 
-/// What to do in a system so that its pages say how long they may be shared.
+/// Advice on how to make a system state a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LifetimeAdvice {
     /// The system.
     pub(crate) software: &'static str,
-    /// What to do.
+    /// The advice.
     pub(crate) remedy: &'static str,
-    /// Where that is written.
+    /// The source of this knowledge.
     pub(crate) source: &'static str,
 }
 
@@ -86,7 +86,7 @@ pub(crate) const KNOWN_VALUES: &[KnownValue] = &[
     },
 ];
 
-/// How systems are told to state a lifetime.
+/// Advice on lifetimes, by system.
 pub(crate) const LIFETIME_ADVICE: &[LifetimeAdvice] = &[
     LifetimeAdvice {
         software: "WordPress",
@@ -140,7 +140,8 @@ pub(crate) const LIFETIME_ADVICE: &[LifetimeAdvice] = &[
     },
 ];
 
-/// The known value among these fields that explains a refusal for this reason.
+/// The known value in these fields that explains a refusal for this reason. `None` for reasons that
+/// no known value can cause.
 pub(crate) fn known_value(reason: Reason, fields: &Fields) -> Option<&'static KnownValue> {
     let concerned = matches!(
         reason,
@@ -159,18 +160,18 @@ pub(crate) fn known_value(reason: Reason, fields: &Fields) -> Option<&'static Kn
     KNOWN_VALUES.iter().filter(|_| concerned).find(matches)
 }
 
-/// What to do about a lifetime in the first of these systems that there is advice for.
+/// The advice on lifetimes for the first of these systems that has one.
 pub(crate) fn lifetime_advice<'a>(
     systems: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'static LifetimeAdvice> {
     systems.into_iter().find_map(|name| LIFETIME_ADVICE.iter().find(|row| row.software == name))
 }
 
-/// What to do about a page that asks for a password.
+/// Advice for a page with a password field.
 pub(crate) const PASSWORD_REMEDY: &str =
     "Nothing: the page asks for a password, and a log-in page is better not shared.";
 
-/// Whether a page has a field for a password.
+/// Whether a page has a password field.
 pub(crate) fn has_password_field(content: &[u8]) -> bool {
     const KIND: &[u8] = b"type=";
     let starts = |at: usize, word: &[u8]| {
@@ -182,7 +183,7 @@ pub(crate) fn has_password_field(content: &[u8]) -> bool {
     })
 }
 
-/// What to do about a reason in any application.
+/// Advice about a reason that applies to any application.
 pub(crate) const fn general_remedy(reason: Reason) -> &'static str {
     match reason {
         Reason::StoreRefusedSetCookie => {
@@ -219,7 +220,7 @@ mod tests {
     use semantics::Reason;
 
     #[test]
-    fn a_value_gives_its_writer_away() {
+    fn known_value_names_its_software() {
         let mut fields = Fields::new();
         fields.push("Cache-Control", "no-store, no-cache, must-revalidate");
         fields.push("Expires", "Thu, 19 Nov 1981 08:52:00 GMT");
@@ -239,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_system_with_advice_counts() {
+    fn first_system_with_advice_is_used() {
         assert_eq!(lifetime_advice(["PHP", "Drupal"]).unwrap().software, "Drupal");
         assert_eq!(lifetime_advice(["PHP"]), None);
     }
 
     #[test]
-    fn every_row_is_in_sentences_and_names_its_source() {
+    fn every_row_ends_with_a_period_and_names_its_source() {
         let values = KNOWN_VALUES.iter().map(|row| (row.remedy, row.source));
         for (remedy, source) in values.chain(LIFETIME_ADVICE.iter().map(|row| (row.remedy, row.source))) {
             assert!(remedy.ends_with('.') && !source.is_empty(), "{remedy}");

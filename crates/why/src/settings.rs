@@ -1,7 +1,8 @@
-//! Settings of Petasos that take an obstacle out of the way, while the application stays as it is.
+//! Suggests settings of Petasos that remove an obstacle without a change of the application.
 //!
-//! Invariant: a setting is named only if `semantics` gives the obstacle up under it, and never one that would share a
-//! token against forged forms, or a cookie that was set because of the visitor's own.
+//! Invariant: a setting is suggested only if `semantics` no longer reports the obstacle under it.
+//! No suggestion would share a form token, or a cookie that the origin may have set because of the
+//! visitor's own cookies.
 
 use crate::fetch::Answer;
 use crate::findings::Setting;
@@ -10,20 +11,20 @@ use message::{ResponseHead, names};
 use profiles::{Pattern, Policy, Use, cookies_set, known_cookie};
 use semantics::{Reason, RequestClass, classify_request, is_for_any_cookie};
 
-/// Names the settings under which an answer is shared.
+/// Suggests the settings under which a response may be shared.
 #[derive(Debug)]
 pub(crate) struct Advisor<'a> {
     pub(crate) plain: &'a Answer,
-    /// The rules that an accelerator goes by which was told nothing.
+    /// The rules of an edge with `profile = "auto"` after this response.
     pub(crate) auto: &'a Policy,
-    /// The rules that fit the site.
+    /// The profile that fits the site's software.
     pub(crate) profile: &'a Policy,
-    /// Whether the page asks for a password, or has a token for one visitor.
+    /// Whether the page has a password field or a token for one visitor.
     pub(crate) is_for_one: bool,
 }
 
 impl Advisor<'_> {
-    /// The setting against a reason for which this head is not stored.
+    /// The setting that removes `reason`, for which this head is not stored.
     pub(crate) fn against(&self, reason: Reason, head: &ResponseHead) -> Option<Setting> {
         match reason {
             Reason::StoreRefusedSetCookie => self.static_path(head).or_else(|| self.stripped_cookies(head)),
@@ -34,8 +35,10 @@ impl Advisor<'_> {
         }
     }
 
-    /// Whether cookies of the request do not matter, because the answer is a static file; as it is, or under the
-    /// setting.
+    /// Whether the request's cookies do not matter because the response is a static file.
+    ///
+    /// `None`: they matter. `Some(None)`: they do not matter. `Some(Some(setting))`: they do not
+    /// matter under the setting.
     pub(crate) fn against_cookies(&self) -> Option<Option<Setting>> {
         let Answer { request, head, .. } = self.plain;
         if !matches!(classify_request(request, false, self.auto), RequestClass::LookupStatic { .. }) {
@@ -49,14 +52,14 @@ impl Advisor<'_> {
         is_file(&with(self.auto, &setting)).then_some(Some(setting))
     }
 
-    /// The policy under all of these settings.
+    /// The policy with all of the settings applied.
     pub(crate) fn under(&self, settings: &[Setting]) -> Policy {
         let lifetime = settings.iter().find(|setting| matches!(setting.key, "ttl" | "profile"));
         let base = lifetime.map_or_else(|| self.auto.clone(), |_| with_lifetime(self.profile));
         settings.iter().fold(base, |policy, setting| with(&policy, setting))
     }
 
-    /// The lifetime that this head lacks.
+    /// The setting that gives this head a lifetime.
     fn lifetime(&self, head: &ResponseHead) -> Option<Setting> {
         let freshness = decide(self.plain, head, &with_lifetime(self.profile)).ok()?;
         if freshness.must_be_validated(self.plain.arrived) {
@@ -69,12 +72,12 @@ impl Advisor<'_> {
         })
     }
 
-    /// A static file whose directory is declared: its cookies are for nobody.
+    /// The setting that declares the directory static, so that the response's cookies are ignored.
     fn static_path(&self, head: &ResponseHead) -> Option<Setting> {
         self.declared_path().filter(|setting| self.allows_cookies(head, setting))
     }
 
-    /// A cookie that every visitor gets is taken out of what is shared.
+    /// The setting that removes the response's cookies before the page is shared.
     fn stripped_cookies(&self, head: &ResponseHead) -> Option<Setting> {
         if self.is_for_one || self.plain.request.fields.has(names::COOKIE) {
             return None;
@@ -95,12 +98,13 @@ impl Advisor<'_> {
         self.allows_cookies(head, &setting).then_some(setting)
     }
 
-    /// Whether the cookies of this head are no obstacle under a setting.
+    /// Whether this head's cookies are no longer the obstacle under a setting.
     fn allows_cookies(&self, head: &ResponseHead, setting: &Setting) -> bool {
         decide(self.plain, head, &with(self.auto, setting)) != Err(Reason::StoreRefusedSetCookie)
     }
 
-    /// The directory of the page as a static path; at the top, the page alone.
+    /// The setting that declares the page's directory static, or only the page if it is at the top
+    /// level. `None` if the path has characters that would need care in a pattern.
     fn declared_path(&self) -> Option<Setting> {
         let target = std::str::from_utf8(&self.plain.request.target).ok()?;
         let path = target.split('?').next().unwrap_or_default();
@@ -115,12 +119,12 @@ impl Advisor<'_> {
     }
 }
 
-/// The policy with a lifetime for answers that state none.
+/// The policy with a lifetime for responses that state none.
 fn with_lifetime(profile: &Policy) -> Policy {
     Policy { default_ttl: Some(profile.default_ttl.unwrap_or(TTL_SUGGESTED)), ..profile.clone() }
 }
 
-/// The policy with the list of a setting added to its own.
+/// The policy with the patterns of a setting added to its own.
 fn with(policy: &Policy, setting: &Setting) -> Policy {
     let mut policy = policy.clone();
     let patterns = setting.value.split('"').skip(1).step_by(2).map(Pattern::new);
@@ -132,7 +136,8 @@ fn with(policy: &Policy, setting: &Setting) -> Policy {
     policy
 }
 
-/// A list as the configuration file has it. The texts have no characters that would have to be escaped.
+/// A list in the syntax of the configuration file. The texts contain no character that needs
+/// escaping.
 fn list(texts: &[String]) -> String {
     format!("[\"{}\"]", texts.join("\", \""))
 }

@@ -1,14 +1,15 @@
-//! The URL of a page that is asked about, `http` or `https`.
+//! The URL of a page to examine, `http` or `https`.
 //!
-//! Invariant: host and port are known, and the target is in origin-form (RFC 9112 section 3.2.1), free of spaces
-//! and control characters, because the URL parser percent-encodes them. Nothing is resolved here.
+//! Invariant: host and port are known. The target is in origin-form (RFC 9112 section 3.2.1),
+//! without spaces and control characters, because the URL parser percent-encodes them. No name is
+//! resolved here.
 
 use net::Address;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use url::{Host, Position, Url};
 
-/// A page's URL.
+/// The URL of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteUrl {
     url: Url,
@@ -16,10 +17,10 @@ pub struct SiteUrl {
     port: u16,
 }
 
-/// Why a text is not a [`SiteUrl`]; the message says what to write.
+/// Reasons why a text is not a [`SiteUrl`]. The messages say what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteUrlError {
-    /// No URL at all.
+    /// The text is not a URL.
     #[error("`{url}` is not a URL ({reason}); write for example https://www.example.org/")]
     Malformed {
         /// The text as given.
@@ -27,19 +28,20 @@ pub enum SiteUrlError {
         /// The parser's reason.
         reason: String,
     },
-    /// A scheme that is not asked.
+    /// The scheme is neither `http` nor `https`.
     #[error("`{0}` is no web page; only http:// and https:// can be asked")]
     Scheme(String),
-    /// A user name or password, which would otherwise be left out in silence.
+    /// The URL contains a user name or password, which would not be sent.
     #[error("`{0}` names a user; say it with -H 'Authorization: ...' instead")]
     User(String),
 }
 
 impl SiteUrl {
-    /// Reads `http[s]://HOST[:PORT]/PATH[?QUERY]`. A missing path is `/`; a fragment is not sent.
+    /// Parses `http[s]://HOST[:PORT]/PATH[?QUERY]`. A missing path becomes `/`; a fragment is
+    /// dropped.
     ///
     /// # Errors
-    /// See [`SiteUrlError`].
+    /// [`SiteUrlError`].
     pub fn parse(text: &str) -> Result<Self, SiteUrlError> {
         let malformed = |reason: String| SiteUrlError::Malformed { url: text.to_owned(), reason };
         let mut url = Url::parse(text).map_err(|error| malformed(error.to_string()))?;
@@ -55,12 +57,12 @@ impl SiteUrl {
         Ok(Self { url, host, port })
     }
 
-    /// Whether the connection is secured.
+    /// Whether the scheme is `https`.
     pub fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// Where to connect to.
+    /// The address to connect to.
     pub fn address(&self) -> Address {
         match &self.host {
             Host::Domain(name) => Address::Host { name: name.clone(), port: self.port },
@@ -69,7 +71,7 @@ impl SiteUrl {
         }
     }
 
-    /// The host without port; an IPv6 address without brackets, as certificates name it.
+    /// The host without port. An IPv6 address has no brackets, as in certificates.
     pub fn host(&self) -> String {
         match &self.host {
             Host::Domain(name) => name.clone(),
@@ -78,12 +80,12 @@ impl SiteUrl {
         }
     }
 
-    /// The value of the `Host` field: the port is left out when it is the scheme's own (RFC 9110 section 7.2).
+    /// The value of the `Host` field. The scheme's default port is left out (RFC 9110 section 7.2).
     pub fn authority(&self) -> &str {
         &self.url[Position::BeforeHost..Position::AfterPort]
     }
 
-    /// The path with its query, as it stands in the request line.
+    /// The path with its query, as in the request line.
     pub fn target(&self) -> &str {
         &self.url[Position::BeforePath..Position::AfterQuery]
     }
@@ -93,7 +95,7 @@ impl SiteUrl {
         self.url.path()
     }
 
-    /// The target with these further parameters at the end of its query.
+    /// The target with `parameters` appended to its query.
     pub fn target_with(&self, parameters: &str) -> String {
         let separator = match self.url.query() {
             None => "?",
@@ -103,7 +105,7 @@ impl SiteUrl {
         format!("{}{separator}{parameters}", self.target())
     }
 
-    /// Where `location` leads from here; `None` if it is no URL.
+    /// The absolute URL of `location`, relative to this page. `None` if it is not a URL.
     pub fn resolve(&self, location: &str) -> Option<String> {
         self.url.join(location).ok().map(String::from)
     }
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_what_goes_over_the_wire() {
+    fn parts_have_the_form_of_the_request() {
         let url = parse("HTTPS://WWW.Example.org/a b?q#part");
         assert_eq!((url.authority(), url.target(), url.path()), ("www.example.org", "/a%20b?q", "/a%20b"));
         assert_eq!(url.address().to_string(), "www.example.org:443");
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_added_behind_those_there_are() {
+    fn parameters_are_appended_to_the_query() {
         assert_eq!(parse("http://a/b").target_with("x=1"), "/b?x=1");
         assert_eq!(parse("http://a/b?").target_with("x=1"), "/b?x=1");
         assert_eq!(parse("http://a/b?c").target_with("x=1"), "/b?c&x=1");
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_refused() {
+    fn unusable_urls_are_refused() {
         let error = |text: &str| SiteUrl::parse(text).unwrap_err();
         assert!(matches!(error("www.example.org"), SiteUrlError::Malformed { .. }));
         assert!(matches!(error("http://"), SiteUrlError::Malformed { .. }));

@@ -1,6 +1,7 @@
-//! Findings in plain words, for a terminal of 80 columns.
+//! Formats the findings as text for a terminal of 80 columns.
 //!
-//! Invariant: nothing is said here that is not in the findings; the verdict comes first.
+//! Invariant: the text states nothing that is not in the findings. The verdict comes before the
+//! explanations.
 
 use crate::findings::{
     Cacheable, Change, Compression, Findings, LooksLike, Obstacle, Sameness, Setting, SpotText,
@@ -8,16 +9,16 @@ use crate::findings::{
 use crate::front::Says;
 use crate::lines::{Lines, bytes_text, seconds_text};
 
-/// Where what is said of the site begins beside its label.
+/// Column where the text beside the labels of the page's summary begins.
 const LABEL_COLUMN: usize = 11;
 
-/// Where the facts begin beside their labels.
+/// Column where the text beside the labels of the facts begins.
 const FACTS_COLUMN: usize = 21;
 
-/// An answer that was no older than this when it came is called new.
+/// Greatest age on arrival, in seconds, for which the remaining lifetime is not shown.
 const AGE_SHOWN_MIN_SECS: u64 = 2;
 
-/// The findings as text.
+/// Formats the findings as text.
 pub fn report(findings: &Findings) -> String {
     let mut lines = Lines::default();
     lines.paragraph(0, &findings.url);
@@ -36,7 +37,7 @@ pub fn report(findings: &Findings) -> String {
     lines.into_text()
 }
 
-/// What was answered, and by what.
+/// The page's status, size and fields, its software, and caches in front.
 fn page(lines: &mut Lines, findings: &Findings) {
     let page = &findings.page;
     let mut parts = vec![format!("{} {}", page.status, page.status_text).trim().to_owned()];
@@ -58,7 +59,7 @@ fn page(lines: &mut Lines, findings: &Findings) {
     fronts(lines, findings);
 }
 
-/// What caches in front said, and what they said when the page was asked for again.
+/// The statements of caches in front, for the plain probe and for its repetition.
 fn fronts(lines: &mut Lines, findings: &Findings) {
     let said = |request| findings.fronts.iter().filter(move |said| said.request == request);
     for first in said("plain") {
@@ -77,7 +78,7 @@ fn fronts(lines: &mut Lines, findings: &Findings) {
     }
 }
 
-/// What a cache did, in words.
+/// The meaning of a cache's statement, in words.
 const fn meaning(says: Says) -> Option<&'static str> {
     match says {
         Says::Hit => Some("answered from a cache"),
@@ -164,13 +165,14 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
     }
 }
 
-/// Whether a setting is the one that takes the obstacle out of the way.
+/// Whether the setting removes the obstacle.
 fn is_against(setting: &Setting, obstacle: &Obstacle) -> bool {
     let is_of_cookies = matches!(setting.key, "stripped_cookies" | "static_paths");
     is_of_cookies == obstacle.reason.contains("cookie")
 }
 
-/// Settings as they are written: as a flag where one is enough, else as lines of the configuration file.
+/// Settings as the user writes them: a flag if one suffices, otherwise lines of the configuration
+/// file.
 fn settings_text(settings: &[Setting]) -> String {
     match settings {
         [Setting { key: key @ ("ttl" | "profile"), value }] => format!("petasos serve --{key} {value}"),
@@ -186,7 +188,7 @@ fn settings_text(settings: &[Setting]) -> String {
     }
 }
 
-/// The culprit in a line.
+/// The culprit in one line. Empty if there is none.
 fn title(obstacle: &Obstacle) -> String {
     let Some(culprit) = &obstacle.culprit else {
         return String::new();

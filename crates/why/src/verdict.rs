@@ -1,7 +1,8 @@
-//! Whether the plain answer may be shared, what is in the way, and which settings would do.
+//! Judges the plain response: whether it may be shared, the obstacles, and the settings that remove
+//! them.
 //!
-//! Invariant: the decisions are those of `semantics`, asked as the accelerator asks them; here they are only asked
-//! again about the same answer with one obstacle out of the way, to find what stands behind it.
+//! Invariant: `semantics` makes the decisions, called as the edge calls it. To find the obstacles
+//! behind the first one, the same response is judged again with one obstacle removed.
 
 use crate::fetch::Answer;
 use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
@@ -17,13 +18,13 @@ use semantics::{
 };
 use std::time::Duration;
 
-/// Lifetime that is suggested where an application states none.
+/// The lifetime that is suggested where an application states none.
 pub(crate) const TTL_SUGGESTED: Duration = Duration::from_secs(300);
 
-/// Obstacles that are looked for behind one another; there are fewer kinds.
+/// Upper bound of the obstacles that are searched. There are fewer kinds.
 const OBSTACLES_MAX: usize = 8;
 
-/// What was found out about sharing.
+/// The result of the judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
@@ -32,7 +33,8 @@ pub(crate) struct Judged {
     pub(crate) cookies: Vec<CookieSet>,
 }
 
-/// Judges the plain answer of a site that runs on `software`. `has_token`: the page has a token for one visitor.
+/// Judges the plain response of a site that runs on `software`. `has_token`: the page contains a
+/// token for one visitor.
 pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], has_token: bool) -> Judged {
     let auto = chosen(plain, head);
     let profile = profile_for(software, &auto);
@@ -43,7 +45,7 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], 
     let mut obstacles: Vec<Obstacle> = Vec::new();
     if let Some(mut obstacle) = request_obstacle(&plain.request, &profile) {
         match advisor.against_cookies() {
-            // A static file answers it all the same.
+            // The response is a static file, so the request's cookies do not matter.
             Some(None) => {}
             against => {
                 obstacle.solved_by_setting = against.is_some();
@@ -94,7 +96,7 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], 
     Judged { verdict, settings, cookies: cookies.collect(), obstacles }
 }
 
-/// The rules that an accelerator goes by which was told nothing, once it has seen this answer.
+/// The rules of an edge with `profile = "auto"` after it has seen this response.
 fn chosen(plain: &Answer, head: &DocumentHead) -> Policy {
     let shown = Shown {
         method: &plain.request.method,
@@ -107,13 +109,13 @@ fn chosen(plain: &Answer, head: &DocumentHead) -> Policy {
     shown.recognised().map_or_else(Policy::default_profile, |recognised| recognised.profile.policy.clone())
 }
 
-/// The rules that fit a site, also where it can only be guessed what it runs on; else those that it has anyway.
+/// The rules of the profile for the site's software, which may be a guess; otherwise `auto`.
 fn profile_for(software: &[Software], auto: &Policy) -> Policy {
     let fits = |profile: &&Profile| software.iter().any(|software| profile.is_for(software.name));
     Profile::all().iter().find(fits).map_or_else(|| auto.clone(), |profile| profile.policy.clone())
 }
 
-/// The freshness with which this head would be stored, or why it would not be.
+/// The freshness with which this head would be stored, or the reason why it would not be.
 pub(crate) fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Result<Freshness, Reason> {
     match judge_response(&plain.request, head, plain.sent, plain.arrived, policy) {
         Judgement::Store(storable) => {
@@ -123,8 +125,10 @@ pub(crate) fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Re
     }
 }
 
-/// Every reason against storing the answer, the weightiest first, each with the head in which it is the first; the
-/// last is that it would have to be revalidated at each use.
+/// All reasons against storing the response, the weightiest first. Each comes with the head in
+/// which it is the first reason.
+///
+/// The last reason may be that a stored response would have to be validated before each use.
 fn refusals(plain: &Answer, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
     let mut found: Vec<(Reason, ResponseHead)> = Vec::new();
     let mut head = plain.head.clone();
@@ -142,7 +146,8 @@ fn refusals(plain: &Answer, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
     found
 }
 
-/// Takes the cause of a reason out of a head; says whether it could.
+/// Removes the cause of a reason from a head. Returns false if it cannot, or if it was already
+/// removed.
 fn clear(head: &mut ResponseHead, reason: Reason) -> bool {
     match reason {
         Reason::StoreRefusedSetCookie => head.fields.remove(names::SET_COOKIE),
@@ -170,7 +175,7 @@ fn clear(head: &mut ResponseHead, reason: Reason) -> bool {
     }
 }
 
-/// Why a request like the plain one is not even looked up.
+/// The obstacle if a request like the plain one would not be looked up at all.
 fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle> {
     let (reason, culprit) = explain_request(request, false, profile)?;
     let culprit = culprit.map(|culprit| {
@@ -215,7 +220,7 @@ fn obstacle(
     Obstacle { reason: reason.name(), advice: reason.advice(), culprit, remedy, source, solved_by_setting }
 }
 
-/// Whether the reason is about how long an answer may be shared.
+/// Whether the reason concerns the time for which a response may be shared.
 const fn speaks_of_lifetime(reason: Reason) -> bool {
     matches!(
         reason,
@@ -230,7 +235,8 @@ const fn speaks_of_lifetime(reason: Reason) -> bool {
     )
 }
 
-/// The part of the answer that is the cause of a reason, with its value unless it is a cookie's.
+/// The part of the response that causes the reason, with its value. A cookie's value is left out,
+/// because it may be secret.
 fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culprit> {
     let found = explain_refusal(reason, &head.fields, policy)?;
     let name = text_of(&found.name);
@@ -243,16 +249,16 @@ fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culpr
     Some(Culprit { kind: found.kind.name(), name, value, software: software.map(|row| row.software) })
 }
 
-/// What is known of a cookie that the answer sets, and what becomes of requests that carry it.
+/// Describes a cookie that the response sets, and the effect of a request that carries it.
 fn cookie(name: String, plain: &Answer, profile: &Policy) -> CookieSet {
     let row = known_cookie(name.as_bytes());
     let mut fields = Fields::new();
     fields.push(names::COOKIE, format!("{name}=1"));
-    // The path is another matter: it may pass by itself.
+    // Use the path `/`, because the page's own path may make the request pass.
     let request = RequestHead { target: Bytes::from_static(b"/"), fields, ..plain.request.clone() };
     let request = match classify_request(&request, false, profile) {
         RequestClass::Lookup(_) => "looked-up",
-        // The path is no file's.
+        // `/` is not the path of a static file.
         RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => reason.name(),
     };
     CookieSet {

@@ -1,33 +1,36 @@
-//! Puts the questions to a site, one after the other.
+//! Sends the probes to a site, one after the other.
 //!
-//! Invariant: at most one request is under way, there is a pause between two of them, and there are never more than
-//! [`Probe::ALL`]; only the host of the URL is contacted. What the answers mean is not decided here.
+//! Invariant: at most one request is in progress, and there is a pause between two requests. There
+//! are never more requests than [`Probe::ALL`] has entries. Only the host of the URL is contacted.
+//! The module `inspect` interprets the responses.
 
 use crate::fetch::{Answer, FetchError, Fetcher};
 use crate::probe::plain_request;
 use crate::{HeaderLine, Probe, SiteUrl};
 use std::time::Duration;
 
-/// The pause between two questions unless another is asked for: a site under load should not notice.
+/// The default pause between two probes. It keeps the load on the site negligible.
 pub const PAUSE_DEFAULT: Duration = Duration::from_millis(500);
 
-/// What a site answered.
+/// The responses of a site to the probes.
 #[derive(Debug)]
 pub struct Visit {
-    /// The page.
+    /// The URL of the page.
     pub url: SiteUrl,
-    /// Whether the server's certificate was verified.
+    /// Whether the server's certificate was verified. True also if the fetcher has no TLS.
     pub verified: bool,
-    /// The plain answer.
+    /// The response to the plain probe.
     pub plain: Answer,
-    /// What the other questions brought, in their order; those that were not put are missing.
+    /// The results of the other probes, in the order of sending. Probes that were not sent are
+    /// missing.
     pub others: Vec<(Probe, Result<Answer, FetchError>)>,
 }
 
-/// Asks every question that the plain answer gives reason to.
+/// Sends all probes that make sense after the plain response. `lines` are added to every request;
+/// `pause` separates two requests.
 ///
 /// # Errors
-/// When the plain question gets no answer; what goes wrong later is part of the visit.
+/// If the plain probe has no response. Errors of later probes are part of the visit.
 pub async fn visit(
     fetcher: &Fetcher,
     url: &SiteUrl,
@@ -50,7 +53,7 @@ pub async fn visit(
 }
 
 impl Visit {
-    /// The answer to a question, if there is one.
+    /// The response to a probe. `None` if it was not sent or failed.
     pub fn answer(&self, probe: Probe) -> Option<&Answer> {
         if probe == Probe::Plain {
             return Some(&self.plain);
@@ -58,7 +61,7 @@ impl Visit {
         self.others.iter().find(|(asked, _)| *asked == probe).and_then(|(_, answer)| answer.as_ref().ok())
     }
 
-    /// Every question that was put, with what came of it.
+    /// All probes that were sent, with their results.
     pub fn asked(&self) -> impl Iterator<Item = (Probe, Result<&Answer, &FetchError>)> {
         let others = self.others.iter().map(|(probe, answer)| (*probe, answer.as_ref()));
         std::iter::once((Probe::Plain, Ok(&self.plain))).chain(others)

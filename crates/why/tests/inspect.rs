@@ -1,4 +1,4 @@
-//! From real answers of a scripted site to findings, text and JSON.
+//! Probes a scripted site, and checks the findings, the text and the JSON document.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -40,7 +40,7 @@ fn result(findings: &Findings, request: &str) -> Sameness {
 }
 
 #[test]
-fn the_verdict_is_that_of_the_accelerator() {
+fn verdict_equals_that_of_the_edge() {
     assert_eq!(verdict(&["Cache-Control: s-maxage=60"]), (Cacheable::Yes, None));
     for (fields, cacheable, reason) in [
         (&["Cache-Control: private"][..], Cacheable::No, "store-refused-private"),
@@ -61,7 +61,7 @@ fn the_verdict_is_that_of_the_accelerator() {
 }
 
 #[test]
-fn an_error_is_called_one_also_if_caches_may_keep_it() {
+fn cacheable_error_is_still_reported_as_an_error() {
     let found = findings(|_| response("500 Internal Server Error", &["Cache-Control: max-age=60"], b"oops"));
     assert_eq!(found.verdict.cacheable, Cacheable::Yes);
     assert!(report(&found).contains("AN ERROR, AND CACHEABLE"));
@@ -69,7 +69,7 @@ fn an_error_is_called_one_also_if_caches_may_keep_it() {
 }
 
 #[test]
-fn a_log_in_page_is_not_advised_to_be_public() {
+fn log_in_page_is_not_advised_to_be_public() {
     let fields: &[_] = &["Cache-Control: private, max-age=0", "Set-Cookie: csrftoken=a"];
     let found = findings(|_| response("200 OK", fields, b"<form><input type=\"password\"></form>"));
     assert!(found.obstacles.len() > 1, "{:?}", found.obstacles);
@@ -84,7 +84,7 @@ fn a_log_in_page_is_not_advised_to_be_public() {
 }
 
 #[test]
-fn no_setting_is_proposed_for_a_log_in_page() {
+fn log_in_page_gets_no_suggested_setting() {
     let fields: &[_] = &["Cache-Control: max-age=60", "Set-Cookie: PHPSESSID=1; path=/"];
     let settings_for = |content: &'static [u8]| {
         let found = findings(move |_| response("200 OK", fields, content));
@@ -95,7 +95,7 @@ fn no_setting_is_proposed_for_a_log_in_page() {
 }
 
 #[test]
-fn a_redirect_to_https_is_explained_as_a_loop_behind_a_proxy() {
+fn redirect_to_https_is_explained_as_a_loop_behind_a_proxy() {
     let found = findings(|seen| {
         let location = format!("Location: https://{}/", seen.field("Host").unwrap());
         response("301 Moved Permanently", &[&location], b"")
@@ -104,7 +104,7 @@ fn a_redirect_to_https_is_explained_as_a_loop_behind_a_proxy() {
 }
 
 #[test]
-fn obstacles_stand_behind_one_another() {
+fn all_obstacles_are_found_in_order() {
     let found = constant(&["Set-Cookie: PHPSESSID=1; path=/", "Cache-Control: private", "Vary: *"]);
     let reasons: Vec<_> = found.obstacles.iter().map(|obstacle| obstacle.reason).collect();
     assert_eq!(reasons, ["store-refused-set-cookie", "store-refused-private", "store-refused-vary-star"]);
@@ -120,7 +120,7 @@ fn settings(found: &Findings) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn session_cookie_for_everybody_is_to_be_stripped() {
+fn stripped_cookies_is_suggested_for_a_session_cookie() {
     let stripped = ("stripped_cookies", r#"["PHPSESSID"]"#);
     let found = constant(&["Cache-Control: max-age=60", "Set-Cookie: PHPSESSID=1; path=/"]);
     assert_eq!((found.verdict.cacheable, found.verdict.lifetime_secs), (Cacheable::WithSettings, Some(60)));
@@ -137,7 +137,7 @@ fn session_cookie_for_everybody_is_to_be_stripped() {
 }
 
 #[test]
-fn cookie_of_a_form_or_of_one_visitor_is_not_to_be_stripped() {
+fn stripping_is_not_suggested_for_form_or_visitor_cookies() {
     const FRESH: &str = "Cache-Control: max-age=60";
     for fields in
         [&[FRESH, "Set-Cookie: csrftoken=1"][..], &[FRESH, "Set-Cookie: id=1", "Set-Cookie: XSRF-TOKEN=2"]]
@@ -188,7 +188,7 @@ fn static_file_with_cookies_is_judged_as_a_file() {
 }
 
 #[test]
-fn a_wordpress_page_needs_nothing_and_one_that_only_looks_like_it_its_profile() {
+fn wordpress_profile_is_suggested_only_for_a_guess() {
     let link = "Link: <http://a/wp-json/>; rel=\"https://api.w.org/\"";
     const HTML: &str = "Content-Type: text/html";
     let found = findings(move |_| response("200 OK", &[HTML, link], b"<p>a blog</p>"));
@@ -207,7 +207,7 @@ fn a_wordpress_page_needs_nothing_and_one_that_only_looks_like_it_its_profile() 
 }
 
 #[test]
-fn what_the_visitor_sends_may_be_in_the_way_itself() {
+fn request_cookie_is_reported_as_an_obstacle() {
     let origin = Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"x"));
     let found = ask(&origin, "/", &["Cookie: sessionid=1"]);
     assert_eq!((found.verdict.cacheable, found.verdict.reason), (Cacheable::No, Some("pass-cookie")));
@@ -217,7 +217,7 @@ fn what_the_visitor_sends_may_be_in_the_way_itself() {
 }
 
 #[test]
-fn a_site_is_asked_eight_times_at_most_and_only_for_this_page() {
+fn site_gets_at_most_eight_requests_for_the_page_only() {
     let origin = Origin::start(|_| response("200 OK", &["ETag: \"1\""], b"x"));
     let found = ask(&origin, "/page?x=1", &[]);
     let seen = origin.seen();
@@ -236,7 +236,7 @@ fn a_redirect_is_reported_and_not_followed() {
 }
 
 #[test]
-fn what_differs_by_itself_is_held_against_no_question() {
+fn spontaneous_differences_are_not_blamed_on_a_probe() {
     let count = std::sync::atomic::AtomicUsize::new(10);
     let found = findings(move |_| {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -274,7 +274,7 @@ fn cookies_and_parameters_that_change_the_page_are_found() {
 }
 
 #[test]
-fn whether_a_conditional_request_gets_a_304_is_tried() {
+fn conditional_probe_is_sent_and_its_304_is_checked() {
     let honest = findings(|seen| match seen.field("If-None-Match") {
         Some("\"1\"") => vec![Action::Send(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n".to_vec())],
         _ => response("200 OK", &["ETag: \"1\""], b"x"),
@@ -286,7 +286,7 @@ fn whether_a_conditional_request_gets_a_304_is_tried() {
 }
 
 #[test]
-fn content_that_is_coded_unasked_is_not_looked_into() {
+fn content_coded_unasked_is_not_examined() {
     let count = std::sync::atomic::AtomicUsize::new(0);
     let found = findings(move |_| {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -312,7 +312,7 @@ fn nothing_is_sent_in_clear_text_for_https() {
 }
 
 #[test]
-fn what_goes_wrong_later_is_part_of_the_findings() {
+fn later_failures_are_part_of_the_findings() {
     let found = findings(|seen| match seen.field("Cookie") {
         Some("petasos_why=1") => {
             vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab".to_vec()), Action::Close]
@@ -344,13 +344,13 @@ fn clocks_that_differ_are_named() {
 }
 
 #[test]
-fn a_site_that_says_nothing_is_given_up() {
+fn silent_site_times_out() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |_| vec![Action::Await(wait.clone())]);
     let fetcher = Fetcher { tls: None, clock: Arc::new(ManualClock::default()) };
     let url = SiteUrl::parse(&origin.url()).unwrap();
-    // The runtime's time stands still but for waiting, which is over at once.
+    // Paused time of the runtime: whenever all tasks wait, time jumps to the end of the wait.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
@@ -358,7 +358,7 @@ fn a_site_that_says_nothing_is_given_up() {
     assert_eq!(visit.unwrap_err(), FetchError::TimedOut);
 }
 
-/// A shop on WordPress with much in the way, behind a cache.
+/// A shop on WordPress with several obstacles, behind a cache.
 fn shop(seen: &Seen) -> Vec<Action> {
     let n = if seen.field("Accept-Encoding") == Some("br, gzip") { "gzipped" } else { "a shop" };
     let fields = [
@@ -377,7 +377,7 @@ fn shop(seen: &Seen) -> Vec<Action> {
     if n == "gzipped" {
         return response("200 OK", &[&fields[..], &["Content-Encoding: gzip"]].concat(), b"(gzip)");
     }
-    // The nonce depends on the question, so that the report is the same each time.
+    // The nonce depends only on the request, so that the report is the same in every run.
     let nonce = if seen.field("Cookie").is_some() { "c3d4e5f6a7" } else { "a1b2c3d4e5" };
     let page = format!(
         "<html><head><title>Shop</title></head>\n<body>\n<form><input type=\"hidden\" name=\"_wpnonce\" \
@@ -400,7 +400,7 @@ fn page_that_via_keeps_uncompressed_is_reported() {
     assert!(findings.hints.iter().any(|hint| hint.contains("via_to_origin = false")), "{:?}", findings.hints);
 }
 
-/// The port is another one each time.
+/// Replaces the origin's address, because its port differs in every run.
 fn at_port_80(text: &str, origin: &Origin) -> String {
     text.replace(&origin.url(), "http://shop.test")
 }
@@ -415,12 +415,12 @@ fn the_report_fits_a_terminal() {
 }
 
 #[test]
-fn the_document_is_what_the_report_says() {
+fn json_document_matches_the_snapshot() {
     let origin = Origin::start(shop);
     insta::assert_snapshot!("shop_json", at_port_80(&ask(&origin, "/", &[]).to_json(), &origin));
 }
 
-/// The paths of a document's members, elements of lists as `[]`.
+/// Collects the paths of a document's members. Elements of lists appear as `[]`.
 fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(members) => {
@@ -437,7 +437,7 @@ fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_member_of_the_document_is_described_and_no_other() {
+fn reference_lists_exactly_the_members_of_the_document() {
     let mut found = BTreeSet::new();
     let origin = Origin::start(shop);
     let personal = Origin::start(|seen| {
@@ -447,7 +447,7 @@ fn every_member_of_the_document_is_described_and_no_other() {
     for findings in [ask(&origin, "/", &[]), ask(&personal, "/", &[])] {
         paths(&serde_json::from_str(&findings.to_json()).unwrap(), "", &mut found);
     }
-    // An object that may be null is described by its members.
+    // An object that may be null is described only by its members.
     let all = found.clone();
     found.retain(|path| !all.iter().any(|other| other.starts_with(&format!("{path}."))));
     let described: BTreeSet<_> = DIRECT_MEMBERS.iter().map(|(member, _)| (*member).to_owned()).collect();

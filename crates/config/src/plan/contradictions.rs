@@ -1,4 +1,5 @@
-//! Settings that are good each by itself and contradict others: what a plan refuses, and of what it warns.
+//! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
+//! one warning.
 
 use super::{Lookup, Site};
 use crate::diagnostic::{Diagnostic, Place};
@@ -8,7 +9,7 @@ use profiles::LETTER;
 use semantics::ClientAddress;
 use std::collections::HashMap;
 
-/// Shared fetches that carry the address of a client.
+/// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
 pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) -> Option<Diagnostic> {
     if site.policy.client_address != ClientAddress::Leader {
         return None;
@@ -27,7 +28,8 @@ pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) 
     ))
 }
 
-/// The `rfc` profile together with leave to do what answers forbid.
+/// Refuses `stale_on_error = "override"` with the profile `rfc`, because the override breaks the
+/// RFCs.
 pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
     let overrides = lookup.text("stale_on_error") == Some("override");
     if !overrides || lookup.text("profile") != Some(LETTER) {
@@ -39,7 +41,7 @@ pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
     Some(problem.with_help("leave it out, or choose another profile"))
 }
 
-/// A token that shall be created nowhere.
+/// Refuses `create_token` without `token_file`.
 pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
     if top.value("create_token") != Some(Value::Switch(true)) || top.stated("token_file").is_some() {
         return None;
@@ -49,7 +51,8 @@ pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
     Some(problem.with_help("write token_file = \"/etc/petasos/token\", or use --token-file FILE"))
 }
 
-/// A static tree for whatever host a visitor makes up.
+/// Refuses a site without names in the static tree, because visitors could create pages under any
+/// host name.
 pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
     let is_in_tree = lookup.stated("static_tree.directory").is_some()
         && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
@@ -61,7 +64,8 @@ pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnos
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
-/// Names that two sites claim, and a second site that answers to any name.
+/// Refuses a name that is listed twice, a name that two sites claim, and a second site that answers
+/// to any name.
 pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     let mut problems = Vec::new();

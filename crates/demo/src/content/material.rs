@@ -1,22 +1,22 @@
-//! What the shop sells, in tables: departments, kinds of things, brands, and their features.
+//! Tables of the shop's assortment: departments, kinds of products, brands and features.
 //!
 //! All of it is invented. Prices are in cents, weights in grams.
 
-/// A kind of product: one category of the catalogue below a department.
+/// A kind of product: a category of the catalogue below a department.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) department: &'static str,
     pub(super) name: &'static str,
-    /// How one such thing is called in a product's name.
+    /// The noun for one such product in its name.
     pub(super) noun: &'static str,
     pub(super) price: (i64, i64),
     pub(super) weight: (i64, i64),
-    /// The drawing under /assets/img that shows it.
+    /// The name of its drawing in /assets/img.
     pub(super) image: &'static str,
     pub(super) features: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// The departments in the order of the menu, each with its sentence.
+/// The departments in the order of the menu, each with its description.
 pub(super) const DEPARTMENTS: &[(&str, &str)] = &[
     ("Bicycles", "Whole machines, built and tuned in our workshop before they leave."),
     ("Frames", "The beginning of a bicycle of your own, with a fork that fits."),
@@ -107,7 +107,7 @@ macro_rules! kinds {
     };
 }
 
-/// All kinds, department by department.
+/// All kinds, by department.
 pub(super) const KINDS: &[Kind] = kinds! {
     "Bicycles": "City bikes", "city bike", (59_900, 189_900), (11_500, 17_000), "bike-city", BICYCLE;
     "Bicycles": "Touring bikes", "touring bike", (99_900, 289_900), (12_500, 16_500), "bike-touring", BICYCLE;
@@ -157,7 +157,7 @@ pub(super) const KINDS: &[Kind] = kinds! {
     "Workshop": "Oils and waxes", "chain wax", (690, 1_990), (60, 290), "oil", CARE;
 };
 
-/// Brands with the sentence of their page.
+/// The brands, each with the sentence on its page.
 pub(super) const BRANDS: &[(&str, &str)] = &[
     ("Mission", "Our own brand: welded two streets away, painted next door."),
     ("Dolores", "Touring machines and bags since 1974."),
@@ -173,7 +173,7 @@ pub(super) const BRANDS: &[(&str, &str)] = &[
     ("Balboa", "Clothing for weather."),
 ];
 
-/// Names of lines: a product is called by brand, line and noun.
+/// Names of product lines. A product's name consists of brand, line and noun.
 pub(super) const LINES: &[&str] = &[
     "Aurora", "Bantam", "Cadence", "Drift", "Ember", "Fathom", "Gale", "Harbour", "Iris", "Juniper",
     "Kestrel", "Lantern", "Meridian", "Nomad", "Orchard", "Passage", "Quarry", "Rambler", "Saffron", "Tempo",
@@ -181,7 +181,7 @@ pub(super) const LINES: &[&str] = &[
     "Grove",
 ];
 
-/// Topics of articles with their sentences.
+/// Topics of articles, each with its description.
 pub(super) const TOPICS: &[(&str, &str)] = &[
     ("Repairs", "How to mend it, with what, and when to leave it to us."),
     ("Commuting", "Every day, in every weather."),
@@ -202,7 +202,7 @@ pub(super) const TAGS: &[&str] = &[
     "rivers",
 ];
 
-/// Places of stores, rides and authors.
+/// Towns of stores, rides and authors.
 pub(super) const TOWNS: &[&str] = &[
     "Northport",
     "Ashford",
@@ -233,12 +233,12 @@ pub(super) const STREETS: &[&str] = &[
     "Park Avenue",
 ];
 
-/// First and last names of the people who write here.
+/// First names of users and of guests who comment.
 pub(super) const FIRST_NAMES: &[&str] = &[
     "Ada", "Bruno", "Clara", "David", "Elena", "Felix", "Greta", "Hugo", "Ines", "Jonas", "Katja", "Leo",
     "Mara", "Nils", "Olga", "Paul", "Rosa", "Simon", "Tilda", "Viktor", "Wanda", "Yusuf",
 ];
-/// Last names.
+/// Last names of users.
 pub(super) const LAST_NAMES: &[&str] = &[
     "Arnold", "Berger", "Castle", "Drew", "Ellis", "Fisher", "Grant", "Holm", "Irving", "Jansen", "Keller",
     "Lund", "Moss", "North", "Okafor", "Pell", "Quist", "Rivers", "Sato", "Tull", "Vance", "Wood",

@@ -1,8 +1,8 @@
-//! Fills an empty database with the shop: two thousand nodes with their terms, comments, orders and search
-//! index, always the same for the same seed.
+//! Fills an empty database with the content of the shop: two thousand nodes with terms, comments,
+//! orders and a search index. The same seed always gives the same content.
 //!
-//! What belongs to the program and not to the content (routes, blocks, listings, permissions, settings) is
-//! not written here: the modules install that themselves when the database is new.
+//! Routes, blocks, listings, permissions and settings belong to the program. The modules install
+//! them into a new database.
 
 mod material;
 mod people;
@@ -17,26 +17,26 @@ use random::Choices;
 use rusqlite::{Connection, Transaction, params};
 use std::collections::HashMap;
 
-/// The seed of the site as it is shipped.
+/// The seed of the shipped site.
 pub(crate) const SEED: u64 = 2009;
 
-/// The tables.
+/// The database schema.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 
-/// Nodes by type, in the order of their numbers; 2,000 in all.
+/// Number of nodes by type, in the order of their numbers. The other nodes are pages and stores.
 const PRODUCTS: i64 = 1240;
 const ARTICLES: i64 = 560;
 const EVENTS: i64 = 160;
 const NODES: i64 = 2000;
 
-/// The shop opened its journal on 2024-01-06, a Saturday; everything is dated from there.
+/// 2024-01-06 (a Saturday), as seconds since 1970. All dates of the content are relative to it.
 const FIRST_DAY: i64 = 1_704_499_200;
 const DAY: i64 = 86_400;
 
 /// Writes the whole content into the empty tables of `connection`, in one transaction.
 ///
 /// # Errors
-/// As SQLite reports them; nothing is written then.
+/// Those of SQLite. Then nothing is written.
 pub(crate) fn build(connection: &mut Connection, seed: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {
@@ -52,7 +52,7 @@ pub(crate) fn build(connection: &mut Connection, seed: u64) -> rusqlite::Result<
     transaction.commit()
 }
 
-/// One node as it is written.
+/// One node to write.
 struct Node<'a> {
     kind: &'static str,
     title: &'a str,
@@ -60,19 +60,20 @@ struct Node<'a> {
     created: i64,
     promote: bool,
     sticky: bool,
-    /// 0: no comments, 2: anybody may comment.
+    /// 0: no comments; 2: open for comments.
     comment: i64,
     body: &'a str,
     alias: &'a str,
 }
 
-/// A database that is being filled: choices, what was made so far, and the words found in it.
+/// The state of filling a database: the generator, the numbers and names used so far, and the words
+/// for the search index.
 struct Writer<'t> {
     transaction: &'t Transaction<'t>,
     choices: Choices,
     nodes: i64,
     users: i64,
-    /// Term numbers by name, for each vocabulary.
+    /// Numbers of the terms, by vocabulary and name.
     terms: HashMap<(i64, String), i64>,
     aliases: HashMap<String, u32>,
     words: HashMap<(String, i64), i64>,
@@ -91,12 +92,12 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Runs one statement, which is prepared once however often it is run.
+    /// Runs one statement. The prepared form is cached.
     fn run(&self, statement: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
         self.transaction.prepare_cached(statement)?.execute(values).map(|_| ())
     }
 
-    /// Writes a node with its alias, its access rule and its words; answers its number.
+    /// Writes a node with its alias and access rule, and collects its words. Returns its number.
     fn node(&mut self, node: &Node<'_>) -> rusqlite::Result<i64> {
         self.nodes += 1;
         let nid = self.nodes;
@@ -128,7 +129,7 @@ impl<'t> Writer<'t> {
         Ok(nid)
     }
 
-    /// Gives an internal path its name for visitors; a name that is taken gets a number.
+    /// Gives an internal path a public alias. If the alias is taken, a number is appended.
     fn alias(&mut self, path: &str, wanted: &str) -> rusqlite::Result<()> {
         let taken = self.aliases.entry(wanted.to_owned()).or_insert(0);
         *taken += 1;
@@ -136,7 +137,7 @@ impl<'t> Writer<'t> {
         self.run("INSERT INTO url_alias (src, dst) VALUES (?, ?)", [path, &alias])
     }
 
-    /// Files a node under a term that exists.
+    /// Assigns an existing term to a node.
     fn file_under(&self, nid: i64, vocabulary: i64, term: &str) -> rusqlite::Result<()> {
         let tid = self.terms.get(&(vocabulary, term.to_owned()));
         debug_assert!(tid.is_some(), "no term {term} in vocabulary {vocabulary}");
@@ -145,7 +146,7 @@ impl<'t> Writer<'t> {
 
     fn write_search_index(&mut self) -> rusqlite::Result<()> {
         let mut words: Vec<((String, i64), i64)> = self.words.drain().collect();
-        // In the order of the table's key, SQLite only ever appends.
+        // Sorted by the table's key, so that SQLite only appends.
         words.sort_unstable();
         for ((word, nid), score) in words {
             self.run(
@@ -157,7 +158,7 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// The first paragraph without its headings and lists: what listings show.
+/// The text for listings: the first paragraph, up to its first list item.
 fn teaser(body: &str) -> &str {
     body.split("\n\n").next().unwrap_or(body).split("\n- ").next().unwrap_or(body)
 }
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shop_has_two_thousand_nodes_each_with_a_name_and_a_place() {
+    fn shop_has_2000_nodes_with_titles_aliases_and_terms() {
         let connection = built(SEED);
         assert_eq!(number(&connection, "SELECT count(*) FROM node"), NODES);
         for nothing in [
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_the_content() {
+    fn seed_determines_the_content() {
         let sum = |seed| {
             let connection = built(seed);
             let nodes: String = connection

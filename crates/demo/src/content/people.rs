@@ -1,4 +1,4 @@
-//! Users, what they said and what they bought.
+//! Writes users, their comments and their orders.
 
 use super::material::{FIRST_NAMES, LAST_NAMES, TOWNS};
 use super::prose::{self, Subject};
@@ -7,8 +7,8 @@ use crate::secret;
 use crate::text::slug;
 use rusqlite::params;
 
-/// Accounts one can log in with, each with its password and role: the site is a demonstration on loopback,
-/// and these are written in its documentation. All others have no password and cannot be used.
+/// Accounts that can log in, with password and role. The site is a demonstration on loopback, and
+/// its documentation contains the passwords. All other users have no password and cannot log in.
 const ACCOUNTS: &[(&str, &str, i64)] = &[
     ("editor", "two-wheels", EDITOR),
     ("alice", "bell-and-lamp", CUSTOMER),
@@ -18,13 +18,13 @@ const ACCOUNTS: &[(&str, &str, i64)] = &[
 const CUSTOMER: i64 = 3;
 const EDITOR: i64 = 4;
 
-/// Authors that cannot log in.
+/// Number of users that cannot log in.
 const AUTHORS: usize = 60;
 
 const COMMENTS: usize = 3600;
 const ORDERS: usize = 900;
 
-/// Writes accounts, authors and roles.
+/// Writes roles and users.
 pub(super) fn write_users(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     let roles =
         [(1, "anonymous user"), (2, "authenticated user"), (CUSTOMER, "customer"), (EDITOR, "editor")];
@@ -32,7 +32,7 @@ pub(super) fn write_users(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         writer.run("INSERT INTO role VALUES (?, ?)", params![rid, name])?;
     }
     for (name, password, role) in ACCOUNTS {
-        // The salt needs to differ between accounts, not to be secret.
+        // Salts must differ between accounts, but need not be secret.
         let salt = writer.choices.bits().to_be_bytes();
         user(writer, name, &secret::password_hash(password, &salt), *role)?;
     }
@@ -60,7 +60,8 @@ fn user(writer: &mut Writer<'_>, name: &str, pass: &str, role: i64) -> rusqlite:
     writer.alias(&format!("user/{uid}"), &format!("people/{}", slug(&name)))
 }
 
-/// Writes comments on products, articles and rides, every third one an answer to another.
+/// Writes comments on products, articles and rides. About a third of them are replies to other
+/// comments.
 pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     let mut threads: Vec<(i64, i64, String, i64)> = Vec::new();
     for index in 0..COMMENTS {
@@ -101,14 +102,14 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Writes past orders, from which the site knows what sells and what is bought together.
+/// Writes past orders. The site derives bestsellers and products bought together from them.
 pub(super) fn write_orders(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     for index in 0..ORDERS {
         let oid = index as i64 + 1;
         let uid = 2 + writer.choices.below(AUTHORS) as i64;
         let mut total = 0;
         for _ in 0..1 + writer.choices.below(4) {
-            // Squaring favours low numbers: a few things sell often, most things seldom.
+            // Squaring favours low numbers: few products sell often, most sell rarely.
             let share = writer.choices.below(1000) as i64;
             let nid = 1 + share * share * PRODUCTS / 1_000_000;
             let quantity = writer.choices.between(1, 2);

@@ -1,4 +1,4 @@
-//! Products with their prices, features and places in the catalogue.
+//! Writes the products with their prices, features and places in the catalogue.
 
 use super::material::{BRANDS, KINDS, Kind, LINES};
 use super::prose::{self, Subject};
@@ -7,7 +7,7 @@ use super::{DAY, FIRST_DAY, NODES, Node, PRODUCTS, Writer};
 use crate::text::slug;
 use rusqlite::params;
 
-/// Writes all products, and the rules for tax, delivery and reduced prices.
+/// Writes all products, and the rules for taxes, delivery and promotions.
 pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     for index in 0..PRODUCTS {
         #[expect(clippy::indexing_slicing, reason = "the remainder by the length stays under it")]
@@ -25,7 +25,7 @@ fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result
     let subject = Subject { noun: kind.noun, nodes: NODES, sentences: prose::PRODUCT };
     let paragraphs = 2 + choices.below(3);
     let body = prose::text(choices, paragraphs, &["What it is like", "Good to know"], &subject);
-    // Prices end in 90: rounded down to the full unit and ten cents less.
+    // Prices end in 90 cents: a whole unit minus ten cents.
     let price = choices.between(kind.price.0, kind.price.1) / 100 * 100 - 10;
     let list_price = if choices.chance(20) { price + price / 1000 * 150 + 1000 } else { price };
     let weight = choices.between(kind.weight.0, kind.weight.1) / 10 * 10;
@@ -93,7 +93,7 @@ fn write_rules(writer: &Writer<'_>) -> rusqlite::Result<()> {
             params![name, title, base, per_kilogram, free_from, weight_max, position],
         )?;
     }
-    // One that lasts, one that is long over, one for a single brand.
+    // Promotions that last, one that ended long ago, and one for a single brand.
     let promotions = [
         ("Light for the dark months", (CATALOGUE, "Lights"), 15, 0, 4_000),
         ("Opening sale", (CATALOGUE, "Bicycles"), 30, 0, 30),

@@ -1,16 +1,21 @@
-//! Sentences with gaps, and the writer that fills them. Texts use the site's own light markup, which its
-//! filters turn into HTML: a blank line between paragraphs, `## ` before a heading, `- ` before an item,
-//! `*emphasis*`, `**strong**` and `[[node:12|words]]` for a link to another page.
+//! Sentences with gaps, and the functions that fill them.
+//!
+//! Texts use the site's light markup, which its filters convert to HTML:
+//!
+//! - a blank line between paragraphs,
+//! - `## ` before a heading and `- ` before an item,
+//! - `*emphasis*` and `**strong**`,
+//! - `[[node:12|words]]` for a link to another page.
 
 use super::material::{BRANDS, LINES, TOWNS};
 use super::random::Choices;
 
-/// What a text is about.
+/// The subject of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
-    /// What the thing or theme is called in a sentence: "touring bike", "repairs".
+    /// The noun for the subject in a sentence, such as "touring bike" or "repairs".
     pub(super) noun: &'static str,
-    /// How many pages may be linked to: numbers from 1 on are nodes.
+    /// Highest node number that links may use; the lowest is 1.
     pub(super) nodes: i64,
     /// The sentences to choose from.
     pub(super) sentences: &'a [&'static str],
@@ -139,7 +144,7 @@ pub(super) fn fill(choices: &mut Choices, sentence: &str, subject: &Subject<'_>)
     text
 }
 
-/// Sentences of one subject in an order of its own: none comes again before all others have been used.
+/// Draws sentences of one subject without repetition until all have been used.
 struct Draw<'s> {
     subject: Subject<'s>,
     next: usize,
@@ -149,7 +154,8 @@ struct Draw<'s> {
 impl<'s> Draw<'s> {
     fn new(choices: &mut Choices, subject: &Subject<'s>) -> Self {
         let next = choices.below(subject.sentences.len());
-        // A stride that is coprime to every table length below 60 visits each sentence once.
+        // These strides are coprime to every table length below 60, so each sentence is visited
+        // once per cycle.
         Self { subject: *subject, next, stride: *choices.pick(&[61, 67, 71, 73, 79]) }
     }
 
@@ -171,7 +177,7 @@ pub(super) fn paragraph(choices: &mut Choices, count: usize, subject: &Subject<'
     Draw::new(choices, subject).paragraph(choices, count)
 }
 
-/// A text of several paragraphs with headings and a list, as long as `paragraphs` asks.
+/// A text of several paragraphs with headings and a list. `paragraphs` determines its length.
 pub(super) fn text(
     choices: &mut Choices,
     paragraphs: usize,
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_says_nothing_twice() {
+    fn paragraph_repeats_no_sentence() {
         let subject = Subject { noun: "bell", nodes: 9, sentences: &["A.", "B.", "C.", "D.", "E."] };
         for seed in 0..50 {
             let text = paragraph(&mut Choices::from_seed(seed), 5, &subject);

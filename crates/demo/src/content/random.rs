@@ -1,5 +1,5 @@
-//! A small deterministic source of choices: the same seed makes the same site on every machine and in every
-//! release. It is no source of secrets.
+//! A deterministic generator of choices: the same seed makes the same site on every machine and in
+//! every release. Not suitable for secrets.
 
 /// SplitMix64: a counter and a mixing function.
 #[derive(Clone, Debug)]
@@ -19,26 +19,26 @@ impl Choices {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to but not including `end`; 0 if `end` is 0. The bias of the remainder is below
-    /// one in 2^40 for the small ranges used here.
+    /// A number from 0 to `end` (exclusive); 0 if `end` is 0. For the small ranges used here, the
+    /// bias of the remainder is below one in 2^40.
     pub(super) const fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.bits() % end as u64) as usize }
     }
 
-    /// A number from `low` to `high`, both included.
+    /// A number from `low` to `high`, both inclusive.
     pub(super) const fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low + 1) as usize) as i64
     }
 
-    /// True in `per_cent` of a hundred cases.
+    /// True with a probability of `per_cent` in a hundred.
     pub(super) const fn chance(&mut self, per_cent: usize) -> bool {
         self.below(100) < per_cent
     }
 
-    /// One of `items`.
+    /// A random element of `items`.
     ///
     /// # Panics
-    /// If there are none: the material of the generator is constant and never empty.
+    /// If `items` is empty. The generator's tables are constant and never empty.
     pub(super) const fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let index = self.below(items.len());
         #[expect(
@@ -54,7 +54,7 @@ mod tests {
     use super::Choices;
 
     #[test]
-    fn a_seed_always_makes_the_same_choices() {
+    fn same_seed_makes_the_same_choices() {
         let draw = |seed| {
             let mut choices = Choices::from_seed(seed);
             [choices.bits(), choices.bits(), choices.bits()]

@@ -1,4 +1,4 @@
-//! Articles, rides, the pages about the shop, its stores, and the small menus and word lists.
+//! Writes articles, rides, the pages about the shop, its stores, small menus and word lists.
 
 use super::material::{STREETS, TAGS, TOWNS};
 use super::prose::{self, Subject};
@@ -7,7 +7,7 @@ use super::{ARTICLES, DAY, EVENTS, FIRST_DAY, NODES, Node, Writer};
 use crate::text::slug;
 use rusqlite::params;
 
-/// Writes every node that is no product.
+/// Writes all nodes other than products.
 pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     for index in 0..ARTICLES {
         article(writer, index)?;
@@ -23,7 +23,7 @@ pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     write_words(writer)
 }
 
-/// How titles of articles are made, by topic; a gap is filled as in the texts.
+/// Title templates of articles, by topic. Gaps are filled as in the texts.
 const TITLES: &[(&str, &[&str])] = &[
     ("Repairs", &["How to mend a puncture in {town}", "The {line} taken apart", "A chain in four winters"]),
     ("Commuting", &["Every day to {town}", "Dry to work with {brand}", "Twelve months without a car"]),
@@ -83,7 +83,7 @@ fn event(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
     let title = format!("{name} to {town}");
     let body = prose::text(choices, 3, &["How it goes"], &subject);
     let uid = 2 + choices.below(40) as i64;
-    // A Saturday every other week or so, in the morning.
+    // One Saturday in each two weeks, between 8 and 18 o'clock.
     let starts = FIRST_DAY + (index * 2 + choices.between(0, 1)) * 7 * DAY + choices.between(8, 18) * 3600;
     let level = *choices.pick(&["easy", "medium", "hard"]);
     let distance = choices.between(8, 120);
@@ -108,7 +108,7 @@ fn event(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
     writer.file_under(nid, TAG, tag)
 }
 
-/// The pages about the shop: title, and the sentence they begin with.
+/// The pages about the shop: title and first sentence.
 const PAGES: &[(&str, &str)] = &[
     ("About us", "Mission Bicycles has sold, built and mended bicycles since 1998."),
     ("Delivery", "We send parcels by post and whole bicycles by freight, nearly assembled."),

@@ -1,20 +1,20 @@
-//! Vocabularies, their terms, and the menus made of them.
+//! Writes the vocabularies, their terms, and the menus made from them.
 
 use super::Writer;
 use super::material::{BRANDS, DEPARTMENTS, KINDS, TAGS, TOPICS};
 use crate::text::slug;
 use rusqlite::params;
 
-/// The vocabulary of departments and kinds.
+/// Number of the vocabulary of departments and kinds.
 pub(super) const CATALOGUE: i64 = 1;
-/// The vocabulary of the journal's topics.
+/// Number of the vocabulary of the journal's topics.
 pub(super) const TOPIC: i64 = 2;
-/// The vocabulary of brands.
+/// Number of the vocabulary of brands.
 pub(super) const BRAND: i64 = 3;
-/// The vocabulary of free tags.
+/// Number of the vocabulary of free tags.
 pub(super) const TAG: i64 = 4;
 
-/// Writes all vocabularies with their terms, aliases, and the main menu.
+/// Writes all vocabularies with their terms and aliases, and the main menu.
 pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     let vocabularies = [(CATALOGUE, "Catalogue"), (TOPIC, "Topics"), (BRAND, "Brands"), (TAG, "Tags")];
     for (vid, name) in vocabularies {
@@ -41,7 +41,7 @@ pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Writes one menu link and answers its number.
+/// Writes one menu link. Returns its number.
 pub(super) fn link(
     writer: &Writer<'_>,
     menu: &str,

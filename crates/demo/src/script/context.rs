@@ -1,5 +1,5 @@
-//! What the functions that scripts call have in common: the worker's connection, the site they belong to, and
-//! the state of the request that is being answered.
+//! The state behind the functions that scripts call: the worker's database connection, the site's
+//! shared state, and the state of the current request.
 
 use super::object::Object;
 use crate::cache::Caches;
@@ -11,19 +11,20 @@ use rusqlite::Connection;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What all workers of a site share with their scripts.
+/// The state that all workers of a site share.
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Counters,
     pub(crate) caches: Caches,
-    /// Signs form tokens; made at random when the database is built.
+    /// Key for signing form tokens. Created at random with the database.
     pub(crate) secret: String,
-    /// Whether each page ends with a comment about this answer.
+    /// Whether each page ends with a comment that states the time of its response.
     pub(crate) parse_time: bool,
 }
 
 impl Shared {
-    /// The same clock for modules that install themselves in a database that has no secret yet.
+    /// A copy with the same clock and without a secret, for installing the modules into a new
+    /// database.
     pub(crate) fn for_installation(&self) -> Self {
         Self {
             clock: Arc::clone(&self.clock),
@@ -35,30 +36,30 @@ impl Shared {
     }
 }
 
-/// One worker's side of the functions that scripts call.
+/// The state of one worker.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     connection: Mutex<Connection>,
     request: Mutex<RequestState>,
-    /// Values the scripts keep for the length of a request, by name.
+    /// Values that the scripts keep during a request, by name.
     pub(crate) globals: Object,
 }
 
-/// What happened with the page cache while a request was answered.
+/// The role of the page cache in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PageCache {
-    /// It is switched off.
+    /// The page cache is off.
     #[default]
     Off,
-    /// It was not asked, because the answer is for one visitor only or was no page.
+    /// The page was not looked up, because the response is for one visitor or is not a page.
     Pass,
-    /// The page was there.
+    /// The page was found.
     Hit,
-    /// The page was not there.
+    /// The page was not found.
     Miss,
 }
 
-/// The state of the request that is being answered.
+/// The state of the current request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestState {
     pub(crate) switches: Switches,
@@ -68,7 +69,7 @@ pub(crate) struct RequestState {
     pub(crate) generation: u64,
     pub(crate) queries: u64,
     pub(crate) page_cache: PageCache,
-    /// Whether anything was taken from or put into the object cache.
+    /// Whether the object cache was used.
     pub(crate) objects_used: bool,
 }
 
@@ -82,7 +83,7 @@ impl Context {
         }
     }
 
-    /// Forgets the request before and starts the clock of this one.
+    /// Clears the state of the last request, and starts a new one.
     pub(crate) fn begin(&self, switches: Switches) {
         self.globals.clear();
         let page_cache = if switches.page_cache { PageCache::Pass } else { PageCache::Off };
@@ -96,32 +97,32 @@ impl Context {
         };
     }
 
-    /// Takes back what a failed script left half-written.
+    /// Rolls back an open transaction of a failed script, and clears the request's values.
     pub(crate) fn end(&self) {
         self.globals.clear();
         let connection = self.connection();
         if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
-            // SQLite has rolled back by itself, as it does after some errors.
+            // SQLite has already rolled back, as it does after some errors.
             debug_assert!(connection.is_autocommit(), "a transaction cannot be ended");
         }
     }
 
-    /// A global value set by scripts or by the engine's owner.
+    /// Sets a value that scripts read by name.
     pub(crate) fn set_global(&self, name: &str, value: Dynamic) {
         self.globals.set(name, value);
     }
 
-    /// The state of the request now.
+    /// A copy of the request's current state.
     pub(crate) fn snapshot(&self) -> RequestState {
         *self.state()
     }
 
-    /// Changes the state of the request.
+    /// Changes the request's state.
     pub(crate) fn update(&self, change: impl FnOnce(&mut RequestState)) {
         change(&mut self.state());
     }
 
-    /// How long the request has taken so far.
+    /// Time since the request began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.shared.clock.monotonic().since(self.state().begun)
     }
@@ -134,8 +135,8 @@ impl Context {
         }
     }
 
-    // One thread uses a context, so these locks are never waited for; they are here because the script engine
-    // wants what it calls to be shareable. A panic leaves nothing half-done in them.
+    // Only one thread uses a context, so nothing ever waits for these locks. They exist because the
+    // script engine requires shareable functions. A panic leaves no partial change in them.
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The database as scripts see it: queries with bound parameters only.
+//! The database functions for scripts. All values are bound parameters.
 
 use super::context::Context;
 use crate::limits;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 type Outcome<T> = Result<T, Box<EvalAltResult>>;
 
-/// Makes the query functions known to scripts:
-/// `db_rows`, `db_row`, `db_column`, `db_value` read; `db_exec` (rows changed) and `db_insert` (new key) write;
-/// `db_begin`, `db_commit` and `db_rollback` bind several writes together.
+/// Registers the query functions. `db_rows`, `db_row`, `db_column` and `db_value` read. `db_exec`
+/// writes and returns the number of changed rows; `db_insert` writes and returns the new key.
+/// `db_begin`, `db_commit` and `db_rollback` control transactions.
 pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     let with = |function: fn(&Context, &str, Array) -> Outcome<Dynamic>| {
         let context = Arc::clone(context);
@@ -32,13 +32,13 @@ pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     engine.register_fn("db_rollback", move || transaction(&rollback, "ROLLBACK"));
 }
 
-/// All rows, each a map from column to value.
+/// All rows, each as a map from column to value.
 fn rows(context: &Context, sql: &str, values: Array) -> Outcome<Dynamic> {
     let read = read(context, sql, &values, limits::ROWS_MAX, |row| Ok(Dynamic::from(map(row)?)));
     read.map(Dynamic::from_array)
 }
 
-/// The first row as a map, or unit.
+/// The first row as a map, or unit if there is none.
 fn row(context: &Context, sql: &str, values: Array) -> Outcome<Dynamic> {
     let rows = read(context, sql, &values, 1, |row| Ok(Dynamic::from(map(row)?)))?;
     Ok(rows.into_iter().next().unwrap_or(Dynamic::UNIT))
@@ -50,7 +50,7 @@ fn column(context: &Context, sql: &str, values: Array) -> Outcome<Dynamic> {
     read.map(Dynamic::from_array)
 }
 
-/// The first column of the first row, or unit.
+/// The first column of the first row, or unit if there is none.
 fn value(context: &Context, sql: &str, values: Array) -> Outcome<Dynamic> {
     let values = read(context, sql, &values, 1, |row| Ok(from_sql(row.get_ref(0)?)))?;
     Ok(values.into_iter().next().unwrap_or(Dynamic::UNIT))

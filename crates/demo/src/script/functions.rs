@@ -1,5 +1,5 @@
-//! The functions beside the database that scripts call: text, time, secrets, caches and the request's own
-//! values.
+//! The functions for scripts other than those for the database: text, time, secrets, caches, and
+//! the values of the request.
 
 use super::context::{Context, PageCache};
 use super::object;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 type Outcome<T> = Result<T, Box<EvalAltResult>>;
 
-/// Makes all of them known to scripts.
+/// Registers all functions.
 pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     object::register(engine);
     register_text(engine);
@@ -75,7 +75,7 @@ fn register_request(engine: &mut Engine, context: &Arc<Context>) {
         let named = switches.snapshot().switches.named();
         named.into_iter().map(|(name, on)| (name.into(), on.into())).collect()
     });
-    // Numbers with a fixed width and one decimal, which the scripts' own formatting does not offer.
+    // Formats numbers with a fixed width and one decimal, which the script language cannot do.
     engine.register_fn("fixed", |number: f64, width: i64| {
         format!("{number:width$.1}", width = usize::try_from(width).unwrap_or(0).min(20))
     });
@@ -121,7 +121,7 @@ fn register_pages(engine: &mut Engine, context: &Arc<Context>) {
     );
 }
 
-/// A value of the object cache; unit if it is not there or the cache is off.
+/// A value of the object cache. Unit if it is not cached or the cache is off.
 fn memory_get(context: &Context, bin: &str, key: &str) -> Dynamic {
     let state = context.snapshot();
     if !state.switches.objects {
@@ -148,12 +148,12 @@ fn memory_set(context: &Context, name: (&str, &str), value: &Dynamic, tags: Arra
     let value = object::detached(value);
     let bytes = object::weight_bytes(&value);
     let expires = state.now.plus(seconds(lifetime));
-    // An overtaken value is simply made again by the next request.
+    // If the value was overtaken by a change, the next request makes it again.
     context.shared.caches.store_object(state.generation, name, (value, bytes), strings(tags), expires);
 }
 
-/// A kept page as `#{ body, headers }`; unit if it is not there. Looks in memory when the object cache is on,
-/// else in the database.
+/// A cached page as `#{ body, headers }`, or unit if it is not cached. Looks in memory if the
+/// object cache is on, otherwise in the database.
 fn page_find(context: &Context, key: &str) -> Outcome<Dynamic> {
     let state = context.snapshot();
     if !state.switches.page_cache {

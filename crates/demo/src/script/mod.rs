@@ -1,7 +1,7 @@
-//! The script engine with its limits and the functions it offers.
+//! The script engine with its limits and functions.
 //!
-//! Invariant: a script reaches nothing but the functions registered here. It cannot load other files, evaluate
-//! text, print, or run for ever.
+//! Invariant: a script can use only the registered functions. It cannot load other files, evaluate
+//! text, print, or run without end.
 
 pub(crate) mod context;
 mod database;
@@ -37,14 +37,14 @@ pub(crate) fn engine(context: &Arc<Context>) -> Engine {
 /// Calls a function of the program.
 ///
 /// # Errors
-/// What the script failed with: its position is the line of the file the function stands in.
+/// The script's error. Its position is the line in the file that contains the function.
 pub(crate) fn call(
     engine: &Engine,
     ast: &AST,
     function: &str,
     arguments: impl FuncArgs,
 ) -> Result<Dynamic, Box<EvalAltResult>> {
-    // Files hold functions only, so there is nothing to evaluate before the call.
+    // The files contain only functions, so nothing has to be evaluated before the call.
     let options = CallFnOptions::new().eval_ast(false);
     engine.call_fn_with_options(options, &mut Scope::new(), ast, function, arguments)
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_script_leaves_no_transaction_open() {
+    fn failed_script_leaves_no_transaction_open() {
         let context = context();
         let script = r#"fn f() { db_begin(); db_exec("INSERT INTO role VALUES (9, 'x')", []); throw "no"; }"#;
         assert!(run(&context, script).is_err());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_a_cookie_is_not_shared() {
+    fn response_with_a_cookie_is_not_shared() {
         let context = context();
         let directory = tempfile::tempdir().unwrap();
         let scripts = Scripts::install(directory.path().to_owned()).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_cannot_run_for_ever_or_load_code() {
+    fn scripts_cannot_run_endlessly_or_load_code() {
         let context = context();
         for script in
             ["fn f() { loop {} }", "fn f() { f() }", r#"fn f() { eval("1") }"#, r#"fn f() { import "x"; }"#]
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_pages_and_values_are_found_until_their_tag_is_cleared() {
+    fn cached_pages_and_values_last_until_their_tag_is_cleared() {
         let context = context();
         let script = r#"fn f() {
             page_keep("/", "body", "{}", ["node:1"], 60);

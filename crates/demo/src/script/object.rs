@@ -1,12 +1,12 @@
-//! A map that scripts share by reference, as objects are shared in other script languages: handing one to a
-//! function copies a pointer, and what the function sets is seen by the caller.
+//! A map that scripts share by reference, like objects in other languages. Passing it to a function
+//! copies a pointer, so the caller sees the function's changes.
 //!
-//! Objects live for one request. What outlives a request (the object cache) is a plain copy.
+//! Objects exist for one request. The object cache stores plain copies.
 
 use rhai::{Array, Dynamic, Engine, ImmutableString, Map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The shared map.
+/// A map that is shared by reference.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object(Arc<Mutex<Map>>);
 
@@ -16,12 +16,12 @@ impl Object {
         Self(Arc::new(Mutex::new(map)))
     }
 
-    /// The value of `key`; unit if there is none.
+    /// The value of `key`, or unit if there is none.
     pub(crate) fn value(&self, key: &str) -> Dynamic {
         self.map().get(key).cloned().unwrap_or(Dynamic::UNIT)
     }
 
-    /// Sets `key`.
+    /// Sets the value of `key`.
     pub(crate) fn set(&self, key: &str, value: Dynamic) {
         self.map().insert(key.into(), value);
     }
@@ -31,13 +31,14 @@ impl Object {
         self.map().clear();
     }
 
-    /// Never held while a script runs, so it cannot be held twice; a poisoned map is still a map.
+    /// Locks the map. The lock is never held while a script runs, so it cannot deadlock. Ignoring
+    /// poison is safe, because the map is always complete.
     fn map(&self) -> MutexGuard<'_, Map> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A copy of `value` that shares no object with it: objects inside become maps.
+/// A copy of `value` that shares no object with it. Objects inside become maps.
 pub(crate) fn detached(value: &Dynamic) -> Dynamic {
     if let Some(object) = value.read_lock::<Object>() {
         return detached_map(&object.map()).into();
@@ -51,7 +52,7 @@ pub(crate) fn detached(value: &Dynamic) -> Dynamic {
     value.clone()
 }
 
-/// About how many octets `value` occupies.
+/// The approximate size of `value`, in bytes.
 pub(crate) fn weight_bytes(value: &Dynamic) -> usize {
     const ENTRY_BYTES: usize = 48;
     if let Some(map) = value.read_lock::<Map>() {
@@ -67,8 +68,8 @@ fn detached_map(map: &Map) -> Map {
     map.iter().map(|(key, value)| (key.clone(), detached(value))).collect()
 }
 
-/// Makes objects known to scripts: `object()`, `object(map)`, `o.key`, `o["key"]`, `key in o`, and a few
-/// methods that maps have too.
+/// Registers the type for scripts: `object()`, `object(map)`, `o.key`, `o["key"]`, `key in o`, and
+/// some methods of maps.
 pub(crate) fn register(engine: &mut Engine) {
     engine
         .register_type_with_name::<Object>("Object")
@@ -107,18 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn functions_change_the_object_of_their_caller() {
+    fn functions_change_the_caller_object() {
         assert_eq!(evaluate::<i64>("fn f(o) { o.n = 2; } let o = object(); o.n = 1; f(o); o.n"), 2);
         assert!(evaluate::<bool>(r#"let o = object(#{ a: 1 }); "a" in o && !("b" in o) && o.b == ()"#));
     }
 
     #[test]
-    fn a_list_in_an_object_grows_in_place() {
+    fn list_in_an_object_grows_in_place() {
         assert_eq!(evaluate::<i64>(r#"let o = object(); o.push("a", 1); o.push("a", 2); o.a.len()"#), 2);
     }
 
     #[test]
-    fn a_detached_copy_shares_nothing() {
+    fn detached_copy_shares_nothing() {
         let inner = Object::default();
         let outer = Object::default();
         outer.set("inner", Dynamic::from(inner.clone()));

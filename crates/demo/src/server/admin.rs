@@ -1,4 +1,5 @@
-//! The pages for the operator: `/_status`, `/_switch` and `/_flush`, for visitors from this machine only.
+//! The operator's pages `/_status`, `/_switch` and `/_flush`. They answer only direct requests from
+//! this machine.
 
 use crate::answer::Answer;
 use crate::cache::Scope;
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What the operator's pages work on.
+/// The state that the operator's pages show and change.
 pub(super) struct Admin {
     pub(super) shared: Arc<Shared>,
     pub(super) scripts: Arc<Scripts>,
@@ -21,7 +22,7 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Answers a request for one of them.
+    /// Answers a request for one of the operator's pages.
     pub(super) fn answer(&self, visit: &Visit) -> Answer {
         if !visit.is_local() || is_foreign(visit) {
             return Answer::plain(403, "Only for the operator, directly and on this machine.\n");
@@ -70,6 +71,7 @@ impl Admin {
 
     fn switch(&self, visit: &Visit) -> Answer {
         let query = String::from_utf8_lossy(visit.query());
+        // Only this thread changes the switches, so loading and storing need not be one operation.
         match self.switches.load().changed(&query) {
             Ok(switches) => {
                 self.switches.store(switches);
@@ -82,14 +84,14 @@ impl Admin {
         }
     }
 
-    /// Empties every cache.
+    /// Empties all caches.
     fn flush(&self) -> rusqlite::Result<()> {
         self.scripts.forget();
         self.shared.caches.invalidate(&self.connection, &Scope::All)
     }
 }
 
-/// Whether a page of another site made the browser send this.
+/// Whether a page of another site made the browser send this request (cross-site request forgery).
 fn is_foreign(visit: &Visit) -> bool {
     let fields = &visit.head.fields;
     let site = fields.first("Sec-Fetch-Site").is_some_and(|site| site.as_ref() == b"cross-site");

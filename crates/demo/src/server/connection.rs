@@ -1,7 +1,7 @@
-//! One client connection: octets in until a request is complete, a response out.
+//! One client connection: collects bytes until a request is complete, and sends the response.
 //!
-//! Invariant: after a response that ended the connection, or a request that could not be read, nothing more is
-//! read from it. Reading never blocks; writing waits for the client within a time limit.
+//! Invariant: no further request is read after a response that ended the connection or after a
+//! malformed request. Reading never blocks. Writing waits for the client for a limited time.
 
 use crate::answer::Answer;
 use crate::limits;
@@ -16,26 +16,26 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Limits of what a client may send.
+/// Limits of a client's requests.
 const READ_LIMITS: h1::Limits = h1::Limits { head_bytes_max: limits::HEAD_BYTES_MAX, ..h1::Limits::DEFAULT };
 
-/// How much is asked from the system at once.
+/// Buffer space for one read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// A connection with what was read from it and not yet used.
+/// A connection with the input that is not processed yet.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
-    /// Until when the next request must be complete.
+    /// The time by which the next request must be complete.
     pub(super) deadline: Monotonic,
     input: BytesMut,
     receiving: Option<Receiving>,
-    /// Set when the connection is over and only lingers: how many octets it may still send.
+    /// Number of bytes that the client may still send. Set when the connection only lingers.
     left_to_drop: Option<usize>,
 }
 
-/// A request whose content is not complete.
+/// A request whose content is incomplete.
 #[derive(Debug)]
 struct Receiving {
     request: Request,
@@ -43,27 +43,27 @@ struct Receiving {
     content: BytesMut,
 }
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// A request is complete.
     Complete(Box<Incoming>),
-    /// More is to come; the connection has to be watched.
+    /// The request is incomplete; the connection must be watched.
     Waiting,
-    /// The client is gone.
+    /// The client has closed the connection, or it failed.
     Closed,
-    /// The request cannot be read; the client is told and the connection ends.
+    /// The request is refused with this status. The connection ends after the response.
     Refused(u16),
 }
 
-/// A complete request, and what its answer must know.
+/// A complete request.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) visit: Visit,
     pub(super) persistent: bool,
 }
 
-/// How an answer is to be sent.
+/// Properties of a response's delivery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
     /// The version of the request.
@@ -72,7 +72,7 @@ pub(super) struct Delivery {
     pub(super) persistent: bool,
     /// Whether the request was HEAD.
     pub(super) head_only: bool,
-    /// How long to wait for a client that does not read. Zero for who must not wait at all.
+    /// Longest time to wait for a client that does not read. Zero in threads that must not wait.
     pub(super) patience: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Connection {
         Self { stream, peer, deadline, input: BytesMut::new(), receiving: None, left_to_drop: None }
     }
 
-    /// Reads what there is, up to the end of one request.
+    /// Reads the available bytes, up to the end of one request.
     pub(super) fn advance(&mut self) -> Progress {
         if let Some(left) = self.left_to_drop {
             return self.drop_input(left);
@@ -102,12 +102,12 @@ impl Connection {
         }
     }
 
-    /// Whether a client that says nothing now is only idle and may be dropped without a word.
+    /// Whether the connection is idle and may be closed without a response.
     pub(super) fn is_idle(&self) -> bool {
         self.left_to_drop.is_some() || (self.input.is_empty() && self.receiving.is_none())
     }
 
-    /// Writes a response; `false` if the connection is of no further use.
+    /// Writes a response. Returns false if the connection must be closed.
     pub(super) fn send(&mut self, answer: &Answer, how: Delivery, clock: &dyn Clock) -> bool {
         let mut head = ResponseHead::new(answer.status);
         head.fields = answer.fields.clone();
@@ -121,7 +121,7 @@ impl Connection {
         }
         let mut out = BytesMut::with_capacity(head.fields.wire_bytes() + answer.body.len() + 64);
         if h1::write_response_head(&mut out, &head).is_err() {
-            // A script put an octet into a field that must not be there.
+            // A script put an illegal byte into a field.
             let plain = Answer::plain(500, "This page is out of order.\n");
             return self.send(&plain, Delivery { persistent: false, ..how }, clock);
         }
@@ -131,10 +131,10 @@ impl Connection {
         self.write_all(&out, how.patience, clock).is_ok() && how.persistent
     }
 
-    /// Says that nothing more will be sent, and from now on throws away what comes. Closing at once would
-    /// reset the connection while the client still sends, and it might never read its answer.
+    /// Ends sending, and from now on drops the input. If the connection were closed at once, the
+    /// kernel would reset it, and a client that is still sending might never read the response.
     pub(super) fn linger(&mut self, deadline: Monotonic) {
-        // If the client is gone already, reading says so.
+        // If the client has gone, the next read reports it.
         let _ = self.stream.shutdown(Shutdown::Write);
         self.deadline = deadline;
         self.left_to_drop = Some(limits::LINGER_BYTES_MAX);
@@ -142,7 +142,7 @@ impl Connection {
         self.receiving = None;
     }
 
-    /// Throws away what the client still sends.
+    /// Drops the client's input.
     fn drop_input(&mut self, left: usize) -> Progress {
         let mut left = left;
         while left > 0 {
@@ -161,7 +161,7 @@ impl Connection {
         Progress::Closed
     }
 
-    /// The next request, if it is complete in the input.
+    /// Parses the next request. `None` if it is incomplete.
     fn parse(&mut self) -> Result<Option<Incoming>, u16> {
         if self.receiving.is_none() {
             let parsed = h1::parse_request(&mut self.input, &READ_LIMITS, Strictness::Strict);
@@ -169,7 +169,8 @@ impl Connection {
                 return Ok(None);
             };
             if request.expect_continue && self.input.is_empty() {
-                // Thirty octets into an empty buffer; if even that fails, the read that follows says so.
+                // Such a short write fits an empty send buffer. If it fails, the next read reports
+                // it.
                 let _ = self.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
             let decoder = BodyDecoder::new(request.framing);

@@ -1,5 +1,5 @@
-//! The front: accepts connections, reads requests to their end, and hands complete ones to the workers, so
-//! that neither a slow client nor an idle connection holds a worker.
+//! The front thread: accepts connections, reads whole requests, and queues them for the workers. So
+//! neither a slow client nor an idle connection occupies a worker.
 
 use super::connection::{Connection, Delivery, Incoming, Progress};
 use super::queue::Queue;
@@ -19,14 +19,14 @@ pub(super) const LISTENER: Token = Token(0);
 pub(super) const WAKER: Token = Token(1);
 const FIRST_CONNECTION: usize = 2;
 
-/// How often connections that say nothing are looked for.
+/// Interval between two searches for connections that are too late.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How the front itself answers: it serves everybody and waits for nobody.
+/// Delivery of the front's own responses. The front must never wait for a client.
 const LAST_WORD: Delivery =
     Delivery { version: Version::Http11, persistent: false, head_only: false, patience: Duration::ZERO };
 
-/// The thread's state.
+/// The state of the front thread.
 pub(super) struct Front {
     poll: Poll,
     listener: TcpListener,
@@ -35,7 +35,7 @@ pub(super) struct Front {
     aside: Arc<Queue<Job>>,
     connections: HashMap<Token, Connection>,
     next: usize,
-    /// Whether the listener may have connections that were not accepted yet.
+    /// Whether the listener may have further connections to accept.
     acceptable: bool,
 }
 
@@ -52,7 +52,7 @@ impl Front {
         Ok(Self { poll, listener, link, pages, aside, connections, next: FIRST_CONNECTION, acceptable: true })
     }
 
-    /// Runs until it is told to stop, then lets nothing more into the queues.
+    /// Runs until the server stops, then closes the queues.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(256);
         let mut swept = self.link.clock().monotonic();
@@ -86,19 +86,21 @@ impl Front {
                 Ok((stream, peer)) => {
                     self.link.open.fetch_add(1, Ordering::SeqCst);
                     self.link.shared.counters.connections.add(1);
-                    // Without it the last segment of an answer may wait for an acknowledgement.
+                    // Otherwise the last segment of a response may wait for an acknowledgement
+                    // (Nagle's algorithm). The connection works even if this fails.
                     let _ = stream.set_nodelay(true);
                     let deadline = self.link.clock().monotonic().plus(limits::RECEIVE_TIMEOUT);
                     self.receive(Connection::new(stream, peer, deadline));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nobody there, or no descriptor free: the next event or sweep tries again.
+                // No connection is waiting, or no descriptor is free. The next event or sweep tries
+                // again.
                 Err(_) => self.acceptable = false,
             }
         }
     }
 
-    /// Connections that workers are done with and that stay open.
+    /// Takes back the open connections from the workers.
     fn take_returned(&mut self) {
         for mut connection in self.link.take_returned() {
             connection.deadline = self.link.clock().monotonic().plus(limits::RECEIVE_TIMEOUT);
@@ -106,7 +108,7 @@ impl Front {
         }
     }
 
-    /// Reads from a connection that is not watched: it is new, or its last answer was sent.
+    /// Reads from an unwatched connection: it is new, or its last response was just sent.
     fn receive(&mut self, mut connection: Connection) {
         match connection.advance() {
             Progress::Complete(incoming) => self.dispatch(connection, *incoming),
@@ -127,7 +129,7 @@ impl Front {
         }
     }
 
-    /// Reads from a watched connection that has something to say.
+    /// Reads from a watched connection that has input.
     fn advance(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         let progress = connection.advance();
@@ -135,7 +137,7 @@ impl Front {
             return;
         }
         let Some(mut connection) = self.connections.remove(&token) else { return };
-        // It fails only if the descriptor is gone, and then there is nothing left to watch.
+        // Fails only if the descriptor is no longer registered, which is the goal.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         match progress {
             Progress::Complete(incoming) => self.dispatch(connection, *incoming),
@@ -144,8 +146,8 @@ impl Front {
         }
     }
 
-    /// Pages go to the workers; files and administration to a thread of their own, which answers when all
-    /// workers are busy.
+    /// Queues a request. Pages go to the workers. Assets and the operator's pages go to a separate
+    /// thread, which answers even if all workers are busy.
     fn dispatch(&self, connection: Connection, incoming: Incoming) {
         let path = incoming.visit.path();
         let queue =
@@ -158,7 +160,8 @@ impl Front {
         }
     }
 
-    /// Tells a client why it is not understood, and lets it finish its sentence.
+    /// Answers a malformed or late request with `code`, and lingers until the client has stopped
+    /// sending.
     fn refuse(&mut self, mut connection: Connection, code: u16) {
         self.link.shared.counters.bad_requests.add(1);
         self.link.send(&mut connection, &Answer::plain(code, "This request cannot be read.\n"), LAST_WORD);
@@ -166,7 +169,7 @@ impl Front {
         self.receive(connection);
     }
 
-    /// Ends connections whose time is up.
+    /// Ends the connections whose deadline has passed.
     fn sweep(&mut self) {
         self.acceptable = true;
         let now = self.link.clock().monotonic();
@@ -178,7 +181,7 @@ impl Front {
             .collect();
         for token in late {
             let Some(mut connection) = self.connections.remove(&token) else { continue };
-            // It fails only if the descriptor is gone, and then there is nothing left to watch.
+            // Fails only if the descriptor is no longer registered, which is the goal.
             let _ = self.poll.registry().deregister(&mut connection.stream);
             if connection.is_idle() {
                 self.link.closed(connection);

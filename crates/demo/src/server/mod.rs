@@ -1,6 +1,6 @@
-//! The site as a running server, made like a web server with a pool of script processes behind it: one thread
-//! in front that reads requests, a fixed number of workers that make pages, and one thread aside for files and
-//! the operator.
+//! The server, built like a web server with a pool of script processes. One front thread reads
+//! requests, a fixed number of workers make pages, and one thread serves assets and the operator's
+//! pages.
 
 mod admin;
 mod connection;
@@ -25,20 +25,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A complete request on its way to a worker.
+/// A complete request with its connection.
 struct Job {
     connection: Connection,
     incoming: Incoming,
 }
 
-/// What all threads of the server share.
+/// The state that all threads of the server share.
 struct Link {
     shared: Arc<Shared>,
     stopping: AtomicBool,
     waker: Waker,
-    /// Connections that are open, wherever they are.
+    /// Number of open connections, in all threads and queues.
     open: AtomicUsize,
-    /// Connections whose answer was sent and that stay open.
+    /// Connections that stay open after their response, on their way back to the front.
     returned: Mutex<Vec<Connection>>,
 }
 
@@ -47,30 +47,30 @@ impl Link {
         self.shared.clock.as_ref()
     }
 
-    /// Sends an answer and closes the connection or gives it back to the front.
+    /// Sends a response. Then closes the connection, or returns it to the front.
     fn finish(&self, mut connection: Connection, answer: &Answer, how: Delivery) {
         if self.send(&mut connection, answer, how) {
             self.returned.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            // If the front cannot be woken, its next sweep finds the connection.
+            // If waking fails, the front's next sweep finds the connection.
             let _ = self.waker.wake();
         } else {
             self.closed(connection);
         }
     }
 
-    /// Sends an answer; `false` if the connection is of no further use.
+    /// Sends a response. Returns false if the connection must be closed.
     fn send(&self, connection: &mut Connection, answer: &Answer, how: Delivery) -> bool {
         let mut answer = answer.clone();
         worker::complete(&mut answer.fields, self.clock().now());
         connection.send(&answer, how, self.clock())
     }
 
-    /// Ends a connection.
+    /// Closes a connection.
     fn closed(&self, connection: Connection) {
         drop(connection);
         let before = self.open.fetch_sub(1, Ordering::SeqCst);
         if before >= limits::CONNECTIONS_MAX {
-            // The front may have stopped accepting.
+            // The front may have stopped accepting at the limit.
             let _ = self.waker.wake();
         }
     }
@@ -80,15 +80,15 @@ impl Link {
     }
 }
 
-/// What a server is made of.
+/// The components of a server.
 pub(crate) struct Parts {
     pub(crate) listener: TcpListener,
     pub(crate) shared: Arc<Shared>,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) switches: Arc<SharedSwitches>,
-    /// One for each worker.
+    /// One database connection for each worker.
     pub(crate) workers: Vec<rusqlite::Connection>,
-    /// For the operator's pages.
+    /// The database connection for the operator's pages.
     pub(crate) admin: rusqlite::Connection,
 }
 
@@ -100,10 +100,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts all threads; when this returns, connections are accepted.
+    /// Starts all threads. Connections are accepted once it returns.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Those of the system.
     pub(crate) fn start(parts: Parts) -> io::Result<Self> {
         parts.listener.set_nonblocking(true)?;
         let address = parts.listener.local_addr()?;
@@ -145,10 +145,10 @@ impl Server {
         Ok(Self { address, link, threads })
     }
 
-    /// Stops accepting, answers what was complete, and waits for all threads.
+    /// Stops accepting connections, answers the complete requests, and waits for all threads.
     pub(crate) fn stop(self) {
         self.link.stopping.store(true, Ordering::SeqCst);
-        // If the front cannot be woken, it sees the flag at its next sweep.
+        // If waking fails, the front sees the flag at its next sweep.
         let _ = self.link.waker.wake();
         for thread in self.threads {
             if let Err(panic) = thread.join() {
@@ -158,7 +158,7 @@ impl Server {
     }
 }
 
-/// Answers the jobs of a queue until it is closed.
+/// Answers the requests of a queue until it is closed.
 fn serve(link: &Link, queue: &Queue<Job>, answer: impl Fn(&crate::visit::Visit) -> Answer) {
     while let Some(job) = queue.pop() {
         let visit = &job.incoming.visit;

@@ -1,11 +1,11 @@
 //! A bounded queue between the front and its workers.
 //!
-//! Invariant: what was accepted is handed out, also after the queue was closed.
+//! Invariant: every accepted item is handed out, even if the queue is closed before.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The queue.
+/// A bounded queue.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -20,13 +20,13 @@ struct State<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue in which at most `max` items wait.
+    /// A queue for at most `max` waiting items.
     pub(super) fn new(max: usize) -> Self {
         let state = State { waiting: VecDeque::new(), closed: false };
         Self { state: Mutex::new(state), filled: Condvar::new(), max }
     }
 
-    /// Adds an item; gives it back if the queue is full or closed.
+    /// Adds an item. Returns the item if the queue is full or closed.
     pub(super) fn push(&self, item: T) -> Result<(), T> {
         let mut state = self.lock();
         if state.closed || state.waiting.len() >= self.max {
@@ -38,7 +38,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// The next item, as soon as there is one; `None` when the queue is closed and empty.
+    /// Waits for the next item. `None` if the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
@@ -52,13 +52,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Lets nothing in any more.
+    /// Closes the queue for new items, and wakes all waiting threads.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
     }
 
-    /// A panic cannot happen between two changes of the state, so a poisoned one is still whole.
+    /// Ignoring poison is safe, because no code can panic between two changes of the state.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::Queue;
 
     #[test]
-    fn a_full_or_closed_queue_gives_back_and_a_closed_one_is_emptied() {
+    fn full_or_closed_queue_refuses_and_is_still_emptied() {
         let queue = Queue::new(2);
         assert_eq!((queue.push(1), queue.push(2), queue.push(3)), (Ok(()), Ok(()), Err(3)));
         queue.close();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_worker_is_woken() {
+    fn waiting_worker_is_woken() {
         let queue = Queue::new(1);
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| (queue.pop(), queue.pop()));

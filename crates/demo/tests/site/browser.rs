@@ -1,4 +1,4 @@
-//! A running site with a database of its own, and a visitor with cookies.
+//! A running site with its own database, and a client with cookies.
 
 use petasos_demo::{Options, Site, Switches};
 use platform::SystemClock;
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 use testkit::{Client, Response};
 
-/// All layers in the order of the ladder, as queries of `/_switch`.
+/// The steps of the ladder: one more layer in each, as queries of `/_switch`.
 pub(crate) const LAYERS: [&str; 5] = [
     "page_cache=off&opcode=off&aggressive=off&objects=off",
     "page_cache=on&opcode=off&aggressive=off&objects=off",
@@ -19,14 +19,14 @@ pub(crate) const LAYERS: [&str; 5] = [
     "page_cache=on&opcode=on&aggressive=on&objects=on",
 ];
 
-/// A site that ends with its test.
+/// A running site. It stops when it is dropped.
 pub(crate) struct Running {
     site: Option<Site>,
     _data: TempDir,
 }
 
 impl Running {
-    /// Starts a site on a copy of a database that is built once.
+    /// Starts a site with a copy of a database that is built once per process.
     pub(crate) fn start() -> Self {
         Self::with_workers(2)
     }
@@ -48,19 +48,19 @@ impl Running {
         self.site.as_ref().unwrap().address()
     }
 
-    /// Somebody who was never here.
+    /// A new visitor without cookies.
     pub(crate) fn visitor(&self) -> Visitor {
         Visitor { address: self.address(), cookies: BTreeMap::new() }
     }
 
-    /// Switches layers and empties all caches.
+    /// Sets the switches and empties all caches.
     pub(crate) fn switch(&self, query: &str) {
         let operator = self.visitor();
         assert_eq!(operator.send("POST", &format!("/_switch?{query}"), &[], "").status, 200);
         assert_eq!(operator.send("POST", "/_flush", &[], "").status, 200);
     }
 
-    /// A number of the status answer.
+    /// A number in the response of `/_status`.
     pub(crate) fn counter(&self, name: &str) -> i64 {
         let status = self.visitor().get("/_status");
         let after = status.text().split_once(&format!("\"{name}\":")).expect(name).1;
@@ -85,7 +85,7 @@ pub(crate) fn options(data: &Path, workers: usize) -> Options {
     Options { listen, data: data.to_owned(), workers, switches: Switches::default(), parse_time: false }
 }
 
-/// A visitor who keeps cookies and follows no redirects unless told to.
+/// A client that keeps cookies and does not follow redirects by itself.
 pub(crate) struct Visitor {
     pub(crate) address: SocketAddr,
     pub(crate) cookies: BTreeMap<String, String>,
@@ -96,7 +96,7 @@ impl Visitor {
         self.send("GET", target, &[], "")
     }
 
-    /// Sends a request with the visitor's cookies, without taking new ones.
+    /// Sends a request with the visitor's cookies. Ignores cookies in the response.
     pub(crate) fn send(&self, method: &str, target: &str, fields: &[&str], content: &str) -> Response {
         let mut client = Client::connect(self.address);
         let cookies: Vec<String> =
@@ -111,14 +111,14 @@ impl Visitor {
         client.read()
     }
 
-    /// Gets a page and takes its cookies.
+    /// Requests a page and stores its cookies.
     pub(crate) fn visit(&mut self, target: &str) -> Response {
         let response = self.get(target);
         self.take_cookies(&response);
         response
     }
 
-    /// Fills the form called `name` on the page at `target` and sends it; then goes where the answer points.
+    /// Fills in and sends the form `name` on the page at `target`, then follows the redirect.
     pub(crate) fn submit(&mut self, target: &str, name: &str, values: &[(&str, &str)]) -> Response {
         let page = self.visit(target);
         let (action, mut fields) =
@@ -133,7 +133,7 @@ impl Visitor {
         }
     }
 
-    /// Sends form fields and takes cookies.
+    /// Sends form fields and stores cookies.
     pub(crate) fn post(&mut self, target: &str, fields: &BTreeMap<String, String>) -> Response {
         let pairs: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
@@ -181,7 +181,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|octet| format!("%{octet:02X}")).collect()
 }
 
-/// A page without what may differ between two times it is made: the note at its end.
+/// The page without its timing note, which differs in each response.
 pub(crate) fn normalised(page: &Response) -> String {
     let text = page.text();
     match text.split_once("<!-- Mission Bicycles: parsed ") {
@@ -193,7 +193,7 @@ pub(crate) fn normalised(page: &Response) -> String {
     }
 }
 
-/// The addresses of pages of this site that a page links to.
+/// The targets of a page's links within this site.
 pub(crate) fn links(html: &str) -> Vec<String> {
     html.split(" href=\"/")
         .skip(1)

@@ -1,10 +1,10 @@
-//! The layers: each is what it says, and none changes a page or keeps one too long.
+//! Tests of the layers: each has its effect, and none changes a page or serves it too long.
 
 use crate::browser::{LAYERS, Running, normalised};
 
 const PAGES: [&str; 6] = ["/", "/shop/bells", "/journal?page=1", "/stores", "/search?q=chain", "/about-us"];
 
-/// What the second answer says in each state of [`LAYERS`].
+/// Value of `X-Demo-Layers` in the second response, for each entry of [`LAYERS`].
 const PROOFS: [&str; 5] = [
     "page_cache=off opcode=off aggressive=off objects=off",
     "page_cache=hit opcode=off aggressive=off objects=off",
@@ -14,7 +14,7 @@ const PROOFS: [&str; 5] = [
 ];
 
 #[test]
-fn a_page_is_the_same_in_every_layer() {
+fn page_is_the_same_in_every_layer() {
     let site = Running::start();
     for target in PAGES {
         let mut pages = Vec::new();
@@ -36,7 +36,7 @@ fn a_page_is_the_same_in_every_layer() {
 }
 
 #[test]
-fn the_answer_says_which_layers_worked_and_the_counters_agree() {
+fn layers_field_and_counters_show_effective_layers() {
     let site = Running::start();
     for (layer, proof) in LAYERS.into_iter().zip(PROOFS) {
         site.switch(layer);
@@ -52,7 +52,7 @@ fn the_answer_says_which_layers_worked_and_the_counters_agree() {
 }
 
 #[test]
-fn the_first_answer_after_a_flush_admits_that_it_had_to_be_made() {
+fn first_response_after_a_flush_reports_misses() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     let first = site.visitor().get("/about-us");
@@ -68,7 +68,7 @@ fn the_first_answer_after_a_flush_admits_that_it_had_to_be_made() {
 }
 
 #[test]
-fn a_kept_page_is_the_very_page_that_was_made() {
+fn cached_page_equals_the_page_that_was_made() {
     let site = Running::start();
     for layer in &LAYERS[1..] {
         site.switch(layer);
@@ -77,7 +77,7 @@ fn a_kept_page_is_the_very_page_that_was_made() {
 }
 
 #[test]
-fn the_note_has_one_length() {
+fn timing_note_has_constant_length() {
     let site = Running::start();
     let pages: Vec<usize> = (0..5).map(|_| site.visitor().get("/about-us").body.len()).collect();
     assert!(pages.iter().all(|bytes| *bytes == pages[0]), "{pages:?}");
@@ -85,7 +85,7 @@ fn the_note_has_one_length() {
 }
 
 #[test]
-fn a_comment_is_on_the_next_view_in_every_layer_for_everybody() {
+fn new_comment_is_visible_to_all_at_once_in_every_layer() {
     let site = Running::start();
     let target = site.visitor().get("/node/3").field("Location").unwrap().to_owned();
     for (index, layer) in LAYERS.into_iter().enumerate() {
@@ -104,7 +104,7 @@ fn a_comment_is_on_the_next_view_in_every_layer_for_everybody() {
         let other = site.visitor().get(&target);
         assert!(other.text().contains(&shown), "{layer}: another visitor sees the page as it was");
         assert!(!other.text().contains("Thank you"), "{layer}: a message for one reached another");
-        // The front page lists recent comments.
+        // The front page lists recent comments, so it must change too.
         let after = site.visitor().get("/");
         assert!(after.text().contains(">Zoe<"), "{layer}");
         assert_ne!(after.field("ETag"), front.field("ETag"), "{layer}");
@@ -112,7 +112,7 @@ fn a_comment_is_on_the_next_view_in_every_layer_for_everybody() {
 }
 
 #[test]
-fn visitors_with_a_session_neither_fill_nor_get_shared_pages() {
+fn visitors_with_a_session_neither_store_nor_get_shared_pages() {
     let site = Running::start();
     for layer in &LAYERS[1..] {
         site.switch(layer);
@@ -137,7 +137,7 @@ fn visitors_with_a_session_neither_fill_nor_get_shared_pages() {
 }
 
 #[test]
-fn shared_pages_say_so_and_set_no_cookie() {
+fn shared_pages_are_public_and_set_no_cookie() {
     let site = Running::start();
     for layer in LAYERS {
         site.switch(layer);
@@ -153,7 +153,7 @@ fn shared_pages_say_so_and_set_no_cookie() {
 }
 
 #[test]
-fn addresses_that_differ_in_their_query_are_kept_apart() {
+fn pages_with_different_queries_are_cached_separately() {
     let site = Running::start();
     for layer in &LAYERS[1..] {
         site.switch(layer);

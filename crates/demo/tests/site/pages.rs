@@ -1,10 +1,10 @@
-//! Every kind of page answers, with what it is for; nothing a visitor sends breaks one.
+//! Tests that every kind of page answers with its content, and that no input breaks a page.
 
 use crate::browser::{Running, links};
 use std::collections::BTreeSet;
 use testkit::Client;
 
-/// A page of each kind, with something that only it has.
+/// A page of each kind, with a text that only this kind has.
 const PAGES: &[(&str, &str)] = &[
     ("/", "New in the shop"),
     ("/new", "class=\"pager\""),
@@ -51,7 +51,7 @@ fn every_kind_of_page_answers_with_its_content() {
 }
 
 #[test]
-fn every_link_of_the_main_pages_leads_somewhere() {
+fn every_link_of_the_main_pages_works() {
     let site = Running::start();
     site.switch("page_cache=off&opcode=on&aggressive=off&objects=on");
     let mut targets = BTreeSet::new();
@@ -66,14 +66,14 @@ fn every_link_of_the_main_pages_leads_somewhere() {
 }
 
 #[test]
-fn the_front_page_has_the_size_of_its_model() {
+fn front_page_has_the_size_of_its_model() {
     let site = Running::start();
     let bytes = site.visitor().get("/").body.len();
     assert!((12_600..13_400).contains(&bytes), "{bytes}");
 }
 
 #[test]
-fn a_product_page_has_price_features_comments_and_neighbours() {
+fn product_page_has_price_features_comments_and_neighbours() {
     let site = Running::start();
     let page = site.visitor().get("/search?q=bell");
     let product = links(page.text()).into_iter().find(|link| link.starts_with("/shop/bells/")).unwrap();
@@ -86,7 +86,7 @@ fn a_product_page_has_price_features_comments_and_neighbours() {
 }
 
 #[test]
-fn an_internal_path_leads_to_the_one_address_of_its_page() {
+fn internal_path_redirects_to_the_public_one() {
     let site = Running::start();
     let answer = site.visitor().get("/node/1");
     assert_eq!(answer.status, 301);
@@ -96,7 +96,7 @@ fn an_internal_path_leads_to_the_one_address_of_its_page() {
 }
 
 #[test]
-fn what_does_not_exist_is_404_with_a_page() {
+fn missing_pages_get_404_with_a_page() {
     let site = Running::start();
     for target in [
         "/nothing",
@@ -119,7 +119,7 @@ fn what_does_not_exist_is_404_with_a_page() {
 }
 
 #[test]
-fn nothing_a_visitor_sends_breaks_a_page_or_comes_back_as_markup() {
+fn hostile_input_breaks_no_page_and_is_escaped() {
     let site = Running::start();
     let long = "x".repeat(4000);
     let targets = [
@@ -148,7 +148,7 @@ fn nothing_a_visitor_sends_breaks_a_page_or_comes_back_as_markup() {
 }
 
 #[test]
-fn a_visitor_who_holds_the_page_is_told_so() {
+fn conditional_requests_get_304() {
     let site = Running::start();
     for target in ["/", "/shop/bells", "/stores/northport"] {
         let page = site.visitor().get(target);
@@ -177,7 +177,7 @@ fn head_has_the_fields_of_get_and_no_body() {
 }
 
 #[test]
-fn files_can_be_kept_and_are_all_there() {
+fn assets_exist_and_are_cacheable() {
     let site = Running::start();
     let page = site.visitor().get("/");
     let sources =

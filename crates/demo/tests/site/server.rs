@@ -1,4 +1,4 @@
-//! The server: connections, limits, the operator's pages, and the data directory.
+//! Tests of the server: connections, limits, the operator's pages and the data directory.
 
 use crate::browser::{LAYERS, Running, options, start};
 use petasos_demo::{Options, Site};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use testkit::Client;
 
 #[test]
-fn a_connection_serves_many_requests_or_one() {
+fn connection_is_kept_or_closed_as_requested() {
     let site = Running::start();
     let mut client = Client::connect(site.address());
     for _ in 0..3 {
@@ -29,13 +29,13 @@ fn a_connection_serves_many_requests_or_one() {
 }
 
 #[test]
-fn idle_connections_hold_no_worker() {
+fn idle_connections_occupy_no_worker() {
     let site = Running::with_workers(1);
     let mut idle: Vec<Client> = (0..20).map(|_| Client::connect(site.address())).collect();
     for client in &mut idle {
         assert_eq!(client.get("/robots.txt", &[]).status, 200);
     }
-    // Half a request holds none either.
+    // An incomplete request does not occupy a worker either.
     idle[0].send("GET /robots.txt HTT");
     assert_eq!(site.visitor().get("/robots.txt").status, 200);
     idle[0].send("P/1.1\r\nHost: x\r\n\r\n");
@@ -43,14 +43,15 @@ fn idle_connections_hold_no_worker() {
 }
 
 #[test]
-fn who_takes_too_long_is_told_so_and_who_says_nothing_is_dropped() {
+fn slow_request_gets_408_and_idle_connection_is_closed() {
     let data = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_900_000_000)));
     let site = Site::start(&options(data.path(), 1), clock.clone()).unwrap();
     let (mut idle, mut slow) = (Client::connect(site.address()), Client::connect(site.address()));
     assert_eq!(idle.get("/robots.txt", &[]).status, 200);
     slow.send("GET /robots.txt HT");
-    // Answered after the slow client's octets were read, so both are known to be waiting.
+    // Once this request is answered, the front has read the slow client's bytes, so both clients
+    // are known.
     assert_eq!(Client::connect(site.address()).get("/robots.txt", &[]).status, 200);
     clock.advance(Duration::from_secs(60));
     assert_eq!(slow.read().status, 408);
@@ -59,7 +60,7 @@ fn who_takes_too_long_is_told_so_and_who_says_nothing_is_dropped() {
 }
 
 #[test]
-fn requests_sent_in_one_go_are_answered_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let site = Running::start();
     let mut client = Client::connect(site.address());
     client.send("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /glossary HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -68,7 +69,7 @@ fn requests_sent_in_one_go_are_answered_in_order() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn invalid_requests_are_refused() {
     let site = Running::start();
     for (octets, status) in [
         ("GARBAGE\r\n\r\n".to_owned(), 400),
@@ -86,7 +87,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn content_may_come_in_pieces_and_chunks() {
+fn content_may_arrive_in_pieces_and_chunks() {
     let site = Running::start();
     let mut client = Client::connect(site.address());
     client.send("POST /search?q=bell HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na=b\r\n");
@@ -99,7 +100,7 @@ fn content_may_come_in_pieces_and_chunks() {
 }
 
 #[test]
-fn the_operators_pages_are_for_this_machine_and_this_site() {
+fn operator_pages_refuse_proxied_and_cross_site_requests() {
     let site = Running::start();
     let operator = site.visitor();
     for target in ["/_status", "/_switch", "/_flush"] {
@@ -128,7 +129,7 @@ fn the_operators_pages_are_for_this_machine_and_this_site() {
 }
 
 #[test]
-fn a_flush_leaves_nothing_in_memory() {
+fn flush_empties_memory() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     site.visitor().get("/");
@@ -138,12 +139,12 @@ fn a_flush_leaves_nothing_in_memory() {
 }
 
 #[test]
-fn a_switched_off_layer_does_not_come_back_with_old_pages() {
+fn layer_switched_on_again_serves_no_old_pages() {
     let site = Running::start();
     let target = site.visitor().get("/node/7").field("Location").unwrap().to_owned();
     site.switch(LAYERS[3]);
     site.visitor().get(&target);
-    // While pages are kept in memory, a comment must also clear the page in the database.
+    // While pages are cached in memory, a comment must also remove the page from the database.
     site.visitor().send("POST", &format!("/_switch?{}", LAYERS[4]), &[], "");
     site.visitor().submit(&target, "comment", &[("comment", "Between two layers")]);
     site.visitor().send("POST", &format!("/_switch?{}", LAYERS[3]), &[], "");
@@ -151,7 +152,7 @@ fn a_switched_off_layer_does_not_come_back_with_old_pages() {
 }
 
 #[test]
-fn one_directory_serves_one_site_and_is_used_again() {
+fn directory_is_exclusive_and_reused() {
     let data = tempfile::tempdir().unwrap();
     let first = start(data.path(), 1);
     let options = options(data.path(), 1);
@@ -168,7 +169,7 @@ fn one_directory_serves_one_site_and_is_used_again() {
     writer.address = second.address();
     assert!(writer.get(&target).text().contains(comment));
     second.stop();
-    // A database of another version is built anew.
+    // A database of another version is rebuilt.
     std::fs::write(data.path().join("site.db"), "not a database").unwrap();
     let third = again().unwrap();
     writer.address = third.address();
@@ -177,7 +178,7 @@ fn one_directory_serves_one_site_and_is_used_again() {
 }
 
 #[test]
-fn workers_have_a_range() {
+fn number_of_workers_is_limited() {
     let data = tempfile::tempdir().unwrap();
     for workers in [0, Options::WORKERS_MAX + 1] {
         assert!(

@@ -1,4 +1,5 @@
-//! What the staff and members do: writing, editing, answering, booking, and that everybody sees it at once.
+//! Tests of the pages for staff and members: writing, editing, replying and booking. All visitors
+//! must see changes at once.
 
 use crate::browser::{LAYERS, Running, Visitor, form, links};
 
@@ -13,7 +14,7 @@ fn address(site: &Running, path: &str) -> String {
 }
 
 #[test]
-fn an_article_is_written_changed_hidden_and_removed_in_every_layer() {
+fn article_can_be_written_changed_hidden_and_removed() {
     let site = Running::start();
     for (index, layer) in LAYERS.into_iter().enumerate() {
         site.switch(layer);
@@ -75,7 +76,7 @@ fn form_option(html: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_product_a_ride_and_a_store_keep_their_own_fields() {
+fn products_rides_and_stores_keep_their_own_fields() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     let mut staff = editor(&site);
@@ -101,7 +102,7 @@ fn a_product_a_ride_and_a_store_keep_their_own_fields() {
     let made = staff.submit("/node/add/product", "edit", &product);
     assert!(made.text().contains("Brass bell"), "{}", made.text());
     let seen = site.visitor().get("/shop/bells/brass");
-    // A promotion takes twelve per cent off everything by this brand.
+    // A promotion takes 12% off everything by this brand.
     for part in ["$11.00", "<del>$15.00</del>", "<td>Tone</td><td>high</td>", "90 g", "MB-BRASS"] {
         assert!(seen.text().contains(part), "{part}");
     }
@@ -146,7 +147,7 @@ fn a_product_a_ride_and_a_store_keep_their_own_fields() {
 }
 
 #[test]
-fn an_answer_stands_below_what_it_answers() {
+fn reply_appears_below_its_comment() {
     let site = Running::start();
     let target = address(&site, "/node/3");
     let mut guest = site.visitor();
@@ -168,7 +169,7 @@ fn an_answer_stands_below_what_it_answers() {
 }
 
 #[test]
-fn who_joins_can_log_in_and_change_the_password() {
+fn new_member_can_log_in_and_change_the_password() {
     let site = Running::start();
     let mut member = site.visitor();
     let data =
@@ -193,7 +194,7 @@ fn who_joins_can_log_in_and_change_the_password() {
 }
 
 #[test]
-fn a_blocked_account_is_out_at_once() {
+fn blocked_account_loses_its_session_at_once() {
     let site = Running::start();
     let (mut staff, mut bruno) = (editor(&site), site.visitor());
     bruno.log_in("bruno", "chain-and-oil");
@@ -204,7 +205,7 @@ fn a_blocked_account_is_out_at_once() {
 }
 
 #[test]
-fn wishes_are_for_members_and_their_own() {
+fn wishlists_are_private_to_members() {
     let site = Running::start();
     let target = address(&site, "/node/3");
     let (mut alice, mut bruno) = (site.visitor(), site.visitor());
@@ -218,7 +219,7 @@ fn wishes_are_for_members_and_their_own() {
 }
 
 #[test]
-fn a_slot_of_the_workshop_is_given_once() {
+fn workshop_slot_is_booked_once() {
     let site = Running::start();
     let page = site.visitor().get("/booking");
     let store = links(page.text()).into_iter().find(|link| link.starts_with("/booking/")).unwrap();
@@ -232,7 +233,7 @@ fn a_slot_of_the_workshop_is_given_once() {
 }
 
 #[test]
-fn a_question_is_answered_once_by_each_member() {
+fn poll_accepts_one_vote_per_member() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     site.visitor().get("/journal");
@@ -250,7 +251,7 @@ fn a_question_is_answered_once_by_each_member() {
 }
 
 #[test]
-fn a_coupon_makes_an_order_cheaper_until_it_ends() {
+fn coupon_reduces_orders_until_it_ends() {
     let site = Running::start();
     let mut staff = editor(&site);
     let coupon = [
@@ -282,7 +283,7 @@ fn a_coupon_makes_an_order_cheaper_until_it_ends() {
 }
 
 #[test]
-fn the_last_piece_is_sold_once() {
+fn last_piece_is_sold_once() {
     let site = Running::start();
     let mut staff = editor(&site);
     let page = staff.get("/node/add/product").text().to_owned();
@@ -318,7 +319,7 @@ fn the_last_piece_is_sold_once() {
 }
 
 #[test]
-fn facets_narrow_a_listing_down() {
+fn facets_narrow_a_listing() {
     let site = Running::start();
     let all = site.visitor().get("/shop/bells");
     let narrower: Vec<String> =
@@ -334,7 +335,7 @@ fn facets_narrow_a_listing_down() {
 }
 
 #[test]
-fn settings_menus_blocks_terms_and_orders_are_changed_by_the_staff() {
+fn staff_can_change_settings_menus_blocks_terms_and_orders() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     site.visitor().get("/");

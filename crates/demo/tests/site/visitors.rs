@@ -1,4 +1,4 @@
-//! Accounts, carts, orders and forms: who may do what, and who sees what.
+//! Tests of accounts, carts, orders and forms: permissions, and separation of visitors.
 
 use crate::browser::{LAYERS, Running, form};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ const ALICE: (&str, &str) = ("alice", "bell-and-lamp");
 const BRUNO: (&str, &str) = ("bruno", "chain-and-oil");
 const EDITOR: (&str, &str) = ("editor", "two-wheels");
 
-/// A product that can be bought.
+/// The target of a product that can be bought.
 fn product(site: &Running) -> String {
     let page = site.visitor().get("/shop/bells?sort=price");
     let mut targets =
@@ -16,7 +16,7 @@ fn product(site: &Running) -> String {
 }
 
 #[test]
-fn a_session_begins_with_the_log_in_and_ends_with_the_log_out() {
+fn session_lasts_from_log_in_to_log_out() {
     let site = Running::start();
     let mut member = site.visitor();
     member.visit("/user");
@@ -28,13 +28,13 @@ fn a_session_begins_with_the_log_in_and_ends_with_the_log_out() {
     let kept = member.cookies.clone();
     member.submit("/user/logout", "logout", &[]);
     assert!(member.cookies.is_empty());
-    // The cookie is worth nothing afterwards.
+    // The cookie is no longer valid.
     member.cookies = kept;
     assert!(!member.get("/").text().contains("alice"));
 }
 
 #[test]
-fn wrong_passwords_are_refused_and_not_for_ever() {
+fn wrong_passwords_are_refused_and_rate_limited() {
     let site = Running::start();
     let mut guest = site.visitor();
     for (name, password) in
@@ -53,7 +53,7 @@ fn wrong_passwords_are_refused_and_not_for_ever() {
 }
 
 #[test]
-fn the_session_has_another_name_after_the_log_in() {
+fn session_is_renamed_at_log_in() {
     let site = Running::start();
     let mut member = site.visitor();
     member.submit(&product(&site), "cart_add", &[]);
@@ -61,7 +61,7 @@ fn the_session_has_another_name_after_the_log_in() {
     assert_eq!(before.len(), 1);
     member.log_in(ALICE.0, ALICE.1);
     assert_ne!(member.cookies, before);
-    // What was in the cart is still there, and the old name leads nowhere.
+    // The cart is kept, and the old session name is no longer valid.
     assert!(member.get("/cart").text().contains("name=\"quantity_"));
     let mut thief = site.visitor();
     thief.cookies = before;
@@ -107,7 +107,7 @@ fn two_members_never_see_each_other() {
 }
 
 #[test]
-fn an_order_takes_from_stock_and_shows_only_to_its_owner() {
+fn order_reduces_stock_and_is_visible_only_to_its_owner() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     let mut member = site.visitor();
@@ -128,7 +128,7 @@ fn an_order_takes_from_stock_and_shows_only_to_its_owner() {
 }
 
 #[test]
-fn more_than_there_is_cannot_be_put_into_the_cart() {
+fn cart_takes_no_more_than_the_stock() {
     let site = Running::start();
     let mut guest = site.visitor();
     let page = guest.submit(&product(&site), "cart_add", &[("quantity", "99")]);
@@ -137,7 +137,7 @@ fn more_than_there_is_cannot_be_put_into_the_cart() {
 }
 
 #[test]
-fn a_form_that_was_not_shown_here_does_nothing() {
+fn form_without_a_valid_token_has_no_effect() {
     let site = Running::start();
     let mut member = site.visitor();
     member.log_in(ALICE.0, ALICE.1);
@@ -146,7 +146,7 @@ fn a_form_that_was_not_shown_here_does_nothing() {
     let mut forged = genuine.clone();
     forged.insert("token".into(), "0".repeat(32));
     member.post(&action, &forged);
-    // The proof of another visitor, or that for visitors without a session, is none for a member.
+    // A token of another visitor, or one for visitors without a session, is not valid for a member.
     let (_, guest) = form(site.visitor().get(&target).text(), "cart_add").unwrap();
     member.post(&action, &guest);
     assert!(member.get("/cart").text().contains("Your cart is empty."));
@@ -161,7 +161,7 @@ fn a_form_that_was_not_shown_here_does_nothing() {
 }
 
 #[test]
-fn what_visitors_write_is_text() {
+fn visitors_markup_is_shown_as_text() {
     let site = Running::start();
     let nasty = "<script>alert('x')</script> \"quoted\" & https://a.test/?q=\"><b> **not strong**";
     let target = site.visitor().get("/node/5").field("Location").unwrap().to_owned();
@@ -209,7 +209,7 @@ fn staff_may_do_what_others_may_not() {
 }
 
 #[test]
-fn letters_and_messages_are_taken_without_a_session() {
+fn newsletter_and_contact_forms_need_no_session() {
     let site = Running::start();
     let mut guest = site.visitor();
     assert!(
@@ -222,14 +222,14 @@ fn letters_and_messages_are_taken_without_a_session() {
     let message = [("name", "N"), ("mail", "a@b.test"), ("message", "Hello")];
     assert!(guest.submit("/contact", "contact", &message).text().contains("within a working day"));
     assert!(guest.cookies.is_empty());
-    // A form of another type is no form.
+    // Content of another type is not read as a form.
     let answer = guest.send("POST", "/contact", &["Content-Type: text/plain"], "form=contact");
     assert!(answer.status == 200 && answer.text().contains("name=\"message\""));
     assert_eq!(guest.post("/nothing", &BTreeMap::new()).status, 404);
 }
 
 #[test]
-fn a_visitor_with_a_session_sees_what_they_looked_at() {
+fn visitor_with_a_session_sees_recently_viewed_products() {
     let site = Running::start();
     let target = product(&site);
     let mut member = site.visitor();

@@ -1,4 +1,4 @@
-//! The rules for Apache, by its modules rewrite and headers.
+//! The rules for Apache, for its modules rewrite and headers.
 
 use super::cookies;
 use super::{CACHE_CONTROL, HOST_REGEX, Rules, accepts_regex};
@@ -13,7 +13,7 @@ pub(super) fn text(rules: &Rules<'_>) -> String {
          RewriteCond %{{HTTP:Authorization}} \"^$\"\n\
          RewriteCond %{{HTTP:Cookie}} \"!{cookies}\" [NC]\n"
     );
-    // What the condition on scheme and host must be, and what the page is called then.
+    // Pairs of a condition on scheme and host, and the name of the page under that condition.
     let pages: Vec<(String, &str)> = match layout {
         Layout::Typo3 => vec![
             (format!("^(http_{HOST_REGEX})$"), "%1_80%{REQUEST_URI}/index"),

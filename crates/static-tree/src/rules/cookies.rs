@@ -1,10 +1,11 @@
-//! Which cookies keep a request from the tree.
+//! Cookies with which a request is not answered from the tree.
 //!
-//! Invariant: a cookie that makes a request pass at the edge keeps it from the tree.
+//! Invariant: a cookie that makes a request pass at the edge also keeps it from the tree.
 
 use profiles::{Pattern, Policy, UnknownCookie};
 
-/// A regular expression, in any case, that finds such a cookie in the field `Cookie`.
+/// A regular expression, to be matched without case, that finds such a cookie in the field
+/// `Cookie`.
 pub(super) fn regex(policy: &Policy) -> String {
     let any_of = |patterns: &[Pattern]| patterns.iter().map(glob_regex).collect::<Vec<_>>().join("|");
     let noise = match &policy.noise_cookies[..] {
@@ -14,7 +15,7 @@ pub(super) fn regex(policy: &Policy) -> String {
     let start = format!("(?:^|;)[ \\t]*{noise}");
     match policy.unknown_cookie {
         UnknownCookie::Pass => format!("{start}[^; \\t]"),
-        // A policy that names no session knows of none.
+        // A policy without session cookies excludes no request: this expression never matches.
         UnknownCookie::Ignore if policy.session_cookies.is_empty() => "(?!)".to_owned(),
         UnknownCookie::Ignore => format!("{start}(?:{})=", any_of(&policy.session_cookies)),
     }
@@ -30,8 +31,9 @@ fn glob_regex(pattern: &Pattern) -> String {
     pattern.to_string().chars().map(part).collect()
 }
 
-/// Lua patterns for the lower-case names of the cookies that do not matter, and of those that keep a request from the
-/// tree if not every other does.
+/// Lua patterns for lower-case cookie names: those of noise cookies, and those of session cookies.
+///
+/// The second list is `None` if every cookie that is not noise keeps a request from the tree.
 pub(super) fn lua(policy: &Policy) -> (Vec<String>, Option<Vec<String>>) {
     let all = |patterns: &[Pattern]| patterns.iter().map(glob_lua).collect();
     let session = (policy.unknown_cookie == UnknownCookie::Ignore).then(|| all(&policy.session_cookies));

@@ -1,11 +1,12 @@
-//! The rules for lighttpd: a script for its module magnet, as its own rules cannot ask for a file in another place.
+//! The rules for lighttpd: a script for its module magnet, because lighttpd's own rules cannot look
+//! for a file in another directory.
 
 use super::cookies;
 use super::{CACHE_CONTROL, Rules};
 use crate::Layout;
 use crate::path::PUNCTUATION;
 
-/// What the script does once it knows names and patterns.
+/// The constant part of the script, which uses the names and patterns that `text` puts before it.
 const SCRIPT: &str = include_str!("lighttpd.lua");
 
 pub(super) fn text(rules: &Rules<'_>) -> String {

@@ -1,4 +1,5 @@
-//! The rules for nginx. They need no module beside the core, rewrite and headers: the coded file is chosen here.
+//! The rules for nginx. They use only the modules core, rewrite and headers, so the rules
+//! themselves choose the coded file.
 
 use super::cookies;
 use super::{CACHE_CONTROL, HOST_REGEX, Rules, accepts_regex};

@@ -1,7 +1,8 @@
-//! One life: the edge starts on what is there, is examined, works under load, and ends.
+//! One life: the edge starts on the existing disk, is examined, works under load, and ends.
 //!
-//! Invariant: what is promised to outlive it is only what it said itself: what was answered before a status whose
-//! accepted number a later status called durable; everything, if it was asked to end and did so.
+//! Invariant: only the edge's own promises count as durable. A promise covers everything answered
+//! before a status whose accepted number a later status reports as durable. After an orderly end,
+//! it covers everything.
 
 use super::load::{Load, visit};
 use super::model::{Model, Verdict};
@@ -14,37 +15,37 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Threads of visitors, and of those who purge.
+/// Numbers of threads: visitors, and clients that purge.
 const READERS: usize = 4;
 const PURGERS: usize = 2;
 
-/// The most requests of a life; it may end at any before.
+/// Upper bound of the requests of a life.
 const REQUESTS_MAX: usize = 1_200;
 
-/// Lives on one directory.
+/// The lives of one directory.
 pub(super) struct Family<'a> {
     model: &'a Model,
     origin: &'a Origin,
     directory: Option<TempDir>,
     room: Room,
-    /// What the life before has promised to be there, as a moment of the model.
+    /// Moment of the model up to which the last life has promised durability.
     durable: u64,
 }
 
-/// What a family has room for.
+/// The sizes of the memory and of the disk.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     memory: &'static str,
     disk: &'static str,
-    /// Whether there is room for all, so that nothing that is durable may go.
+    /// Whether everything fits on the disk, so that no durable response may be evicted.
     is_ample: bool,
 }
 
 const ROOMS: [Room; 3] = [
     Room { memory: "64MiB", disk: "4GiB", is_ample: true },
-    // Most is on the disk only, and what is not written yet may leave memory.
+    // Most responses are only on disk. Responses may leave memory before they are written.
     Room { memory: "24MiB", disk: "4GiB", is_ample: true },
-    // Segments go all the time.
+    // Segments of the disk are evicted all the time.
     Room { memory: "3MiB", disk: "12MiB", is_ample: false },
 ];
 
@@ -52,13 +53,13 @@ const ROOMS: [Room; 3] = [
 #[derive(Clone, Copy, Debug)]
 enum End {
     Kill,
-    /// It is asked to end, and killed while it does.
+    /// SIGTERM, and SIGKILL shortly afterwards.
     TermAndKill,
     Term,
 }
 
 impl<'a> Family<'a> {
-    /// `number` says which one it is of many.
+    /// `number` selects the sizes.
     pub(super) fn new(model: &'a Model, origin: &'a Origin, number: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let configuration = "workers = 2\n[limits]\nobject_bytes_max = '64KiB'\n";
@@ -67,13 +68,13 @@ impl<'a> Family<'a> {
         Self { model, origin, directory: Some(directory), room, durable: 0 }
     }
 
-    /// Keeps the directory for who wants to look at it, and says where it is.
+    /// Keeps the directory for inspection, and returns its path.
     pub(super) fn keep(&mut self) -> String {
         let kept = self.directory.take().map(TempDir::keep);
         kept.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// One life.
+    /// Runs one life. In one of four cases, another process is started and killed before it.
     pub(super) fn live(&mut self, random: &mut Random) -> Result<Tally, String> {
         let directory = self.directory.as_ref().map(|directory| directory.path().to_owned()).unwrap();
         let (file, disk) = (directory.join("petasos.toml"), directory.join("disk"));
@@ -92,7 +93,7 @@ impl<'a> Family<'a> {
             1 => End::TermAndKill,
             _ => End::Kill,
         };
-        // Short lives are as likely as long ones.
+        // Makes short lives frequent.
         let requests = random.below(REQUESTS_MAX) >> random.below(5);
         let evicted = self.work(&load, &mut edge, requests as u64, end, random);
         self.model.note(&format!("a life ended by {end:?}"));
@@ -102,7 +103,7 @@ impl<'a> Family<'a> {
         if problems.is_empty() { Ok(tally) } else { Err(problems.join("\n")) }
     }
 
-    /// Compares what the edge has with what it must have.
+    /// Requests all pages, and compares the responses with the model.
     fn examine(&self, load: &Load<'_>, edge: &Edge) {
         let mut client = None;
         for page in Page::all() {
@@ -136,7 +137,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// What was stored a moment ago must be there, when the disk has all of it.
+    /// Waits until everything accepted is durable; then requests all stored pages again, which must
+    /// be hits.
     fn examine_again(&self, load: &Load<'_>) {
         let numbers = ["accepted", "durable"];
         eventually("all is durable", || {
@@ -157,7 +159,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Loads the edge until it has answered so many requests, and ends it. Gives how much it has evicted.
+    /// Loads the edge until it has answered `requests` requests, and ends it. Returns the number of
+    /// evicted responses.
     fn work(
         &mut self,
         load: &Load<'_>,

@@ -1,6 +1,8 @@
-//! The load of a life: visitors, those who change and purge pages, and one who looks at the status.
+//! The load of a life: visitors, clients that change and purge pages, and an observer of the
+//! status.
 //!
-//! Invariant: a thread of it ends when the edge is gone, and an answer that was received is judged even then.
+//! Invariant: a thread ends when the edge has ended. A response that was received is judged even
+//! then.
 
 use super::model::{Begun, Model, Verdict};
 use super::pages::{LANGUAGES, NO_LANGUAGE, Page};
@@ -13,10 +15,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Requests between two purges of one thread.
+/// Requests of one thread between two of its purges.
 const READS_PER_PURGE: usize = 12;
 
-/// How often the status is looked at.
+/// Pause between two requests for the status.
 const STATUS_PAUSE: Duration = Duration::from_millis(5);
 
 /// The load of one life.
@@ -24,10 +26,10 @@ pub(super) struct Load<'a> {
     pub(super) model: &'a Model,
     pub(super) address: SocketAddr,
     pub(super) admin: SocketAddr,
-    /// The edge is about to be ended.
+    /// Whether the edge is about to be ended.
     pub(super) is_ending: AtomicBool,
     pub(super) requests: AtomicU64,
-    /// Everything that was answered before this moment of the model was said to be durable.
+    /// Everything answered before this moment of the model is durable, according to the edge.
     pub(super) durable: AtomicU64,
     pub(super) tally: Mutex<Tally>,
     pub(super) problems: Mutex<Vec<String>>,
@@ -47,7 +49,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Whether there is nothing more to do: it ends, or something is wrong.
+    /// Whether the threads should stop, because the life ends or a problem was found.
     pub(super) fn is_over(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst) || !lock(&self.problems).is_empty()
     }
@@ -56,7 +58,7 @@ impl<'a> Load<'a> {
         lock(&self.problems).push(problem);
     }
 
-    /// A visitor, until the end.
+    /// Requests pages until the end, as a visitor.
     pub(super) fn read(&self, mut random: Random) {
         let mut visitor = Visitor { load: self, client: None };
         while !self.is_over() {
@@ -64,7 +66,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Somebody who changes pages and looks at what becomes of that, until the end.
+    /// Changes and purges pages until the end, and requests one of the changed pages after each
+    /// purge.
     pub(super) fn purge(&self, mut random: Random) {
         let mut visitor = Visitor { load: self, client: None };
         while !self.is_over() {
@@ -82,10 +85,10 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Looks at what the edge says to be durable, until the end.
+    /// Reads from the status what is durable, until the end.
     pub(super) fn watch(&self) {
         let clock = SystemClock::new();
-        // Moments of the model, with the number that was accepted then.
+        // Moments of the model, their times, and the numbers that the edge had accepted by then.
         let mut moments = Vec::new();
         while !self.is_over() {
             let (moment, at) = (self.model.now(), clock.monotonic());
@@ -108,16 +111,16 @@ impl<'a> Load<'a> {
     }
 }
 
-/// One connection after the other.
+/// A client that opens a new connection whenever the last one has ended.
 struct Visitor<'a> {
     load: &'a Load<'a>,
     client: Option<Client>,
 }
 
 impl Visitor<'_> {
-    /// Any page, or a part of it.
+    /// Requests a random page, or a range of it.
     fn read(&mut self, random: &mut Random) {
-        // Half of the requests are for a quarter of the pages.
+        // A quarter of the pages receives more than half of the requests.
         let page = if random.below(2) == 0 { Page::any(random) } else { Page(random.below(24)) };
         let language = page.languages()[random.below(page.languages().len())];
         let first = random.below(150);
@@ -136,7 +139,7 @@ impl Visitor<'_> {
     }
 }
 
-/// Asks for a page and judges the answer; `None` if there was none.
+/// Requests a page and judges the response. The verdict is `None` if there was no response.
 pub(super) fn visit(
     load: &Load<'_>,
     connection: &mut Option<Client>,
@@ -164,10 +167,11 @@ pub(super) fn visit(
     (begun, Some(verdict))
 }
 
-/// A request that makes pages unusable.
+/// A purge, or a write that invalidates a page.
 pub(crate) struct Purge {
     pages: Vec<Page>,
-    /// It may mean all, since it asks for what only those know that are in memory.
+    /// Whether it may affect any page: a ban on response fields may also purge responses whose
+    /// fields are only on disk.
     may_mean_all: bool,
     what: String,
     to: Option<SocketAddr>,
@@ -221,7 +225,7 @@ impl Purge {
         }
     }
 
-    /// A call of the JSON API.
+    /// A purge through the JSON API.
     fn call(admin: SocketAddr, pages: Vec<Page>, is_soft: bool, kind: &str, selectors: &str) -> Self {
         let purge = !is_soft;
         let json = format!("{{\"type\": \"{kind}\", \"selectors\": [{selectors}], \"purge\": {purge}}}");
@@ -230,7 +234,7 @@ impl Purge {
         Self { pages, may_mean_all: false, what: json, to: Some(admin), is_soft, request }
     }
 
-    /// A write to the application, whose answer makes the page unusable.
+    /// A POST to the page, whose successful response invalidates it.
     fn write(page: Page) -> Self {
         let (host, target) = (page.host(), page.target());
         let request = format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\ntext");
@@ -238,7 +242,7 @@ impl Purge {
         Self { pages: vec![page], may_mean_all: false, what, to: None, is_soft: false, request }
     }
 
-    /// Sends it; gives the answer, if one came.
+    /// Sends the request. Returns the response, if there was one.
     pub(crate) fn carry_out(&self, model: &Model, address: SocketAddr) -> Option<Response> {
         let change = model.change(&self.pages, self.may_mean_all, &self.what);
         let client = Client::try_connect(self.to.unwrap_or(address));
@@ -248,17 +252,17 @@ impl Purge {
         answer
     }
 
-    /// What it asks for, for messages.
+    /// A description for messages.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
 
-    /// A page that it means.
+    /// One of its pages.
     pub(crate) fn first_page(&self) -> Option<Page> {
         self.pages.first().copied()
     }
 
-    /// Whether the application has to answer it.
+    /// Whether the origin must answer it.
     pub(crate) fn is_write(&self) -> bool {
         self.what.starts_with("POST")
     }

@@ -1,7 +1,9 @@
-//! What must hold of every answer: the versions of all pages, what was purged, and what must outlive the edge.
+//! The model that every response is compared with: the versions of all pages, the purges, and the
+//! responses that must survive the edge.
 //!
-//! Invariant: everything that happens has its place in one order, and a promise of the edge counts from the moment
-//! that its answer was received: a purge from then on, what is stored from when the edge said that it is durable.
+//! Invariant: all events have one total order. A promise of the edge counts from the moment when
+//! its response was received. A purge is in force from then on. A stored response must survive from
+//! the moment when the edge reported it as durable.
 
 use super::pages::{Content, LANGUAGES, NO_LANGUAGE, PAGES, Page};
 use crate::Response;
@@ -9,10 +11,11 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard};
 
-/// Events of a page that are told when something is wrong.
+/// Upper bound of a page's events that a problem lists.
 const HISTORY_MAX: usize = 40;
 
-/// Larger bodies stream to the disk; as the configuration of a life says.
+/// Largest body that is kept in memory; larger ones are written to the disk while they arrive.
+/// Equals `object_bytes_max` in the configuration of a life.
 const MEMORY_BODY_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) struct Model(Mutex<State>);
@@ -24,23 +27,23 @@ struct State {
 
 #[derive(Clone, Default)]
 struct PageState {
-    /// What the application has.
+    /// The version that the origin has.
     version: u64,
-    /// No answer may be older.
+    /// No response may be older than this version.
     floor: u64,
-    /// No answer may be older that is not said to be stale.
+    /// No response may be older than this version, unless its reason says that it is stale.
     soft_floor: u64,
-    /// Changes that were sent and not answered.
+    /// Number of changes that were sent and are not answered.
     pending: u32,
-    /// When the last change was sent or answered.
+    /// Moment when the last change was sent or answered.
     changed: u64,
-    /// Requests to the application, by language.
+    /// Number of requests to the origin, by language.
     fetches: [u64; LANGUAGES.len()],
     claims: [Option<Claim>; LANGUAGES.len()],
     history: VecDeque<String>,
 }
 
-/// Something stored that should outlive the edge.
+/// A stored response that should survive the edge.
 #[derive(Clone, Copy)]
 struct Claim {
     begun: u64,
@@ -48,7 +51,7 @@ struct Claim {
     fetches: u64,
 }
 
-/// How things stood when a request was sent.
+/// The state of the model when a request was sent.
 pub(crate) struct Begun {
     at: u64,
     page: Page,
@@ -58,18 +61,19 @@ pub(crate) struct Begun {
     fetches: u64,
 }
 
-/// Pages that were changed, with their new versions; 0 for those that were not meant.
+/// Pages that a change may affect, with their new versions. The version is 0 for pages that the
+/// change does not name.
 pub(crate) struct Change(Vec<(Page, u64)>);
 
-/// What an answer was.
+/// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// From the store, without a question to the application.
+    /// From the store, without a request to the origin.
     Hit,
     Other,
-    /// The edge has none to give.
+    /// The edge has no response to give: status 500 or more.
     Refused,
-    /// It broke off.
+    /// The response was truncated.
     Cut,
 }
 
@@ -83,19 +87,19 @@ impl Model {
         self.0.lock().unwrap()
     }
 
-    /// The number of this moment.
+    /// Advances the clock of events, and returns the number of this moment.
     pub(super) fn now(&self) -> u64 {
         self.state().tick()
     }
 
-    /// The application is asked; says what it has.
+    /// Records a request to the origin, and returns its content.
     pub(super) fn fetch(&self, page: Page, language: usize) -> Content {
         let mut state = self.state();
         let at = state.tick();
         let known = &mut state.pages[page.0];
         known.fetches[language] += 1;
         if language == NO_LANGUAGE {
-            // It may become an answer to any.
+            // A response without a language may also be used for requests with one.
             known.fetches[..NO_LANGUAGE].iter_mut().for_each(|fetches| *fetches += 1);
         }
         let version = known.version;
@@ -103,7 +107,7 @@ impl Model {
         Content { page, language, version }
     }
 
-    /// A visitor's request is about to be sent.
+    /// Records that a visitor's request is about to be sent.
     pub(crate) fn begin(&self, page: Page, language: usize) -> Begun {
         let mut state = self.state();
         let (at, known) = (state.tick(), &state.pages[page.0]);
@@ -111,8 +115,8 @@ impl Model {
         Begun { at, page, language, floor, soft_floor, fetches }
     }
 
-    /// Pages change, and their purge, as described by `what`, is about to be sent. If it `may_mean_all`, nothing is
-    /// promised to be kept any more.
+    /// Changes pages, and records that the purge described by `what` is about to be sent. With
+    /// `may_mean_all`, no page has to be kept any longer.
     pub(crate) fn change(&self, pages: &[Page], may_mean_all: bool, what: &str) -> Change {
         let mut state = self.state();
         let at = state.tick();
@@ -129,7 +133,7 @@ impl Model {
         Change(changed)
     }
 
-    /// A purge was answered, or never will be.
+    /// Records that a purge was answered, or that it never will be.
     pub(crate) fn changed(&self, change: &Change, what: &str, is_answered: bool, is_soft: bool) {
         let mut state = self.state();
         let at = state.tick();
@@ -146,15 +150,15 @@ impl Model {
         }
     }
 
-    /// The entity tag that the application gives a page now.
+    /// The entity tag that the origin currently gives a page.
     pub(crate) fn etag(&self, page: Page, language: usize) -> String {
         Content { page, language, version: self.state().pages[page.0].version }.etag()
     }
 
-    /// Judges an answer, to a HEAD or another request.
+    /// Judges a response. `is_head`: the request was a HEAD.
     ///
     /// # Errors
-    /// What is wrong with it, with what happened to its page.
+    /// The violation, with the history of the page.
     pub(crate) fn judge(&self, begun: &Begun, answer: &Response, is_head: bool) -> Result<Verdict, String> {
         let judged = begun.judge(answer, is_head);
         let mut state = self.state();
@@ -170,7 +174,8 @@ impl Model {
         match judged {
             Ok(verdict) => {
                 let fetched = known.fetches[begun.language] - begun.fetches;
-                // A body that streams to the disk is there when it was found there.
+                // A body that is written to the disk while it arrives counts as stored only after a
+                // hit.
                 let is_stored = match answer.body.len() > MEMORY_BODY_BYTES_MAX {
                     true => verdict == Verdict::Hit && fetched == 0,
                     false => verdict == Verdict::Other && status.contains("; stored") && fetched < 2,
@@ -188,7 +193,7 @@ impl Model {
         }
     }
 
-    /// A problem, with what happened to its page.
+    /// Describes a problem, with the history of its page.
     pub(super) fn tell(&self, begun: &Begun, problem: &str) -> String {
         let Begun { page, language, floor, soft_floor, .. } = *begun;
         let (host, target, language) = (page.host(), page.target(), LANGUAGES[language]);
@@ -198,7 +203,8 @@ impl Model {
         told
     }
 
-    /// Whether a page must be found after a restart, when the edge said that all up to `durable` is.
+    /// Whether a page must survive a restart, if the edge reported everything up to the moment
+    /// `durable` as durable.
     pub(super) fn is_kept(&self, page: Page, language: usize, durable: u64) -> bool {
         let state = self.state();
         let known = &state.pages[page.0];
@@ -209,14 +215,14 @@ impl Model {
         })
     }
 
-    /// A page was found after a restart; it is durable from now on.
+    /// Records that a page survived a restart. It is durable from now on.
     pub(super) fn found(&self, begun: &Begun) {
         let mut state = self.state();
         let claim = Claim { begun: begun.at, ended: 0, fetches: begun.fetches };
         state.pages[begun.page.0].claims[begun.language] = Some(claim);
     }
 
-    /// Notes that a life ended, for the histories.
+    /// Adds an event to the histories of all pages.
     pub(super) fn note(&self, what: &str) {
         let mut state = self.state();
         let at = state.tick();
@@ -243,7 +249,7 @@ impl PageState {
 }
 
 impl Begun {
-    /// The page that was asked for.
+    /// The requested page.
     pub(crate) fn page(&self) -> Page {
         self.page
     }
@@ -276,7 +282,7 @@ impl Begun {
         })
     }
 
-    /// Compares the body; of one that broke off what came.
+    /// Compares the body. If it was truncated, compares the part that arrived.
     fn compare(&self, content: &Content, answer: &Response) -> Result<(), String> {
         let whole = content.octets();
         let expected = match answer.field("Content-Range") {

@@ -1,17 +1,18 @@
-//! The pages of the crash test, and what each contains.
+//! The pages of the crash test and their contents.
 //!
-//! Invariant: the content depends on page, language and version alone, no two have the same, and the entity tag
-//! names all three: a torn body, a foreign one, and a head with another's body can be told.
+//! Invariant: the content depends only on page, language and version, and all contents differ. The
+//! entity tag names page, language and version. So the test recognises a torn body, a body of
+//! another page, and a head with the wrong body.
 
 use stats::Random;
 
-/// How many pages there are.
+/// Number of pages.
 pub(super) const PAGES: usize = 96;
 
-/// What a page that has no languages is in, and one that nobody named a language for.
+/// Index in [`LANGUAGES`] for pages without languages and for requests without a language.
 pub(crate) const NO_LANGUAGE: usize = 2;
 
-/// Languages, the last of which is none.
+/// Languages. The last entry means none.
 pub(crate) const LANGUAGES: [&str; 3] = ["de", "en", "none"];
 
 pub(super) const HOSTS: [&str; 2] = ["a.test", "b.test"];
@@ -31,7 +32,7 @@ impl Page {
         Self(random.below(PAGES))
     }
 
-    /// The page of this number, which is below [`PAGES`].
+    /// The page with this number, which must be below [`PAGES`].
     pub(crate) fn of_number(number: usize) -> Self {
         Self(number)
     }
@@ -52,7 +53,7 @@ impl Page {
         self.0 / HOSTS.len() % SECTIONS
     }
 
-    /// Ends so that no target is the beginning of another.
+    /// The final slash ensures that no target is a prefix of another.
     pub(crate) fn target(self) -> String {
         format!("/s{}/p{}/", self.section(), self.0)
     }
@@ -69,12 +70,13 @@ impl Page {
         format!("all section-{} page-{}", self.section(), self.0)
     }
 
-    /// Whether it is so large that the application may break its responses off.
+    /// Whether the page is so large that the origin may truncate its responses.
     pub(crate) fn is_large(self) -> bool {
         self.0.is_multiple_of(12)
     }
 
-    /// Most are small, some are too large for memory, some are too large to be read into it.
+    /// Size of the content, in bytes. Most pages are small. Some exceed `object_bytes_max` and are
+    /// kept only on disk; some of these are too large to be read into memory.
     fn bytes(self, random: &mut Random) -> usize {
         let (least, most) = match self.0 % 24 {
             0 => (1_100_000, 1_500_000),
@@ -85,7 +87,7 @@ impl Page {
     }
 }
 
-/// What a page contains at a time.
+/// One version of a page's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) page: Page,
@@ -94,7 +96,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// The content that an entity tag names.
+    /// Parses an entity tag. `None` if it does not name a known page and language.
     pub(super) fn of_etag(etag: &str) -> Option<Self> {
         let mut parts = etag.trim_matches('"').split('-').map(str::parse);
         let (page, language, version) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
@@ -107,7 +109,7 @@ impl Content {
         format!("\"{}-{}-{}\"", self.page.0, self.language, self.version)
     }
 
-    /// What a whole answer's head says of it, without framing.
+    /// The header lines of a whole response, without framing.
     pub(super) fn fields(&self, max_age_s: u32) -> Vec<String> {
         let mut fields = vec![
             format!("Cache-Control: max-age={max_age_s}"),

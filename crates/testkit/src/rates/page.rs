@@ -1,19 +1,22 @@
-//! docs/hit-ratio.md: the rounds of the last measurement, what each rate could come to, and why requests were no hits.
+//! Renders docs/hit-ratio.md: the rounds of the last measurement, the upper bound of each rate, and
+//! the reasons of requests that were not hits.
 //!
-//! Invariant: every figure is one of a round, or follows from the number of URLs by the formula that the page states.
+//! Invariant: every figure is from a round, or follows from the number of URLs by the formula that
+//! the page states.
 
 use super::{EdgeFigures, RATES, ROUNDS_PATH, Round, Rounds, SAVES_EVERY_SECS, is_hit};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Lifetime of a page of WordPress in seconds, and the seconds after it in which it is served while it is refreshed:
-/// without the plugin as the profile has it, with the plugin as the plugin states it.
+/// Lifetime of a WordPress page, and the time after it in which the page is served stale while it
+/// is refreshed, in seconds. Without the plugin, the profile sets both; with the plugin, the
+/// plugin's responses do.
 const LIFETIMES_SECS: [(&str, f64, f64); 2] = [("without", 300.0, 60.0), ("with", 3600.0, 0.0)];
 
-/// The page.
+/// The page, rendered from the file of the rounds.
 ///
 /// # Errors
-/// If the file of the rounds is wrong.
+/// If the file of the rounds cannot be read or parsed.
 pub fn hit_ratio_reference() -> Result<String, String> {
     Ok(page(&Rounds::read(Path::new(ROUNDS_PATH))?.rounds))
 }
@@ -65,7 +68,7 @@ fn page(rounds: &[Round]) -> String {
     page
 }
 
-/// A row of hit ratios by rate for each round.
+/// Adds a row of hit ratios for each round, with a column for each rate.
 fn table(page: &mut String, rounds: &[Round], hits: fn(&EdgeFigures) -> u64) {
     for round in rounds {
         let cells: Vec<_> = round.edges.iter().map(|edge| percent(hits(edge), edge.requests())).collect();
@@ -75,7 +78,7 @@ fn table(page: &mut String, rounds: &[Round], hits: fn(&EdgeFigures) -> u64) {
     }
 }
 
-/// What each rate could be at most: the visitors are the same in all rounds.
+/// Adds the upper bound of each rate. It is the same for all rounds, because the requests are.
 fn most(page: &mut String, rounds: &[Round]) {
     let Some(round) = rounds.first() else { return };
     let most = round.edges.iter().map(|edge| percent(edge.requests() - edge.first, edge.requests()));
@@ -87,7 +90,7 @@ fn each(rounds: &[Round]) -> impl Iterator<Item = (&Round, &EdgeFigures)> {
     rounds.iter().flat_map(|round| round.edges.iter().map(move |edge| (round, edge)))
 }
 
-/// How long visitors came and the rounds took, and what is remarkable of some.
+/// The durations of the rounds, missing rounds, and the remarks.
 fn lengths(rounds: &[Round]) -> String {
     let minutes: std::collections::BTreeSet<u64> = rounds.iter().map(|round| round.secs / 60).collect();
     let minutes: Vec<_> = minutes.iter().map(u64::to_string).collect();
@@ -125,17 +128,18 @@ fn percent(part: u64, of: u64) -> String {
     format!("{:.1}%", 100.0 * part as f64 / of.max(1) as f64)
 }
 
-/// Why requests were no hits, the most frequent reason first.
+/// Reasons of requests that were not hits, the most frequent first.
 fn reasons(edge: &EdgeFigures) -> String {
     let mut others: Vec<_> = edge.reasons.iter().filter(|(reason, _)| !is_hit(reason)).collect();
     others.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), reason.as_str()));
     others.iter().map(|(reason, count)| format!("{count} `{reason}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The share of hits in the long run, where pages are requested independently by Zipf's law and nothing is saved.
+/// The expected share of hits in the long run. Pages are requested independently, by Zipf's law,
+/// and nothing is saved.
 ///
-/// From one fetch of a page to the next there are the requests of its lifetime, which are hits, and one more, which is
-/// a hit if it comes while the page may still be served stale.
+/// Requests within a page's lifetime are hits. The first request after it is a hit only if the page
+/// may still be served stale. Any other first request fetches the page again.
 fn bound(urls: u64, rate: f64, lifetime: f64, grace: f64) -> f64 {
     let weights: f64 = (1..=urls).map(|rank| 1.0 / rank as f64).sum();
     let hits = (1..=urls).map(|rank| {

@@ -1,7 +1,7 @@
-//! The origin of a soak: the pages of the crash test, and beside them what that test does not ask for. Now and then it
-//! fails.
+//! The origin of a soak. It serves the pages of the crash test, and further targets. It fails from
+//! time to time.
 //!
-//! Invariant: what it sends for a target beside the pages depends on the target alone ([`octets`]).
+//! Invariant: the content of a further target depends only on the target ([`octets`]).
 
 use super::health::{Failure, Health};
 use super::{Stage, lock};
@@ -11,15 +11,15 @@ use stats::Random;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Events of one stream.
+/// Number of events in one stream.
 pub(super) const EVENTS: usize = 20;
-/// Time between two of them.
+/// Pause before each event.
 const EVENT_PAUSE: Duration = Duration::from_millis(100);
-/// Shortest time in which the origin works, and what may come on top of it.
+/// Least duration of normal operation, and the greatest random addition.
 const WELL: [Duration; 2] = [Duration::from_secs(14), Duration::from_secs(20)];
-/// The same in which it fails.
+/// Least duration of a failure, and the greatest random addition.
 const ILL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
-/// How often a thread looks whether the soak is over.
+/// Pause between two checks of the end of the soak.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The running origin.
@@ -29,7 +29,7 @@ pub(super) struct Application {
     health: Arc<Health>,
 }
 
-/// How it fails now.
+/// The current failure.
 #[derive(Default)]
 enum Failing {
     #[default]
@@ -67,12 +67,12 @@ impl Application {
         self.origin.url()
     }
 
-    /// Forgets the requests so far, whose contents would fill memory.
+    /// Clears the record of requests, whose contents would fill the memory.
     pub(super) fn forget(&self) {
         self.origin.forget();
     }
 
-    /// Fails now and then, until the end.
+    /// Fails from time to time, until the end.
     pub(super) fn trouble(&self, stage: &Stage<'_>, mut random: Random) {
         let failures = [Failure::Refuses, Failure::Hangs, Failure::Errs];
         for failure in failures.into_iter().cycle() {
@@ -143,7 +143,7 @@ fn answer(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
     }
 }
 
-/// The response to a HEAD: what is sent first, up to the end of the head.
+/// The response to a HEAD: the first bytes that would be sent, up to the end of the head.
 fn head_alone(actions: Vec<Action>) -> Vec<Action> {
     let sent = actions.into_iter().find_map(|action| match action {
         Action::Send(octets) => Some(octets),
@@ -155,7 +155,7 @@ fn head_alone(actions: Vec<Action>) -> Vec<Action> {
     vec![Action::Send(head)]
 }
 
-/// The entity tag of all large responses, which never change.
+/// The entity tag of all large responses. They never change.
 const LARGE_ETAG: &str = "\"large\"";
 
 fn page(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
@@ -165,7 +165,7 @@ fn page(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
     if seen.head.starts_with("POST") {
         return response("200 OK", &["Cache-Control: no-store"], b"changed");
     }
-    // Some expire while the soak lasts, so that they are confirmed.
+    // Some pages expire during the soak, so that they are revalidated.
     let max_age = if page.number() % 4 == 3 { 2 } else { 86_400 };
     crash::answer(model, page, seen, max_age, chance)
 }
@@ -184,18 +184,18 @@ fn events() -> Vec<Action> {
     actions
 }
 
-/// One event of a stream.
+/// One event of a stream, as text.
 pub(super) fn event(number: usize) -> String {
     format!("data: {number}\n\n")
 }
 
-/// What the origin says of content that it has received.
+/// The origin's description of content that it received, which the uploading client checks.
 pub(super) fn receipt(content: &[u8]) -> String {
     let sum = content.iter().fold(0_u64, |sum, octet| sum.wrapping_mul(31).wrapping_add(u64::from(*octet)));
     format!("{} bytes, sum {sum}\n", content.len())
 }
 
-/// The content of a target beside the pages: `/KIND/NUMBER`, longer for `large`.
+/// The content of a further target `/KIND/NUMBER`. It is longer for `large`.
 pub(super) fn octets(target: &str) -> Vec<u8> {
     let seed = target.bytes().fold(7_u64, |seed, octet| seed.wrapping_mul(31).wrapping_add(u64::from(octet)));
     let mut random = Random::from_seed(seed);
@@ -205,7 +205,8 @@ pub(super) fn octets(target: &str) -> Vec<u8> {
         1_000 + random.below(60_000)
     };
     let mut octets = format!("{target}\n").into_bytes();
-    // Random octets once, then repeated: their length is odd, so that pieces in a wrong place differ.
+    // Random bytes, repeated. Their length is odd, so that a misplaced piece differs from the
+    // expected one.
     while octets.len() < bytes.min(65_521) {
         octets.extend_from_slice(&random.next_u64().to_le_bytes());
     }

@@ -1,7 +1,7 @@
-//! When the origin of a soak failed, and what it broke off: the causes that excuse an error.
+//! Records the failures of a soak's origin. They excuse errors of the edge.
 //!
-//! Invariant: a failure is excused only if its request was under way while the origin failed, or within [`GRACE`]
-//! after that.
+//! Invariant: a failed request is excused only if it was in progress while the origin failed, or
+//! was sent within [`GRACE`] after that.
 
 use super::lock;
 use platform::{Clock, Monotonic, SystemClock};
@@ -9,27 +9,27 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long the edge may take to notice that the origin answers again: the longest pause between two probes of an
-/// origin that refuses connections (1 s), and the time that a loaded machine takes for a probe.
+/// Longest time in which the edge notices that the origin answers again. It is the longest pause
+/// between two probes (1 s), plus the time of a probe on a loaded machine.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
 
-/// How an origin fails.
+/// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It refuses connections, and breaks off those that it has.
+    /// The origin refuses connections, and ends the open ones.
     Refuses,
-    /// It accepts requests and does not answer.
+    /// The origin accepts requests and does not answer.
     Hangs,
-    /// It answers 500.
+    /// The origin answers 500.
     Errs,
 }
 
-/// The origin's failures so far.
+/// The failures so far.
 pub(super) struct Health {
     clock: SystemClock,
     begun: Monotonic,
     spells: Mutex<Vec<Spell>>,
-    /// Responses that the origin broke off by itself.
+    /// Responses that the origin truncated on purpose.
     breaks: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Time since the beginning.
+    /// Time since the start of the soak.
     pub(super) fn now(&self) -> Duration {
         self.clock.monotonic().since(self.begun)
     }
@@ -71,14 +71,14 @@ impl Health {
         self.breaks.load(Ordering::SeqCst)
     }
 
-    /// How often the origin failed in this way.
+    /// Number of failures of this kind.
     pub(super) fn failures(&self, failure: Failure) -> u64 {
         lock(&self.spells).iter().filter(|spell| spell.failure == failure).count() as u64
     }
 
-    /// Whether a request that was sent at `begun` and has ended now may have failed.
+    /// Whether a request that was sent at `begun`, and has ended now, may have failed.
     pub(super) fn is_excused(&self, begun: Duration) -> bool {
-        // Spells are in order, so the last one that began before now ends last.
+        // Failures follow one another, so the last one ends last.
         lock(&self.spells).last().is_some_and(|spell| spell.end.is_none_or(|end| begun <= end + GRACE))
     }
 }

@@ -1,18 +1,18 @@
-//! Rotation of the access log while the edge serves: the file is renamed, and a signal has the edge open it anew.
+//! Rotation of the access log: the file is renamed, and a signal makes the edge open a new one.
 
 use super::Stage;
 use crate::Edge;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time between two rotations; of a short soak a quarter.
+/// Time between two rotations. In a short soak, a quarter of its length.
 const PAUSE: Duration = Duration::from_secs(60);
-/// How often a thread looks whether the soak is over, or the log is there.
+/// Pause between two checks of the end of the soak or of the log file.
 const SLICE: Duration = Duration::from_millis(50);
-/// How long the edge may take to open the log, on a loaded machine.
+/// Longest time that the edge may take to open the log, on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Rotates the access log until the end.
+/// Rotates the access log until the end, alternating the two signals.
 pub(super) fn rotate(stage: &Stage<'_>, edge: &Edge, directory: &Path) {
     let pause = PAUSE.min(stage.plan.length / 4);
     for (number, signal) in (1..).zip(["HUP", "USR1"].into_iter().cycle()) {
@@ -37,11 +37,11 @@ pub(super) fn rotate(stage: &Stage<'_>, edge: &Edge, directory: &Path) {
     }
 }
 
-/// What rotations are counted as.
+/// Names under which rotations are counted.
 pub(super) const HUP: &str = "rotations by SIGHUP";
 pub(super) const USR1: &str = "rotations by SIGUSR1";
 
-/// The files of the access log.
+/// All files of the access log.
 pub(super) fn logs(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect()

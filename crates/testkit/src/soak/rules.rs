@@ -1,8 +1,8 @@
-//! The rule for each metric of the edge in a soak: what it may be, and when.
+//! Rules for the edge's metrics in a soak: the values that each may have.
 //!
-//! Invariant: each metric is in one of these lists or has a limit of its own in the verdict.
+//! Invariant: each metric is in one of these lists, or has its own limit in the verdict.
 
-/// Gauges that are zero when nobody visits.
+/// Gauges that must be zero without visitors.
 pub(super) const IDLE: [&str; 11] = [
     "petasos_connections_open",
     "petasos_origin_connections_idle",
@@ -17,7 +17,7 @@ pub(super) const IDLE: [&str; 11] = [
     "petasos_lingering_bytes",
 ];
 
-/// Counters and gauges that nothing in the script explains.
+/// Counters and gauges that must be zero, because nothing in the script causes them.
 pub(super) const ZERO: [&str; 50] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
@@ -71,7 +71,7 @@ pub(super) const ZERO: [&str; 50] = [
     "petasos_writes_left_to_purges_total",
 ];
 
-/// Counters of what a whole soak makes happen.
+/// Counters that every whole soak must increase.
 pub(super) const HAPPENS: [&str; 5] = [
     "petasos_origin_fetches_total",
     "petasos_disk_written_total",
@@ -80,7 +80,7 @@ pub(super) const HAPPENS: [&str; 5] = [
     "petasos_purges_total",
 ];
 
-/// Counters of what it may make happen.
+/// Counters that a soak may increase.
 pub(super) const TOLD: [&str; 4] = [
     "petasos_disk_refused_total",
     "petasos_store_evicted_total",
@@ -88,7 +88,7 @@ pub(super) const TOLD: [&str; 4] = [
     "petasos_purges_widened_total",
 ];
 
-/// Counters of what the edge does only while an origin fails.
+/// Counters that may increase only if the origin failed.
 pub(super) const FAILING: [&str; 6] = [
     "petasos_breaker_refusals_total",
     "petasos_breaker_stale_total",
@@ -98,7 +98,7 @@ pub(super) const FAILING: [&str; 6] = [
     "petasos_refreshes_paused_total",
 ];
 
-/// Counters and gauges of ordinary work, which say nothing of an error.
+/// Counters and gauges of ordinary work, which indicate no error.
 pub(super) const ORDINARY: [&str; 34] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",

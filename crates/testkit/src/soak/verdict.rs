@@ -1,8 +1,8 @@
-//! The verdict on a soak: whether the process stayed within its limits, and whether each counter and each message has a
-//! cause that the script made.
+//! The verdict on a soak: whether the process stayed within its limits, and whether each counter
+//! and each message has a cause in the script.
 //!
-//! Invariant: each metric of the edge has a rule here. One without a rule is a problem, so that a new counter of errors
-//! cannot grow unseen.
+//! Invariant: each metric of the edge has a rule. A metric without one is reported as a problem, so
+//! that a new error counter cannot grow unnoticed.
 
 use super::health::Failure;
 use super::rotation::{HUP, USR1, logs};
@@ -15,25 +15,28 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// What may be resident: docs/performance.md states the margin.
+/// Upper bound of resident memory. docs/performance.md states the margin.
 const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
-/// What descriptors and threads may grow by in the second half of the soak: least, and the part of their mean.
+/// Allowed growth of descriptors and threads in the second half of the soak: an absolute number,
+/// and a share of their mean. The greater one counts.
 const GROWTH_MAX: [f64; 2] = [8.0, 0.1];
-/// Descriptors of files, beside the disk's segments, that the idle process may have more than at the start.
+/// Descriptors of files that the idle process may have in addition to those at the start and the
+/// disk's segments.
 const IDLE_FILES_MAX: u64 = 8;
-/// How long the edge may take to become idle once its visitors have gone.
+/// Longest time that the edge may take to become idle after its visitors have left.
 const SETTLE: Duration = Duration::from_secs(30);
-/// The length from which a soak is long enough for everything of [`HAPPENS`].
+/// Least length of a soak in which everything in [`HAPPENS`] must occur.
 const WHOLE: Duration = Duration::from_secs(300);
 const SLICE: Duration = Duration::from_millis(200);
 
 type Metrics = BTreeMap<String, f64>;
 
-/// A figure of a sample.
+/// Selects one figure of a sample.
 type Column = fn(&Sample) -> u64;
 
 impl Stage<'_> {
-    /// Judges what was seen while and after the edge was loaded, and ends the edge. Gives figures beside their limits.
+    /// Judges the samples and the final state of the edge, and ends it. Returns the figures with
+    /// their limits.
     pub(super) fn judge(
         &self,
         edge: &mut Edge,
@@ -59,7 +62,7 @@ impl Stage<'_> {
 
     fn compare(&self, figures: &mut Vec<String>, what: &str, figure: f64, limit: f64) {
         let line = format!("{what}: {figure} of at most {limit}");
-        // A counter that is missing is no number.
+        // A missing counter is NaN, and counts as a violation.
         if figure.is_nan() || figure > limit {
             self.complain(&line);
         }
@@ -77,14 +80,14 @@ impl Stage<'_> {
             figures.push(format!("{what}: {mean:.0} in the second half on average, {most} at most"));
             let limit = GROWTH_MAX[0].max(GROWTH_MAX[1] * mean).round();
             let what = format!("growth of {what} in the second half");
-            // A few samples say nothing of growth.
+            // In a short soak, there are too few samples for a growth.
             if self.plan.length >= WHOLE {
                 self.compare(figures, &what, growth(&values).round(), limit);
             }
         }
     }
 
-    /// Waits until the edge is idle; gives its metrics then.
+    /// Waits until the edge is idle. Returns its metrics.
     fn settle(&self, pid: u32) -> Metrics {
         let begun = self.health.now();
         loop {
@@ -102,7 +105,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What `/metrics` says, each summed over its labels.
+    /// The values of `/metrics`, each summed over its labels. `None` if the edge does not answer.
     fn metrics(&self) -> Option<Metrics> {
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
         let answer = Client::try_connect(self.admin)?.try_answer(request, false)?;
@@ -115,7 +118,8 @@ impl Stage<'_> {
         Some(metrics)
     }
 
-    /// The process once it has no more sockets than at the `start`: the edge may still be closing that of the metrics.
+    /// Waits until the process has no more sockets than at the `start`, because the edge may still
+    /// be closing the connection for the metrics. Returns the last sample.
     fn at_rest(&self, start: Sample, pid: u32) -> Sample {
         let begun = self.health.now();
         loop {
@@ -150,10 +154,10 @@ impl Stage<'_> {
         let breaks = self.health.breaks() as f64;
         let gone = ["aborted downloads", "aborted uploads", "event streams left", "visits left at the end"];
         let gone: u64 = gone.iter().filter_map(|what| lock(&self.tally).get(what).copied()).sum();
-        // All connections of an origin that stops end: as many as it has fetches at most.
+        // An origin that stops ends at most as many connections as the edge has fetches.
         let ended = refusals * 64.0;
         let explained = [
-            // A probe each 0.1 s at most, and fetches that were under way.
+            // At most ten probes a second, and the fetches that were in progress.
             ("petasos_origin_refusals_total", refusals * 160.0),
             ("petasos_origin_faults_total", breaks + ended),
             ("petasos_responses_cut_total", breaks + ended),
@@ -170,7 +174,7 @@ impl Stage<'_> {
             self.complain(&format!("{name} has no rule in soak/rules.rs: may it grow without an error?"));
         }
         let cut = lock(&self.tally).get("pages cut off by the origin").copied().unwrap_or(0);
-        // Each may have been awaited by all visitors who ask for pages.
+        // Each truncated response may have had all visitors of pages as followers.
         self.compare(figures, "pages cut off by the origin", cut as f64, breaks * PAGE_VISITORS as f64);
         figures.extend(HAPPENS.iter().chain(&TOLD).map(|name| format!("{name}: {}", value(name))));
         if self.plan.length >= WHOLE {
@@ -179,7 +183,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Complains of each of these counters that is missing or not zero, with the reason why it must be zero.
+    /// Reports each of these counters that is missing or not zero. `why` is the reason why it must
+    /// be zero.
     fn demand_zero(&self, names: &[&str], metrics: &Metrics, why: &str) {
         for name in names {
             let value = metrics.get(*name).copied().unwrap_or(f64::NAN);
@@ -202,7 +207,7 @@ impl Stage<'_> {
         figures.push(line);
     }
 
-    /// Each line of standard error is one that the script has caused.
+    /// Reports each line of standard error that nothing in the script explains.
     fn judge_messages(&self, stderr: &str) {
         let count = |what: &str| lock(&self.tally).get(what).copied().unwrap_or(0);
         let spells = [Failure::Refuses, Failure::Hangs].map(|failure| self.health.failures(failure));
@@ -225,14 +230,14 @@ impl Stage<'_> {
     }
 }
 
-/// What the values of the last quarter are above those of the quarter before it, in the median: a failure of the
-/// origin is short and moves no median.
+/// Median of the last quarter minus the median of the quarter before. A failure of the origin is
+/// short and does not change a median.
 fn growth(second_half: &[f64]) -> f64 {
     let (third, fourth) = second_half.split_at(second_half.len() / 2);
     median(fourth) - median(third)
 }
 
-/// The middle value, the upper of two; 0 of none.
+/// The median; the upper of the two middle values if their number is even. 0 for no values.
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -244,7 +249,7 @@ mod tests {
     use super::growth;
 
     #[test]
-    fn growth_is_seen_past_a_short_failure() {
+    fn short_failure_does_not_count_as_growth() {
         assert_eq!(growth(&[]), 0.0);
         assert_eq!(growth(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 3.0);
         assert_eq!(growth(&[4.0, 4.0, 4.0, 4.0, 900.0, 4.0]), 0.0);

@@ -1,7 +1,7 @@
-//! The visitors of a soak, of many kinds: each call is one visit.
+//! The visitors of a soak. Each function makes one visit of one kind.
 //!
-//! Invariant: every response is compared with what the model or the origin's rule says; a visit that fails while the
-//! origin works is a problem.
+//! Invariant: every response is compared with the model or with the origin's rule. A visit that
+//! fails while the origin works is a problem.
 
 use super::Stage;
 use super::application::{EVENTS, event, octets, receipt};
@@ -10,10 +10,11 @@ use crate::{Client, Response};
 use stats::Random;
 use std::time::Duration;
 
-/// One visit, on this connection or a new one.
+/// A function that makes one visit. It uses the open connection if there is one, and may leave one
+/// open.
 pub(super) type Kind = fn(&Stage<'_>, &mut Option<Client>, &mut Random);
 
-/// Each kind with the number of its visitors, and the pause between the visits of one.
+/// For each kind, the number of its visitors and the pause between the visits of one visitor.
 pub(super) const KINDS: [(Kind, usize, Duration); 9] = [
     (page, PAGES, Duration::from_millis(6)),
     (purge, PURGES, Duration::from_millis(60)),
@@ -28,24 +29,24 @@ pub(super) const KINDS: [(Kind, usize, Duration); 9] = [
 
 const PAGES: usize = 4;
 const PURGES: usize = 2;
-/// Visitors who ask for pages: those who purge look at one afterwards.
+/// Number of visitors that request pages. Clients that purge request one after each purge.
 pub(super) const PAGE_VISITORS: usize = PAGES + PURGES;
 
-/// Targets of each kind beside the pages.
+/// Number of targets of each further kind.
 const LARGE: usize = 60;
 const PLAIN: usize = 3_000;
 const OTHERS: usize = 200;
-/// The receive buffer of a slow reader, in bytes.
+/// Size of a slow reader's receive buffer, in bytes.
 const RECEIVE_BYTES: usize = 16 << 10;
-/// What a slow client sends or takes at a time, in bytes, and the pause after that.
+/// Size of the pieces that a slow client sends or reads, in bytes, and the pause after each.
 const PIECE_BYTES: usize = 32 << 10;
 const PIECE_PAUSE: Duration = Duration::from_millis(15);
-/// The content of an upload, in bytes, at most.
+/// Upper bound of an upload's content, in bytes.
 const UPLOAD_BYTES: usize = 700_000;
 
-/// A page, a part of it, its head alone, or the question whether it is still the same.
+/// Requests a page: the whole page, a range, its head, or a revalidation.
 fn page(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
-    // Half of the requests are for a quarter of the pages.
+    // A quarter of the pages receives more than half of the requests.
     let page = if random.below(2) == 0 { Page::any(random) } else { Page::of_number(random.below(24)) };
     let language = page.languages()[random.below(page.languages().len())];
     let first = random.below(150);
@@ -63,13 +64,14 @@ fn page(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random)
     }
 }
 
-/// Purges by URL, tag, prefix, host and expression, and writes; then a look at a page that was meant.
+/// Purges by URL, tag, prefix, host or expression, or writes; then requests one of the affected
+/// pages.
 fn purge(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let purge = Purge::any(random, stage.admin);
     let begun = stage.health.now();
     match purge.carry_out(stage.model, stage.address) {
         Some(answer) if answer.status == 200 => stage.count("purges and writes"),
-        // A write goes to the origin; a purge is the edge's own affair.
+        // Only a write depends on the origin; the edge answers purges by itself.
         answer => {
             let head = answer.map_or_else(|| "no answer".to_owned(), |answer| answer.head);
             let problem = format!("{}: {head}", purge.what());
@@ -81,7 +83,7 @@ fn purge(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random
     }
 }
 
-/// Asks for a page and judges the response.
+/// Requests a page and judges the response.
 fn look(
     stage: &Stage<'_>,
     connection: &mut Option<Client>,
@@ -109,7 +111,7 @@ fn judge(stage: &Stage<'_>, sent: Duration, begun: &Begun, answer: &Response, is
     let judged = stage.model.judge(begun, answer, is_head);
     match judged {
         Ok(Verdict::Refused) => stage.excuse(sent, &format!("a page was answered {}", answer.head)),
-        // The origin breaks off some of its large responses.
+        // The origin truncates some of its large responses.
         Ok(Verdict::Cut) if begun.page().is_large() => stage.count("pages cut off by the origin"),
         Ok(Verdict::Cut) => stage.excuse(sent, &format!("a small page was cut off: {}", answer.head)),
         Ok(verdict) => {
@@ -125,7 +127,7 @@ fn judge(stage: &Stage<'_>, sent: Duration, begun: &Begun, answer: &Response, is
     }
 }
 
-/// Something shared that never changes: a small body, a 404, a redirect.
+/// Requests a shared response that never changes: a small body, a 404 or a redirect.
 fn plain(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let (target, status, what) = match random.below(20) {
         0 => (format!("/missing/{}", random.below(OTHERS)), 404, "404s"),
@@ -135,7 +137,7 @@ fn plain(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random
     expect(stage, connection, &target, "", status, what);
 }
 
-/// A page of a visitor with a session.
+/// Requests a page with a session cookie, which passes.
 fn own(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let target = format!("/private/{}", random.below(OTHERS));
     expect(stage, connection, &target, "Cookie: session=1\r\n", 200, "passes");
@@ -167,7 +169,8 @@ fn expect(
     }
 }
 
-/// A conversation on the connection, which is kept if it can be.
+/// Makes one exchange on the open connection or on a new one. Keeps the connection open if
+/// possible.
 fn converse(
     stage: &Stage<'_>,
     connection: &mut Option<Client>,
@@ -185,7 +188,7 @@ fn large(random: &mut Random) -> String {
     format!("/large/{}", random.below(LARGE))
 }
 
-/// Begins a download; gives the client, whose next octets are of the content, if the response has its status.
+/// Starts a download. Returns the client after the head if the status is 200.
 fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
     let sent = stage.health.now();
     let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES) else {
@@ -203,7 +206,7 @@ fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
     None
 }
 
-/// A large response, piece by piece.
+/// Reads a large response in small pieces.
 fn slow_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
     let target = large(random);
     let sent = stage.health.now();
@@ -223,7 +226,7 @@ fn slow_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random)
     stage.count("slow downloads");
 }
 
-/// A download that ends somewhere.
+/// Reads a part of a large response and closes the connection.
 fn aborted_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
     let target = large(random);
     let Some(mut client) = begin(stage, &target) else { return };
@@ -236,7 +239,7 @@ fn aborted_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Rand
     }
 }
 
-/// Content for an upload, and the head before it.
+/// The head and the content of an upload.
 fn upload(random: &mut Random) -> (String, Vec<u8>) {
     let number = random.below(OTHERS);
     let content: Vec<u8> = octets("/large/upload").into_iter().skip(number).collect();
@@ -246,7 +249,7 @@ fn upload(random: &mut Random) -> (String, Vec<u8>) {
     (head, content)
 }
 
-/// An upload, piece by piece.
+/// Sends an upload in small pieces.
 fn slow_upload(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let (head, content) = upload(random);
     let sent = stage.health.now();
@@ -270,7 +273,7 @@ fn slow_upload(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut 
     }
 }
 
-/// An upload that ends too early.
+/// Sends a part of an upload and closes the connection.
 fn aborted_upload(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
     let (head, content) = upload(random);
     let Some(mut client) = Client::try_connect(stage.address) else {
@@ -282,7 +285,7 @@ fn aborted_upload(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random
     }
 }
 
-/// An event stream, to its end or to some event.
+/// Reads an event stream to its end, or up to some event.
 fn events(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
     let sent = stage.health.now();
     let target = format!("/events/{}", random.below(OTHERS));

@@ -1,7 +1,8 @@
-//! What is seen of the process from outside: descriptors, threads and resident memory, once a second.
+//! Observes the process from outside: descriptors, threads and resident memory, once a second.
 //!
-//! Invariant: sockets are counted by what they are, not by their descriptors. Each worker has a descriptor of its own
-//! for a listening socket and makes that when it starts, so their number says nothing of what was left open.
+//! Invariant: sockets are counted by their identity, not by descriptors. Each worker opens its own
+//! descriptor for a listening socket when it starts, so the number of descriptors does not show
+//! leaks.
 
 use super::application::Application;
 use super::{Stage, lock};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 /// Time between two samples.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time between two samples of a process that starts, and how many are taken at most.
+/// Pause between two samples of a starting process, and the upper bound of their number.
 const STARTED_PAUSE: Duration = Duration::from_millis(200);
 const STARTED_TRIES: usize = 25;
 /// Samples between two lines of progress.
@@ -20,20 +21,20 @@ const SAMPLES_PER_LINE: usize = 30;
 /// The process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// Connections by TCP, whatever their state.
+    /// TCP connections in any state.
     pub(super) connections: u64,
-    /// Other sockets: those that listen, and pairs of the process with itself.
+    /// Other sockets: listening ones, and socket pairs within the process.
     pub(super) sockets: u64,
-    /// Descriptors of everything that is no socket.
+    /// Descriptors that are not sockets.
     pub(super) files: u64,
-    /// Descriptors of all kinds.
+    /// All descriptors.
     pub(super) descriptors: u64,
     pub(super) threads: u64,
     pub(super) resident_bytes: u64,
 }
 
 impl Sample {
-    /// The process now.
+    /// Takes a sample of the process.
     pub(super) fn take(pid: u32) -> Self {
         let process = Path::new("/proc").join(pid.to_string());
         let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
@@ -48,7 +49,8 @@ impl Sample {
         }
     }
 
-    /// The process once two samples in a row are the same: workers may still open what each of them has.
+    /// Waits until two consecutive samples are equal, because workers may still be opening their
+    /// descriptors. Returns the last sample.
     pub(super) fn of_started(pid: u32) -> Self {
         let mut last = Self::take(pid);
         for _ in 0..STARTED_TRIES {
@@ -63,20 +65,20 @@ impl Sample {
     }
 }
 
-/// The descriptors of a process, by what they are.
+/// The descriptors of a process, by kind.
 struct Descriptors {
-    /// The numbers of the sockets that are connections by TCP.
+    /// Inode numbers of the sockets that are TCP connections.
     connections: BTreeSet<u64>,
-    /// The numbers of the other sockets.
+    /// Inode numbers of the other sockets.
     sockets: BTreeSet<u64>,
-    /// Descriptors of everything that is no socket.
+    /// Descriptors that are not sockets.
     files: u64,
-    /// Descriptors of all kinds.
+    /// All descriptors.
     descriptors: u64,
 }
 
 impl Descriptors {
-    /// The descriptors of the process with the directory `process` below `/proc`.
+    /// Reads the descriptors of the process whose directory below `/proc` is `process`.
     fn of(process: &Path) -> Self {
         let (mut all, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
         for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
@@ -94,12 +96,13 @@ impl Descriptors {
     }
 }
 
-/// The number of the socket that the link of a descriptor names: `socket:[NUMBER]`.
+/// The inode number of a socket from a descriptor's link: `socket:[NUMBER]`.
 fn socket(link: &str) -> Option<u64> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The sockets of all TCP connections that the process can see, without those that listen (proc(5), `/proc/net/tcp`).
+/// Inode numbers of all TCP connections in the process's network namespace, without listening
+/// sockets (proc(5), `/proc/net/tcp`).
 fn connected(process: &Path) -> BTreeSet<u64> {
     const LISTENS: &str = "0A";
     let table = |name: &str| std::fs::read_to_string(process.join("net").join(name)).unwrap_or_default();
@@ -113,19 +116,19 @@ fn connected(process: &Path) -> BTreeSet<u64> {
     lines.filter_map(connection).collect()
 }
 
-/// The most that the process was ever resident, in bytes.
+/// Greatest resident size that the process ever had, in bytes.
 pub(super) fn resident_bytes_max(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     number(&status, "VmHWM:") * 1024
 }
 
-/// The number behind `name` in the text of a status.
+/// The number after `name` in the text of a status file. 0 if it is missing.
 fn number(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Looks at the process each second for as long as the soak is planned to last.
+/// Takes a sample each second for the planned length of the soak.
 pub(super) fn samples(
     stage: &Stage<'_>,
     application: &Application,
@@ -159,20 +162,20 @@ mod tests {
     use std::os::fd::{AsRawFd, RawFd};
     use std::path::Path;
 
-    /// The number of the socket behind a descriptor of this process.
+    /// The inode number of the socket behind a descriptor of this process.
     fn number(descriptor: RawFd) -> u64 {
         let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap();
         socket(&link.to_string_lossy()).unwrap()
     }
 
     #[test]
-    fn connections_are_told_from_listening_sockets_and_their_copies() {
+    fn connections_and_listening_sockets_are_distinguished() {
         assert_eq!((socket("socket:[12]"), socket("pipe:[12]"), socket("/a")), (Some(12), None, None));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let copies: Vec<_> = (0..50).map(|_| listener.try_clone().unwrap()).collect();
         let connections: Vec<_> =
             (0..50).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
-        // Other tests of this process have sockets too, so each is looked for by its number.
+        // Other tests of this process open sockets too, so look for each socket by its number.
         let found = Descriptors::of(Path::new("/proc/self"));
         let connected: BTreeSet<_> =
             connections.iter().map(|connection| number(connection.as_raw_fd())).collect();

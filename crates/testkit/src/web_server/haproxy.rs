@@ -1,4 +1,4 @@
-//! HAProxy in front of one server, which forwards connections or requests.
+//! HAProxy as a reverse proxy in front of one server.
 
 use super::Running;
 use crate::HeldPort;
@@ -6,17 +6,18 @@ use std::net::SocketAddr;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A running HAProxy; it stops when dropped.
+/// A running HAProxy. It is killed when this is dropped.
 pub struct HaProxy {
     _running: Running,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: SocketAddr,
     _port: HeldPort,
     _directory: TempDir,
 }
 
 impl HaProxy {
-    /// Starts HAProxy before `server` in this mode, `tcp` or `http`, and waits until it accepts connections.
+    /// Starts HAProxy in front of `server`, and waits until it accepts connections. `mode` is `tcp`
+    /// (forwards connections) or `http` (forwards requests).
     ///
     /// # Panics
     /// If it does not start.

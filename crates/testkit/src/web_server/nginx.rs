@@ -1,29 +1,30 @@
-//! nginx with a port of each kind, over TLS and plain: for clients of HTTP/1.1 and HTTP/2.
+//! nginx with four ports: HTTP/1.1 and HTTP/2, each with and without TLS. For tests of clients.
 //!
-//! Invariant: its servers differ in nothing but how they are talked to.
+//! Invariant: the four servers differ only in protocol and TLS.
 
 use super::{GIVEN, Kind, ROOT, Running};
 use crate::{HeldPort, PemFiles};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A running nginx; it stops when dropped.
+/// A running nginx. It is killed when this is dropped.
 pub struct Nginx {
     _running: Running,
     directory: TempDir,
     _ports: [HeldPort; 4],
-    /// HTTP/2 over TLS, as `localhost`.
+    /// Port for HTTP/2 over TLS. The certificate is for `localhost` and `127.0.0.1`.
     pub secure_port: u16,
-    /// HTTP/2 without TLS.
+    /// Port for HTTP/2 without TLS.
     pub plain_port: u16,
-    /// HTTP/1.1 without TLS.
+    /// Port for HTTP/1.1 without TLS.
     pub http1_port: u16,
-    /// HTTP/1.1 over TLS.
+    /// Port for HTTP/1.1 over TLS.
     pub secure_http1_port: u16,
 }
 
 impl Nginx {
-    /// Starts nginx with `given` in each of its server blocks, and waits until it accepts connections.
+    /// Starts nginx with `given` in each of its server blocks, and waits until it accepts
+    /// connections.
     ///
     /// # Panics
     /// If it does not start.
@@ -61,18 +62,18 @@ impl Nginx {
         }
     }
 
-    /// The authority to verify it by.
+    /// The path of the authority's certificate, by which a client verifies the server.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }
 
-    /// The directory whose files it sends unless its configuration says otherwise; empty at first.
+    /// The document root. Empty at first.
     pub fn root(&self) -> PathBuf {
         self.directory.path().join(ROOT)
     }
 }
 
-/// A configuration with this in its block `http`, for an nginx that writes into no directory but this.
+/// A configuration with `http` as its block `http`. This nginx writes only into `directory`.
 pub(super) fn configuration(directory: &Path, http: &str) -> String {
     let path = directory.display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -84,7 +85,7 @@ pub(super) fn configuration(directory: &Path, http: &str) -> String {
     )
 }
 
-/// A server block that listens there and does what was given.
+/// A server block that listens at `listen` and includes the given configuration.
 pub(super) fn server(directory: &Path, listen: &str) -> String {
     let path = directory.display();
     format!("server {{\nlisten {listen};\nroot {path}/{ROOT};\ninclude {path}/{GIVEN};\n}}\n")

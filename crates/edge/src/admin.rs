@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_read_health_only_without_the_token() {
+    fn without_the_token_other_machines_may_read_only_health() {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
         let shared = Arc::new(shared);

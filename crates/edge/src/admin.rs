@@ -3,8 +3,8 @@
 //!
 //! Invariants: only purges and calls about a detected profile change anything. Both need the token
 //! or, without one, a client on this machine. All paths except `/healthz` need the token or a
-//! client on this machine. A request whose Host or Origin is not the address itself is refused, so
-//! that a page of another site cannot use a browser to send it. The content of a request has a size
+//! client on this machine. A request whose Host or Origin is not the address itself is refused,
+//! because a page of another site could make a browser send it. The content of a request has a size
 //! limit.
 
 use crate::breaker::state_name;

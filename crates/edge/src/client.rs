@@ -272,7 +272,7 @@ impl Client {
         self.write_patience.reset();
     }
 
-    /// Writes what is queued; ready when the queue is empty.
+    /// Writes the queue; ready when it is empty.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         while !self.output.is_empty() {
             match self.poll_write_queued(context) {
@@ -389,7 +389,7 @@ impl Client {
                 }
             }
         };
-        // A client that sends for longer loses its response.
+        // A client that sends for longer may lose its response.
         let _ = tokio::time::timeout(LINGER, goodbye).await;
     }
 
@@ -400,7 +400,7 @@ impl Client {
         self.stream.reset_on_close(begun);
     }
 
-    /// The connection and what was read ahead, for another protocol.
+    /// The connection and the bytes that were read ahead, for another protocol.
     pub(crate) fn into_tunnel(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
     }

@@ -1,8 +1,8 @@
 //! The last steps of a request: *deliver* or *refuse*, send, *record*.
 //!
-//! Invariants: a connection is kept for another request only if the response was complete, the
-//! request was read to its end, and the head that was sent announced it. Every request is recorded
-//! once, with what was really sent.
+//! Invariants: a connection is kept only if the response was complete and announced that, and if
+//! the request was read to its end. Every request is recorded once, with the bytes that were really
+//! sent.
 
 use crate::access_log::Entry;
 use crate::client::SendError;

@@ -1,9 +1,9 @@
 //! The edge's metrics: a table with each metric's name, kind and advice for the operator, and the
 //! counters of each worker.
 //!
-//! Invariant: a worker writes only to its own cells, so counting never touches a cache line that
-//! another core writes to. A reading is the sum over all workers. Gauges and counters of other
-//! components are read on demand in `shared`. Rendering is done in `metrics`.
+//! Invariant: a worker writes only to its own cells, so workers do not contend for a cache line.
+//! Background threads use the cells of worker 0. A reading is the sum over all workers. Gauges and
+//! counters of other components are read on demand in `shared`. Rendering is done in `metrics`.
 
 use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -373,6 +373,7 @@ impl Cells {
     #[inline]
     pub(crate) fn add(&self, metric: Metric, amount: u64) {
         if let Some(cell) = self.values.get(metric as usize) {
+            // Relaxed is enough: no other memory depends on a counter.
             cell.fetch_add(amount, Ordering::Relaxed);
         }
     }

@@ -106,7 +106,7 @@ impl Visit<'_> {
     }
 
     /// The head of the decoded response, if the response must be decoded for this client. Responses
-    /// to the client's own request need no decoding: the origin saw what the client accepts.
+    /// to the client's own request need no decoding: the origin saw the client's Accept-Encoding.
     pub(crate) fn decoded(&self, content: &Content) -> Option<ResponseHead> {
         if !self.refuses_gzip() {
             return None;
@@ -143,7 +143,7 @@ impl Visit<'_> {
     }
 }
 
-/// Sends what is queued. An origin that waits for a slow client meanwhile gives up its turn.
+/// Sends the queue. An origin that waits for a slow client meanwhile gives up its turn.
 async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Interrupted> {
     client.begin_flush();
     let flushed = poll_fn(|context| {
@@ -158,7 +158,7 @@ async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Inter
     flushed.await.map_err(Interrupted::from)
 }
 
-/// Sends what is queued and at most `bytes_max` bytes of decoded content. Adds the bytes of content
+/// Sends the queue and then at most `bytes_max` bytes of decoded content. Adds the bytes of content
 /// to `content_bytes`.
 async fn send(
     client: &mut Client,

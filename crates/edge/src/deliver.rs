@@ -54,8 +54,8 @@ impl From<SendError> for Interrupted {
 }
 
 /// Sends a stored response: its prebuilt head, the rest of its head, and its content if
-/// `has_content`. A small response goes out in one system call without touching reference counts;
-/// only bytes that the system does not accept are shared with the queue.
+/// `has_content`. A small response goes out in one system call without touching reference counts.
+/// Only bytes that the system does not accept are shared with the queue.
 pub(crate) async fn send_stored(
     client: &mut Client,
     object: &Arc<Object>,
@@ -116,7 +116,7 @@ const DISK_READ_BYTES: usize = 256 * 1024;
 /// Bytes of a file that are sent unread before the trust in the file is checked again.
 const FILE_STEP_BYTES: u64 = 1 << 20;
 
-/// Sends what is queued and `bytes` bytes of a body on disk, starting at `first`. The system sends
+/// Sends the queue and then `bytes` bytes of a body on disk, starting at `first`. The system sends
 /// them from the file, so that a slow client holds none of them in memory.
 ///
 /// Until the whole body has been verified once, each step is read and checked before it is sent.
@@ -135,7 +135,7 @@ async fn send_from_disk(
         let reader = Arc::clone(body);
         // Fits a usize, because the limit does.
         let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
-        // Flushed first, so that no disk turn is held while a slow client reads what is queued.
+        // Flushed first, so that no disk turn is held while a slow client reads the queue.
         client.flush().await?;
         let checked = match mender.turn().await {
             Some(turn) => {
@@ -165,8 +165,8 @@ async fn send_from_disk(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Sends what is queued and the bytes of a body from its file without reading them, as long as the
-/// file is trusted and holds them. Returns the number of bytes of the body that were sent.
+/// Sends the queue and then the bytes of a body from its file without reading them, while the file
+/// is trusted and holds them. Returns the number of bytes of the body that were sent.
 async fn send_unread(
     client: &mut Client,
     body: &OnDisk,
@@ -221,7 +221,7 @@ fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Ite
     }
 }
 
-/// Sends what is queued and a body that is still being filled. Adds the bytes of content to
+/// Sends the queue and then a body that is still being filled. Adds the bytes of content to
 /// `content_bytes`.
 pub(crate) async fn send_filling(
     client: &mut Client,
@@ -302,7 +302,7 @@ impl Beginning {
     }
 }
 
-/// Sends what is queued and the content of an exchange, while the rest of the request is uploaded.
+/// Sends the queue and then the content of an exchange, while the rest of the request is uploaded.
 /// Adds the bytes of content to `content_bytes`, and copies their beginning into `wanted`.
 ///
 /// The origin's response is read ahead of the client while `buffer` has room, so that even with a
@@ -330,8 +330,8 @@ pub(crate) struct Tail {
 }
 
 /// Like [`send_exchange`], but holds back the last piece of the content. If the client disconnects,
-/// the beginning of the content is still read, because it shows what the client's request has
-/// changed.
+/// the beginning of the content is still read, because it shows which pages the client's request
+/// has changed.
 pub(crate) async fn send_but_tail(
     client: &mut Client,
     exchange: Exchange,
@@ -487,8 +487,8 @@ impl<'w> Sending<'w> {
                 // result does not matter.
                 let _ = exchange.stall();
             }
-            // The upload continues. Otherwise an origin that responds while it reads would wait for
-            // the client, and a client that reads only after writing would wait for the origin.
+            // The upload continues. Otherwise an origin that responds before it has read everything
+            // and a client that writes before it reads would wait for each other.
             self.held_back = true;
             exchange.poll_upload(context, client).map(|error| Err(error.into()))
         };

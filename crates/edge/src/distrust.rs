@@ -156,6 +156,7 @@ impl Distrust {
 
     fn entry<T>(&self, key: &Key, read: impl FnOnce(&Entry) -> T) -> Option<T> {
         let hash = self.hasher.hash_one(key);
+        // Relaxed is enough: a look-up concurrent with `take_in` may come before it.
         if self.group(hash)?.load(Ordering::Relaxed) == 0 {
             return None;
         }

@@ -4,9 +4,9 @@
 //! Invariants: a stored page answers for an equivalent target only while the newest stored response
 //! for either target states the rule that makes them equivalent. Equivalence is known only when a
 //! response arrives. Therefore a response with a rule is not stored if any target of its path was
-//! invalidated since its fetch began. The memory is bounded, and a page that it drops is removed
-//! from the store too, because no invalidation of an equivalent target would find it. Each variant
-//! of a page may state another rule; `asked_target` checks the variant that is to be delivered.
+//! invalidated since its fetch began. The memory is bounded. A page that it drops is removed from
+//! the store too, because no invalidation of an equivalent target would find it. Each variant of a
+//! page may state another rule; `asked_target` checks the variant that is to be delivered.
 //!
 //! Objects of an earlier process obey the same invariants: each is learned before it is taken over
 //! from disk. It is not taken over if the journal has a later invalidation of any target of its
@@ -171,7 +171,7 @@ impl Equivalents {
 
 impl Shared {
     /// Learns from a response that `publish` stores; see [`Equivalents::learn`]. An origin error
-    /// without a rule does not change the rule of its page: the page's variants stay stored, and
+    /// without a rule does not change the rule of its page. The page's variants stay stored, and
     /// invalidations find the error as well.
     pub(crate) fn learn_equivalents(
         &self,

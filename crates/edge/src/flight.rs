@@ -232,6 +232,8 @@ impl Flight {
 
     /// Runs `publish` unless the flight was revoked. An invalidation comes before or after it,
     /// never in between.
+    ///
+    /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
     pub(crate) fn publish(&self, publish: impl FnOnce()) {
         let revoked = self.gate();
         if !*revoked {

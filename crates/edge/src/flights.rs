@@ -4,6 +4,9 @@
 //! request. A request that finds neither a matching flight nor a stored response starts the next
 //! flight. An invalidation revokes every flight of its key in the table; flights that begin later
 //! cannot receive older data.
+//!
+//! Lock order: the table, then a shard of the store. A flight's gate is never taken under the
+//! table's lock.
 
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::sync::{Mutex, MutexGuard, PoisonError};

@@ -92,8 +92,8 @@ impl Source for Exchange {
     }
 }
 
-/// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves
-/// before the task is scheduled: the worker may first handle many requests for the same page.
+/// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves at
+/// once. The scheduled task might run only after many requests for the same page.
 pub(crate) fn depart(departure: Departure) {
     let mut flight = Box::pin(fly(departure));
     // The task polls it again with the waker that counts.

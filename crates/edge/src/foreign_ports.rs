@@ -1,12 +1,11 @@
 //! Limits the foreign ports in `Host` for which pages are stored: ports that do not belong to the
 //! site.
 //!
-//! The key of a page is its whole URL (RFC 9111 section 2), and origins write links from `Host`, so
-//! the port must be in the key. But a client can send any port, and each one would get its own copy
-//! of every page. A port belongs to the site if it is the default of the scheme, that of `listen`,
-//! that of the site's `host`, one of its `ports`, or the one that a trusted proxy names. Behind a
-//! port mapping, for example of a container, visitors use another port; therefore a few foreign
-//! ports are admitted too.
+//! The key of a page is its whole URL (RFC 9111 section 2). The port must be in the key, because
+//! origins write links from `Host`. But a client can send any port, and each one would get its own
+//! copy of every page. The site's own ports are the scheme's default, those of `listen` and of the
+//! site's `host`, its `ports`, and one named by a trusted proxy. Behind a port mapping, for example
+//! of a container, visitors use another port; therefore a few foreign ports are admitted too.
 //!
 //! Invariants: within any period of [`IDLE`], pages of at most `limits.foreign_ports_max` foreign
 //! ports per site are fetched to be stored. A request for any other port passes. The site's own

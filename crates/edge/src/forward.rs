@@ -4,6 +4,9 @@
 //! fields that a known `Vary` put into the variant's key. It carries nothing else from its client.
 //! A fetch for one client carries everything that this client sent, except fields that only the
 //! edge may set. Framing and hop-by-hop fields are regenerated.
+//!
+//! A shared fetch names a constant client address, the *placeholder address*, unless the profile
+//! wants that of the leader. The default is 192.0.2.1, which belongs to no client (RFC 5737).
 
 use crate::guard::{CDN_LOOP, Subject, forwards_left};
 use crate::lookup::Base;
@@ -208,8 +211,8 @@ pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u
     })
 }
 
-/// The forwarding fields that the edge vouches for. Those of a trusted proxy are kept and
-/// continued.
+/// The forwarding fields that the edge vouches for. Fields of a trusted proxy are kept and
+/// extended.
 fn forwarding_fields(subject: &Subject<'_>, visitor: &Fields) -> [(&'static str, Bytes); 3] {
     let host = match visitor.first(names::X_FORWARDED_HOST) {
         Some(host) if subject.trusted => host.clone(),

@@ -91,8 +91,8 @@ impl Subject<'_> {
     /// Whether the request may share its response. It may not if a trusted proxy removed a path
     /// prefix: the origin writes its links for that prefix, which is not in the key.
     ///
-    /// A URL that is shared only if its response is marked `public` is looked up while a response
-    /// is stored, or if a recent one was marked.
+    /// Some URLs are shared only if their response is marked `public`. They are looked up while a
+    /// response is stored, or if a recent one was marked.
     pub(crate) fn class_of(&self, shared: &Shared, head: &RequestHead, has_content: bool) -> RequestClass {
         let class = match classify_request(head, has_content, self.site.policy()) {
             RequestClass::Pass(Reason::PassUnmarked) if shared.is_marked(&self.key()) => {

@@ -8,7 +8,8 @@ use bytes::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
 use std::io::Write;
 
-/// Maximum bytes of one step: the decoder's internal buffer and what the previous step left in it.
+/// Maximum bytes of one step: the decoder's internal buffer and the bytes that the previous step
+/// left in it.
 #[cfg(test)]
 const STEP_BYTES: usize = 64 * 1024;
 

@@ -219,9 +219,9 @@ impl LeakCheck {
 }
 
 impl WouldBeHit<'_> {
-    /// Whether the hit can be checked: the request wants the whole response without conditions, the
-    /// response is complete and in memory, may be generated for a visitor, and the origin is not
-    /// busy.
+    /// Whether the hit can be checked. The request must want the whole response without conditions.
+    /// The response must be complete, in memory and of a type that may be generated for a visitor.
+    /// The origin must not be busy.
     fn can_be_checked(&self) -> bool {
         let Self { site, sent, stored, is_file, .. } = self;
         let is_plain =

@@ -1,5 +1,5 @@
-//! The leak guard: a sample of the hits with cookies is sent to the origin, to check whether these
-//! visitors would receive the same page as the stored one.
+//! The leak guard: sends a sample of the hits with cookies to the origin, to check whether these
+//! visitors would receive the stored page.
 //!
 //! Invariants: a visitor's cookies are sent to the origin only with that visitor's request, and its
 //! response is kept only for the comparison. From the first difference on, no visitor with cookies

@@ -1,6 +1,6 @@
-//! The caching reverse proxy itself: it accepts requests, answers from its store the ones whose
-//! response is proven shareable, and forwards the rest to the origins. It also protects the origins
-//! from more load than they can take.
+//! The caching reverse proxy. It answers requests from its store if the stored response is proven
+//! shareable, and forwards the rest to the origins. It also protects the origins from more load
+//! than they can take.
 //!
 //! Invariants: every request ends in one recorded verdict with one reason. A response is shared
 //! only if `semantics` allowed it. A body that did not end as its framing declared is neither

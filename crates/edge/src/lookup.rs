@@ -1,4 +1,4 @@
-//! *lookup*: what the store holds for a request, and what follows from that.
+//! *lookup*: finds the stored response for a request and decides the next step.
 //!
 //! Invariant: the only side effect of this module is counting a use in the store, and [`Touch::No`]
 //! avoids that too. A decision can therefore be computed without being carried out.
@@ -341,8 +341,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What a client that refuses gzip receives of a stored response. Most responses have no coding,
-/// and then their head is not parsed.
+/// The form of a stored response for a client that refuses gzip. Most responses have no coding, and
+/// then their head is not parsed.
 pub(crate) fn stored_without_gzip(object: &Object) -> WithoutGzip {
     if object.is_coded() { without_gzip(&object.head().fields) } else { WithoutGzip::AsIs }
 }

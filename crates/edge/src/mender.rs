@@ -61,7 +61,7 @@ impl<'a> Mender<'a> {
         self.shared.cells(self.worker)
     }
 
-    /// Sends what is queued and the `missing` bytes of an object's content. `damaged` is the
+    /// Sends the queue and then the `missing` bytes of an object's content. `damaged` is the
     /// damaged body on disk, which is removed; `None` if the disk was only late.
     pub(crate) async fn complete(
         &self,

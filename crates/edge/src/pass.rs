@@ -105,8 +105,8 @@ impl<'a> Visit<'a> {
         };
         let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
-        // The requests of the leak guard and of HEAD are built from the look-up, which does not
-        // identify the client, so its urgency is set here.
+        // The urgency is set here, because requests of the leak guard and of HEAD are built from
+        // the look-up, which does not identify the client.
         if !is_robot(&self.request.head.fields) {
             request.urgency.rise();
         }
@@ -135,8 +135,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Reads the content of the request before it takes a turn at the origin, unless the content
-    /// must be streamed or is too large for the buffer. Returns its framing for the origin.
+    /// Reads the content of the request before it takes a turn at the origin. Content that must be
+    /// streamed, or whose length exceeds the limit, is not read. Returns its framing for the
+    /// origin.
     async fn read_ahead(&mut self) -> Result<BodyFraming, UploadError> {
         let framing = self.request.framing;
         if matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
@@ -156,7 +157,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
-    /// change what is stored. A request for an equivalent target is not registered: the response
+    /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
@@ -311,9 +312,9 @@ impl<'a> Visit<'a> {
         Step::Deliver(Delivery { content, account })
     }
 
-    /// Invalidates what a write has changed (RFC 9111 section 4.4, RFC 9875 section 3), as far as
-    /// the head of its response shows. Returns a [`Witness`] if the content of the response must be
-    /// read to learn the rest.
+    /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
+    /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
+    /// response must be read to learn the rest.
     async fn invalidate(
         &self,
         subject: &Subject<'_>,
@@ -358,8 +359,8 @@ impl<'a> Visit<'a> {
         let is_of_another = wanted.asked_target.is_another();
         let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
         if is_of_another || is_partial || is_server_error(head.status) {
-            // The response tells what this client already has or wants, that the origin fails, or
-            // the page of another target. It does not tell what other clients would receive.
+            // The response depends on a copy or range of this client, is an origin error, or
+            // belongs to another target. It says nothing about the responses to other clients.
             return None;
         }
         if self.is_denied(&wanted.key) {

@@ -1,8 +1,8 @@
-//! The disk tier below the store: opened when the edge starts, taken over from the previous
-//! process, written by a separate thread, and closed at the end.
+//! The disk tier below the store. The edge opens it at the start, takes over the objects of the
+//! previous process, and closes it at the end. A separate thread writes to it.
 //!
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
-//! disk each cause one line on standard error and a metric, and the edge continues from memory.
+//! disk each cause one line on standard error and a metric. The edge continues from memory.
 
 use crate::detections_file;
 use crate::disk_threads;
@@ -360,8 +360,8 @@ impl Persistence {
         Some(off.map_or(Change::WorksAgain, Change::WentOff))
     }
 
-    /// Writes what is left and returns when the directory is closed or the disk hangs. In the
-    /// latter case the threads that wait for it are left behind and reported on standard error.
+    /// Writes the rest of the queue, and returns when the directory is closed or the disk hangs. In
+    /// the latter case the threads that wait for it are left behind and reported on standard error.
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
         self.is_closing.store(true, Ordering::SeqCst);

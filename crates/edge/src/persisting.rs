@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 
-/// Maximum number of purges that wait at the same time for each disk: that of the journal, of the
-/// static tree, and of the state and runtime directories. Each holds a thread. Two are enough,
-/// because one write covers all purges in force.
+/// Maximum number of purges that wait for each disk at the same time. The disks are those of the
+/// journal, the static tree, and the state and runtime directories. Each purge holds a thread. Two
+/// are enough, because one write covers all purges in force.
 const WAITING_MAX: usize = 2;
 
 /// Permits for purges that are in force and wait for a disk.

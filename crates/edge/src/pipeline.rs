@@ -45,7 +45,7 @@ use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
 
-/// What happens to the connection after a response.
+/// The next state of the connection after a response.
 #[derive(Debug)]
 pub(crate) enum After {
     /// It is kept for the next request.
@@ -118,7 +118,7 @@ impl<'a> Visit<'a> {
         Self { fetches, ..self }
     }
 
-    /// Runs the request through its steps and returns what happens to the connection.
+    /// Runs the request through its steps and returns the next state of the connection.
     pub(crate) async fn run(mut self) -> After {
         let mut step = Step::Guard;
         let outcome = loop {

@@ -156,6 +156,8 @@ impl Popular {
     }
 
     /// Merges the notes of all workers. To be called about once a second.
+    ///
+    /// Lock order: the ranking, then the notes of a worker.
     pub(crate) fn merge(&self, now: Monotonic) {
         let mut ranking = lock(&self.ranking);
         ranking.fade(now);

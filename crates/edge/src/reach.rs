@@ -1,11 +1,10 @@
 //! The reach of a purge: the affected sites, and the hosts under which their pages are stored.
 //!
-//! Clients name a page by any of several names: an alias of the site, a name without the port that
-//! visitors use, or the address of the cache. Keys contain the host as visitors sent it. Therefore
-//! the *site* is the scope of a purge: naming a site covers all its names and ports. On the site
-//! that answers to any name, each name is a separate scope with all its ports. A host that belongs
-//! to no site names the cache itself, as do IP addresses and names without a dot; it covers all
-//! sites.
+//! Clients may name a page by an alias of the site, a name without the visitors' port, or the
+//! address of the cache. Keys contain the host as visitors sent it. Therefore the *site* is the
+//! scope of a purge: naming a site covers all its names and ports. On the site that answers to any
+//! name, each name is a separate scope with all its ports. A host that belongs to no site names the
+//! cache itself, as do IP addresses and names without a dot; it covers all sites.
 //!
 //! Invariant: a purge covers every page that its client could have meant. It may cover more, but
 //! never less.

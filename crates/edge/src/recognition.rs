@@ -9,8 +9,8 @@
 //! stored nor shared. A request that was read with the old rules and would start a fetch after the
 //! change is read again.
 //!
-//! For a hit, detection costs one atomic load. Responses are inspected until something is detected,
-//! and once an hour afterwards.
+//! For a hit, detection costs only atomic loads. Responses are inspected until something is
+//! detected, and once an hour afterwards.
 
 use crate::counters::Metric;
 use crate::detections_file;

@@ -16,8 +16,8 @@ use message::Method;
 use std::sync::Arc;
 
 /// A flight for a page, which the caller must run. `None` if an equal one is under way, or if
-/// `is_renewed`, called under the lock of the flight table, says that the fetch is no longer
-/// needed. `base` is the stored object, for the origin to confirm.
+/// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the flight
+/// table. `base` is the stored object, for the origin to confirm.
 pub(crate) fn departure(
     shared: &Arc<Shared>,
     worker: usize,

@@ -6,9 +6,9 @@
 //!     missing -> wait for its turn, and until the origin is idle -> fetch
 //! ```
 //!
-//! Invariants: refill fetches one page at a time, at most `refill.rate` a second, and only while no
-//! request waits for the origin, so that visitors have priority. It sends nothing personal (see
-//! `popular`). Its fetches are ordinary flights: requests join them, and a purge revokes them.
+//! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
+//! only while no request waits for the origin, so visitors have priority. It sends nothing personal
+//! (see `popular`). Its fetches are ordinary flights: requests join them, and a purge revokes them.
 
 use crate::counters::{Cells, Metric};
 use crate::flight::State;

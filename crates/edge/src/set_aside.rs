@@ -1,5 +1,5 @@
-//! Purges while the disk tier hangs: a witness file on another device is invalidated, so that the
-//! next start begins empty. The witness is restored when the journal has caught up.
+//! Purges while the disk tier hangs: a record on another device makes the next start begin empty.
+//! The record is taken back when the journal has caught up.
 //!
 //! Invariant: while the state is [`State::Recorded`], the next start begins empty. The state
 //! changes before the journal catches up, so that every purge is either covered by the record or
@@ -13,7 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct SetAside {
     state: Mutex<State>,
-    /// Held while a witness is written and the state changes accordingly.
+    /// Held while the record is written and the state changes accordingly. Lock order: `writing`,
+    /// then `state`.
     writing: Mutex<()>,
     /// A thread is writing a record.
     is_recording: AtomicBool,

@@ -105,6 +105,9 @@ pub(crate) struct Shared {
 }
 
 /// How far the shutdown has come.
+///
+/// The flags are read with `Relaxed`, because no other memory depends on them. The channel wakes
+/// the tasks that wait.
 #[derive(Debug)]
 struct Ending {
     /// No new connection is accepted. A flag beside the channel, because reading the channel takes
@@ -338,6 +341,7 @@ impl Shared {
 
     /// Reserves one more connection for this client, if the limits allow it.
     pub(crate) fn take_place(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
+        // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });

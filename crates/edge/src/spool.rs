@@ -32,7 +32,8 @@ pub(crate) struct Spool {
     bytes_max: u64,
     timeout: Duration,
     turns: Arc<Semaphore>,
-    /// Number of operations that exceed the timeout.
+    /// Number of operations that exceed the timeout. Signed, because an operation may end before
+    /// its waiter has counted it as late.
     late: AtomicI64,
     errors: AtomicU64,
     closer: Closer,
@@ -143,6 +144,8 @@ struct Waiter {
 
 impl Drop for Operation {
     fn drop(&mut self) {
+        // Both marks are bits of one atomic. Of `Operation` and `Waiter`, the one that is dropped
+        // second sees the other's bit, so `late` is balanced.
         if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
             self.spool.late.fetch_sub(1, Ordering::AcqRel);
         }

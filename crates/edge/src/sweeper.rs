@@ -34,7 +34,7 @@ pub(crate) struct Sweeper {
     changed: Condvar,
 }
 
-/// What follows after a series of walks.
+/// The next action after a series of walks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Nothing, until something is invalidated.

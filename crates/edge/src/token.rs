@@ -1,7 +1,7 @@
 //! The token for purges: read from its file, which is created if the plan says so.
 //!
 //! Invariants: an existing file is never changed. A new file is never visible half-written or
-//! readable by others: it is written under another name and hard-linked to its own, which fails if
+//! readable by others. It is written under another name and hard-linked to its own, which fails if
 //! the name exists.
 
 use crate::serve::ServeError;

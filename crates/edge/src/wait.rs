@@ -35,8 +35,8 @@ impl<'a> Visit<'a> {
         let limits = &self.shared.limits;
         let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // The time counts from the start of the fetch, so that a late fetch does not delay each new
-        // request that could have a stale response. A reload gets the full time, because its client
-        // wants a newer response than the stored one.
+        // request with a stale response. A reload gets the full time, because its client wants a
+        // newer response than the stored one.
         let reloads = reason == Reason::MissReload;
         let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
         let mut end = own_end.min(receiver.borrow().departed + patience);
@@ -61,8 +61,8 @@ impl<'a> Visit<'a> {
             }
             let changed = tokio::select! {
                 changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
-                // Not a failure of the fetch: if no connection can be made, it fails by itself
-                // soon.
+                // Only while the origin is silent: if no connection can be made, the fetch fails by
+                // itself soon.
                 () = wanted.subject.site.origin.fallen_silent(), if !is_silent => {
                     is_silent = true;
                     match self.when_silent(&wanted) {

@@ -2,9 +2,8 @@
 //! without carrying them out.
 //!
 //! Invariants: a question changes nothing: no counter, no position in the eviction order, no fetch.
-//! The answer is what the next request would meet, as far as the origin's response does not decide
-//! it; if it does, the document says so. As in the pipeline, `semantics` decides whether a stored
-//! response may be used.
+//! The answer is the outcome of the next request. If that depends on the origin's response, the
+//! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
 use crate::asking::Asking;
 use crate::client::head_limits;

@@ -28,7 +28,7 @@ pub(crate) struct Witness {
 }
 
 impl Visit<'_> {
-    /// What the request has changed, as far as its response and `content` show.
+    /// The pages that the request has changed, as far as its response and `content` show.
     pub(crate) fn written(
         &self,
         witness: &Witness,

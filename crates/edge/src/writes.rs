@@ -160,8 +160,8 @@ impl Shared {
         wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
     }
 
-    /// Those of the pages changed by an unsafe method that may be invalidated now. The others are
-    /// refetched in the background and served stale until then.
+    /// The pages changed by an unsafe method that may be invalidated now. The others are refetched
+    /// in the background and served stale until then.
     pub(crate) fn within_rate(&self, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
         let now = stamp(self.clock.monotonic());
         let is_admitted = |key: &Key| {

@@ -1,11 +1,11 @@
 //! Models of flights, the publish step, invalidations and the hit-for-miss table. Each scenario is
 //! run under thousands of thread schedules, and its rules must hold in every one of them.
 //!
-//! The models run the product's own code: the table of flights, the task of a flight from its
-//! response to its end, filling bodies, the store, invalidation and keys. Few parts are replaced.
-//! The origin is a script. Visitors look up, join and wait as `pipeline` and `wait` do, but read
-//! without a connection. The channel on which flights announce their state is tokio's, which has
-//! models itself; here each of its operations is one step.
+//! The models run the product's own code: flights from their response to their end, the flight
+//! table, filling bodies, the store, invalidation and keys. Few parts are replaced. The origin is a
+//! script. Visitors look up, join and wait as `pipeline` and `wait` do, but read without a
+//! connection. The channel on which flights announce their state is tokio's, which has models
+//! itself; here each of its operations is one step.
 //!
 //! When a schedule fails, the checker prints it and how to replay it.
 //!

@@ -1,5 +1,5 @@
-//! Refill after a purge: the most requested pages are fetched again in their order, at a limited
-//! rate, only while the origin is idle, and without personal fields.
+//! Refill after a purge: the most requested pages are fetched again in their order and without
+//! personal fields. The rate is limited, and the origin must be idle.
 
 use crate::support::{Stage, bare, behind, connect, reason, tagged};
 use platform::{Clock, SystemClock};

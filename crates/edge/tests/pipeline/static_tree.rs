@@ -1,4 +1,4 @@
-//! The static tree in the whole pipeline: pages that are stored for everyone are written as files,
+//! The static tree in the whole pipeline. Pages that are stored for everyone are written as files,
 //! and a purge removes files before it is answered.
 
 use crate::support::{Stage, behind, reason};

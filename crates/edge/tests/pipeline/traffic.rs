@@ -1,6 +1,6 @@
-//! An edge with the default configuration in front of an origin that responds like WordPress, with
-//! the traffic of an ordinary site and a purge every minute. Measures the share of requests that
-//! never reach the origin.
+//! An edge with the default configuration, in front of an origin that responds like WordPress. The
+//! traffic is that of an ordinary site, with a purge every minute. Measures the share of requests
+//! that never reach the origin.
 
 use crate::support::{Stage, connect, reason};
 use testkit::traffic::{RATE, Traffic, Visit};

@@ -1,6 +1,6 @@
 //! The edge of a model, the origin behind it, and the expected results.
 //!
-//! Invariants: no two flights that others may join are under way for the same request, and a flight
+//! Invariants: no two flights that others may join are under way for the same request. A flight
 //! that has ended is no longer in the table. Each page contains its version. The lowest version
 //! that a visitor may receive is tracked here and checked by `visitor`.
 

@@ -121,10 +121,10 @@ mod tests {
         let late = backlog.join(1, Duration::ZERO, move || {
             done.fetch_add(1, Ordering::SeqCst);
         });
-        assert!(late.unwrap().changed().await.is_err(), "it got no turn");
+        assert!(late.unwrap().changed().await.is_err(), "the work got no turn");
         drop(turn);
         let mut next = backlog.join(2, testkit::PATIENCE, || {}).unwrap();
         assert!(next.changed().await.is_ok(), "its work has ended");
-        assert_eq!(work_done.load(Ordering::SeqCst), 0, "nobody waits for it");
+        assert_eq!(work_done.load(Ordering::SeqCst), 0, "no caller waits for the late work");
     }
 }

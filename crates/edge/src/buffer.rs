@@ -394,9 +394,9 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(fill(&mut buffer, pieces.clone()).await.len(), 0);
             assert!(buffers.spool.bytes() > content.len() as u64 / 2, "most of it is in the file");
-            assert!(drain(&mut buffer).await.unwrap() == content, "the content is another");
+            assert!(drain(&mut buffer).await.unwrap() == content, "the content is different");
         }
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a file has a name");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file still has a name");
         drop(buffer);
         while buffers.spool.bytes() > 0 {
             tokio::task::yield_now().await;
@@ -420,7 +420,7 @@ mod tests {
             }
         }
         taken.extend(drain(&mut buffer).await.unwrap());
-        assert!(taken == content, "the content is another");
+        assert!(taken == content, "the content is different");
     }
 
     #[tokio::test]
@@ -438,7 +438,7 @@ mod tests {
                 left = fill(&mut buffer, left).await;
             }
             taken.extend(drain(&mut buffer).await.unwrap());
-            assert!(taken == content, "the content is another");
+            assert!(taken == content, "the content is different");
         }
     }
 
@@ -453,7 +453,7 @@ mod tests {
         let left = fill(&mut buffer, pieces.clone()).await;
         assert!(!left.is_empty());
         let kept = drain(&mut buffer).await.unwrap();
-        assert!(content.starts_with(&kept), "what was on its way to the disk is still there");
+        assert!(content.starts_with(&kept), "pieces handed to the hung disk are not lost");
         // The next body does not even try the disk.
         let mut other = buffers.for_response();
         fill(&mut other, pieces.clone()).await;
@@ -464,7 +464,7 @@ mod tests {
             drop(std::mem::replace(&mut third, buffers.for_response()));
             tokio::task::yield_now().await;
         }
-        assert!(drain(&mut third).await.unwrap() == content, "the content is another");
+        assert!(drain(&mut third).await.unwrap() == content, "the content is different");
     }
 
     #[tokio::test]

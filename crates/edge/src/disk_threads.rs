@@ -159,7 +159,7 @@ mod tests {
         let mut state = queued();
         assert!(state.lose_thread().is_empty() && state.jobs.len() == 1, "the other thread does it");
         drop(state.lose_thread());
-        assert!(state.jobs.is_empty() && hears.recv().is_err(), "its asker is told");
+        assert!(state.jobs.is_empty() && hears.recv().is_err(), "the caller learns of the refusal");
     }
 
     #[test]

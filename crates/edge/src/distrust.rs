@@ -245,10 +245,14 @@ mod tests {
         assert_eq!(culprit.name, "_ga, lang");
         assert_eq!(kept(&pages, "lang, _ga", 3_599), Some(false));
         assert_eq!(kept(&pages, "lang, _ga, more", 3_600), Some(true));
-        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it has not all that made the difference");
-        assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "nobody had them for a day");
+        assert_eq!(
+            kept(&pages, "_ga", 3_600),
+            Some(false),
+            "it lacks one of the cookies that made the difference"
+        );
+        assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "after a day any request may check the page");
         pages.is_looked_at(&key("/"), at(86_400));
-        assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one look at a time");
+        assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one investigation at a time");
         pages.trust(&key("/"), true);
         assert_eq!(kept(&pages, "lang, _ga", 86_402), None);
     }
@@ -257,7 +261,7 @@ mod tests {
     fn leak_that_was_found_outlasts_a_new_suspicion() {
         let pages = Distrust::new(10);
         pages.take_in(&key("/"), State::Suspected, "_ga", at(0));
-        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it is looked into");
+        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "the page is being investigated");
         pages.take_in(&key("/"), State::Found, "lang", at(1));
         pages.take_in(&key("/"), State::Suspected, "_ga", at(2));
         assert_eq!(pages.state(&key("/")), Some(State::Found));

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn second_request_waits_and_the_first_after_the_end_leads() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         assert!(matches!(join(&flights, &key("/a")), Joined::Waiter(_)));
         assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)));
         flight.announce(State::Failed(FetchError::Refused));
@@ -206,7 +206,10 @@ mod tests {
         assert!(matches!(ask(&flights, &key("/a"), Some(b"bytes=1-"), false), Joined::Leader(_)));
         assert!(matches!(ask(&flights, &key("/a"), None, true), Joined::Leader(_)));
         assert!(matches!(ask(&flights, &key("/b"), None, true), Joined::Leader(_)));
-        assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)), "nobody waits for a solitary one");
+        assert!(
+            matches!(join(&flights, &key("/b")), Joined::Leader(_)),
+            "no request waits for a solo request"
+        );
     }
 
     #[test]
@@ -228,7 +231,7 @@ mod tests {
     #[test]
     fn first_final_state_is_not_replaced() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         flight.announce(State::Failed(FetchError::Refused));
         flight.announce(State::Failed(FetchError::Closed));
         assert!(matches!(flight.subscribe().borrow().state, State::Failed(FetchError::Refused)));
@@ -246,7 +249,7 @@ mod tests {
     #[test]
     fn invalidated_flight_publishes_nothing_and_cannot_be_joined() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         let mut published = 0;
         flight.publish(|| published += 1);
         flights.invalidate(&key("/b"));
@@ -260,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn unawaited_is_ready_once_the_last_waiter_is_gone() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         let waits = flight.subscribe();
         let mut unawaited = std::pin::pin!(flight.unawaited());
         let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
@@ -272,7 +275,7 @@ mod tests {
     #[test]
     fn removed_flight_is_not_kept_alive_by_the_table() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         flights.remove(&key("/a"), &flight);
         assert_eq!(Arc::strong_count(&flight), 1);
     }

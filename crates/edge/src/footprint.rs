@@ -148,11 +148,11 @@ mod tests {
         let mut watch = Watch::new();
         let mut fit = |resident, millis| watch.look(resident, MAX, at(millis)).fit_bytes;
         assert_eq!(fit(MAX - 1, 0), MAX - 1);
-        assert_eq!(fit(MAX + 7, 5), MAX + 8, "what has come since");
+        assert_eq!(fit(MAX + 7, 5), MAX + 8, "the growth since the last look");
         assert_eq!(fit(MAX + 7, 10), MAX, "evicted, and not given back yet");
         assert_eq!(fit(MAX + 9, 15), MAX + 2);
         assert_eq!(fit(MAX - 5, 20), MAX - 5, "below the limit the store may grow");
-        assert_eq!(fit(MAX + 9, 70), MAX + 9, "a pause later all counts");
+        assert_eq!(fit(MAX + 9, 70), MAX + 9, "after the pause everything counts");
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let most = (60_000 / GIVE_BACK_PAUSE_MAX.as_millis()) as usize + 8;
         assert!((2..=most).contains(&times(100_000, MAX + 1)));
         assert_eq!(times(200_000, MAX), 0);
-        assert!(times(260_000, MAX + 1) > 5, "it is told at once again");
+        assert!(times(260_000, MAX + 1) > 5, "memory is given back at once again");
         assert!(!watch.look(MAX, MAX, at(399_000)).gives_back);
         let falling = |step: u64| watch.look(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
         assert_eq!((0..600).map(falling).filter(|told| *told).count(), 600, "it helps each time");

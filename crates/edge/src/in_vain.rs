@@ -166,7 +166,7 @@ mod tests {
         let remembered = in_vain.recall(&key("/a"), at(1)).unwrap();
         assert_eq!(remembered.reason, Reason::StoreRefusedSetCookie);
         assert_eq!(remembered.culprit.unwrap().name, name.slice(..64));
-        assert!(name.is_unique(), "the answer's head is not kept alive");
+        assert!(name.is_unique(), "the response's head is not kept alive");
         assert_eq!(in_vain.recall(&key("/a"), at(120)), None);
     }
 }

@@ -285,7 +285,7 @@ mod tests {
         let (before, last) = (&[page("a1b2c3", "")][..], page("d4e5f6", ""));
         assert!(is_explained(before, &last, &last));
         assert!(is_explained(before, &last, &page("090909", "")));
-        assert!(!is_explained(before, &last, &page("090909", "Hello Ann")), "somebody's own");
+        assert!(!is_explained(before, &last, &page("090909", "Hello Ann")), "the text is personal");
         assert!(!is_explained(before, &before[0], &page("090909", "")), "it did not change by itself");
         assert!(!is_explained(before, &last, &page("0909 and Ann's address, 1 Main Street", "")));
         assert!(!is_explained(before, &last, b"another page"));

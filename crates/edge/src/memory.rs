@@ -78,7 +78,7 @@ mod tests {
         assert!(!one.add(1, 0) && !other.add(u64::MAX, 0));
         one.shrink_to(20);
         assert_eq!((one.bytes(), share.taken()), (20, 60));
-        assert!(!other.add(11, 30), "what lingers counts");
+        assert!(!other.add(11, 30), "lingering bytes count");
         assert!(other.add(10, 30));
         drop(other);
         assert_eq!(share.taken(), 20);

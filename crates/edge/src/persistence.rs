@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(persistence.change(off()), None);
         persistence.close();
         assert_eq!(off(), Some(OffReason::Closed));
-        assert_eq!(persistence.change(off()), None, "a thread that is left behind may look");
+        assert_eq!(persistence.change(off()), None, "a remaining thread may still ask");
         assert_eq!(persistence.failure_at_end(), None);
     }
 

@@ -376,7 +376,7 @@ mod tests {
             let least_kept = ranked.iter().map(count).min().unwrap_or(0);
             let mut left_out = counts.iter().filter(|(number, _)| !ranked.contains(&key(**number)));
             let is_fair = left_out.all(|(_, requests)| *requests <= least_kept);
-            prop_assert!(is_fair, "who is left out was not requested more than who is kept");
+            prop_assert!(is_fair, "no omitted page was requested more often than a kept one");
         }
     }
 }

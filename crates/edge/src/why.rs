@@ -565,7 +565,7 @@ mod tests {
         behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
         assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
-        assert_eq!(scheme(&plan(), "https://a.test/"), "http", "nobody tells the edge");
+        assert_eq!(scheme(&plan(), "https://a.test/"), "http", "no proxy states the scheme");
         let mut public = plan();
         public.sites[0].public_https = true;
         assert_eq!(scheme(&public, "http://a.test/"), "https");

@@ -94,7 +94,7 @@ fn refusing_origin_is_asked_once_and_then_by_probes() {
 fn misses_and_passes_at_a_refusing_origin_get_503_at_once() {
     let stage = expired(|_| {}, &["/a"]);
     stage.origin.kill();
-    assert_eq!(stage.get("/unseen", &[]).status, 502, "the first is told what happened to it");
+    assert_eq!(stage.get("/unseen", &[]).status, 502, "the first request gets the origin's failure");
     for fields in [&[][..], &["Cookie: session=1"]] {
         let refused = stage.get("/unseen", fields);
         assert_eq!((refused.status, reason(&refused)), (503, "origin-breaker-open"));
@@ -120,7 +120,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
         }
     };
     ask_all("stale-breaker-open");
-    assert_eq!(stage.origin.seen().len(), asked, "nothing is asked before the first pause is over");
+    assert_eq!(stage.origin.seen().len(), asked, "no request reaches the origin before the first pause ends");
     stage.pass(1);
     ask_all("stale-breaker-open");
     stage.await_seen(asked + 1);
@@ -133,7 +133,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
     gate.open();
     eventually("the breaker is closed", || stage.metric(STATE, "") == 0);
     stage.await_quiet();
-    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe was not in vain");
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe's response was stored");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn late_page_is_served_stale_unless_purged_or_reloaded() {
     let head = stage.ask("HEAD", "/late", &[]);
     assert_eq!((head.status, reason(&head)), (200, "stale-origin-slow"));
     let mut purged = stage.begin("GET", "/purged", &[]);
-    eventually("the purged page is asked for", || stage.origin.count("/purged") == 2);
+    eventually("the purged page is requested from the origin", || stage.origin.count("/purged") == 2);
     // The purged page was requested before this one, so it is late too.
     assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
     gate.open();
@@ -293,10 +293,10 @@ fn late_page_is_served_stale_unless_purged_or_reloaded() {
     stage.pass(6);
     let gate = hang(&stage);
     let mut reloaded = stage.begin("GET", "/purged", &["Cache-Control: no-cache"]);
-    eventually("the reload is asked for", || stage.origin.count("/purged") == 3);
+    eventually("the reload reaches the origin", || stage.origin.count("/purged") == 3);
     assert_eq!(reason(&stage.get("/last", &[])), "stale-origin-slow");
     gate.open();
-    assert_eq!(reason(&reloaded.read()), "miss-reload", "who reloads waits for the newer response");
+    assert_eq!(reason(&reloaded.read()), "miss-reload", "a reload waits for the newer response");
 }
 
 #[test]

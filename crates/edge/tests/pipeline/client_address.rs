@@ -155,7 +155,7 @@ fn page_that_becomes_restricted_is_not_served_stale() {
         assert_eq!(stage.get("/", &[STAFF]).text(), "secret");
     }
     stage.becomes(|_| response("500 Internal Server Error", &[], b"error"));
-    assert_eq!(stage.get("/", &[STRANGER]).status, 500, "no stale copy stands in");
+    assert_eq!(stage.get("/", &[STRANGER]).status, 500, "no stale copy replaces the error");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn refill_of_a_restricted_page_stores_nothing() {
     stage.becomes(staff_page);
     let purge = r#"{"type":"all","refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", purge).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
+    eventually("the refill has begun", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     assert_eq!(stage.metric("petasos_store_objects", ""), 0);
@@ -234,7 +234,7 @@ fn in_leader_mode_only_the_leader_receives_a_refusal() {
         move |seen| behind(&gate, staff_page(seen))
     });
     let mut leader = stage.begin("GET", "/", &[STRANGER]);
-    eventually("the leader has asked", || stage.origin.seen().len() == 1);
+    eventually("the leader has reached the origin", || stage.origin.seen().len() == 1);
     let mut followers: Vec<Client> = (0..4).map(|_| stage.begin("GET", "/", &[STAFF])).collect();
     eventually("the followers wait", || stage.metric("petasos_flight_waits_total", "") == 4);
     gate.open();
@@ -262,7 +262,7 @@ fn refill_in_leader_mode_removes_nothing() {
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "only pages that were hit are fetched again");
     let order = r#"{"type":"all","purge":false,"refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", order).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
+    eventually("the refill has begun", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     stage.origin.kill();

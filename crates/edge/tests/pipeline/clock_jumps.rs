@@ -61,7 +61,7 @@ fn jump_back_extends_no_lifetime() {
     jump(&stage, -hour());
     stage.pass(30);
     let mut waits = stage.begin("GET", "/", &[]);
-    eventually("it waits", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("the request waits", || stage.metric("petasos_flight_waits_total", "") == 1);
     gate.open();
     assert_eq!(reason(&waits.read()), "hit-revalidated");
     stage.await_quiet();

@@ -67,7 +67,7 @@ fn favicon_redirect_of_wordpress_is_shared() {
     assert_eq!(stage.origin.seen().len(), 1, "requests at the origin");
     stage.get("/", &[]);
     stage.get("/", &[]);
-    assert_eq!(stage.origin.seen().len(), 3, "another redirect may depend on the visitor");
+    assert_eq!(stage.origin.seen().len(), 3, "another redirect may depend on the client");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn maintenance_page_ends_the_grace_of_a_stale_page() {
     stage.await_quiet();
     assert_eq!(stage.get("/", &[]).status, 503);
     stage.origin.kill();
-    assert_eq!(stage.get("/", &[]).text(), "page", "an origin that is gone says nothing");
+    assert_eq!(stage.get("/", &[]).text(), "page", "an origin that is down settles nothing");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn origin_that_dies_midway_truncates_all_responses() {
     dying.open();
     for client in &mut clients {
         client.read_octets(HALF_BYTES);
-        assert!(client.is_closed(), "what ended early looks whole");
+        assert!(client.is_closed(), "a truncated body looks complete");
     }
     stage.await_seen(1);
     stage.await_quiet();
@@ -96,7 +96,7 @@ fn private_page_has_a_hit_for_miss_entry_for_two_minutes() {
         move |seen| behind(&gate, own(seen))
     });
     let mut clients: Vec<_> = (0..5).map(|_| stage.begin("GET", "/", &[])).collect();
-    eventually("nobody waits for anybody", || stage.origin.seen().len() == 6);
+    eventually("no request waits for another", || stage.origin.seen().len() == 6);
     gate.open();
     let bodies: HashSet<_> = clients.iter_mut().map(|client| client.read().text().to_owned()).collect();
     assert_eq!(bodies.len(), 5);

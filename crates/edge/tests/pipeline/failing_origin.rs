@@ -31,7 +31,7 @@ fn followers_of_a_failed_fetch_share_one_retry() {
     let answers: Vec<_> = crowd.into_iter().map(|mut client| client.read()).collect();
     let of = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
     assert_eq!((of(500), of(200)), (1, 7));
-    assert_eq!(stage.origin.seen().len(), 2, "one asked for all of them");
+    assert_eq!(stage.origin.seen().len(), 2, "one fetch served all the others");
     assert_eq!(stage.metric("petasos_failure_pauses_total", ""), 7);
 }
 
@@ -62,7 +62,7 @@ fn retries_of_a_failing_origin_are_limited() {
         assert!(page.contains("<p>The site cannot answer") && !page.contains("127.0.0.1"), "{page}");
     }
     let again = stage.get("/", &[]);
-    assert_eq!((again.status, again.text()), (500, "dying"), "who comes later asks for itself");
+    assert_eq!((again.status, again.text()), (500, "dying"), "a later request has its own fetch");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn followers_of_a_failed_fetch_retry_alone_under_rfc_profile() {
     let mut other = stage.begin("GET", "/", &[]);
     gate.open();
     assert_eq!(poisoned.read().status, 500);
-    assert_eq!(other.read().text(), "page", "the cause may have been what the first one sent");
+    assert_eq!(other.read().text(), "page", "the first request's fields may have caused the error");
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn background_refresh_pauses_after_a_failure() {
     stage.pass(5);
     stage.get("/", &[]);
     stage.await_quiet();
-    assert_eq!((stage.origin.seen().len(), refreshes()), (3, 2), "after the pause it is tried again");
+    assert_eq!((stage.origin.seen().len(), refreshes()), (3, 2), "the origin is tried again after the pause");
     stage.pass(5);
     stage.origin.kill();
     for _ in 0..3 {
         assert_eq!(reason(&stage.get("/", &[])), "stale-while-revalidate");
         stage.await_quiet();
     }
-    assert_eq!(refreshes(), 3, "no answer is a failure too");
+    assert_eq!(refreshes(), 3, "a missing response is a failure too");
 }
 
 /// A stage with an expired page at `/`, whose origin fails from now on.

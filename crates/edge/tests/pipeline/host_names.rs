@@ -68,7 +68,7 @@ fn location_without_the_final_dot_names_the_own_site() {
 fn passing_request_keeps_the_final_dot() {
     let stage = stage(&["a.test"]);
     let own = ask(&stage, "GET", "a.test.", "/own", "Authorization: Basic eDp5\r\n");
-    assert_eq!(own.text(), "http://a.test./own", "the application compares Origin with Host");
+    assert_eq!(own.text(), "http://a.test./own", "the origin compares the Origin field with Host");
     assert!(!is_stored(&stage, "a.test", "/own"));
 }
 

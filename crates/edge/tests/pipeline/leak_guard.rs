@@ -35,13 +35,16 @@ fn page_that_depends_on_noise_cookies_is_not_shared() {
     assert!(stage.get("/", &[]).text().contains("stranger"));
     let checked = stage.get("/", NOISE);
     assert_eq!(reason(&checked), "pass-leak-guard");
-    assert!(checked.text().contains("Ann"), "a visitor's own answer");
+    assert!(checked.text().contains("Ann"), "the client gets its own response");
     // Not the last request: the edge may already be investigating.
     let asked = stage.origin.seen().into_iter().nth(1).unwrap();
     assert_eq!(asked.field("Cookie"), Some("_ga=1; _fbp=2"));
     assert_ne!(asked.field("User-Agent"), Some("somebody's own"), "only cookies may make a difference");
-    eventually("it is found out", || stage.metric("petasos_leaks_prevented_total", "") == 1);
-    assert!(stage.origin.seen().last().unwrap().field("Cookie").is_none(), "looked into without cookies");
+    eventually("the leak is found", || stage.metric("petasos_leaks_prevented_total", "") == 1);
+    assert!(
+        stage.origin.seen().last().unwrap().field("Cookie").is_none(),
+        "the investigation sends no cookies"
+    );
     for _ in 0..3 {
         let own = stage.get("/", NOISE);
         assert_eq!((reason(&own), own.text().contains("Ann")), ("pass-leak-guard", true));
@@ -51,7 +54,7 @@ fn page_that_depends_on_noise_cookies_is_not_shared() {
     let why =
         stage.call_admin("POST", "/why", r#"{"url":"http://example.test/","headers":[["Cookie","_ga=1"]]}"#);
     assert!(why.text().contains("pass-leak-guard") && why.text().contains("_ga, _fbp"), "{}", why.text());
-    assert_eq!(stage.metric("petasos_leak_checks_total", ""), 1, "what is known is not checked again");
+    assert_eq!(stage.metric("petasos_leak_checks_total", ""), 1, "a known leak is not checked again");
 }
 
 #[test]
@@ -61,8 +64,8 @@ fn page_that_changes_by_itself_stays_shared() {
     stage.get("/", &[]);
     for round in 1..=3 {
         assert_eq!(reason(&stage.get("/", NOISE)), "pass-leak-guard");
-        eventually("it is suspected", || stage.metric("petasos_leak_suspicions_total", "") == round);
-        eventually("it is trusted again", || {
+        eventually("a leak is suspected", || stage.metric("petasos_leak_suspicions_total", "") == round);
+        eventually("the page is trusted again", || {
             reason(&stage.get("/", &[NOISE, &["Range: bytes=0-3"]].concat())) == "hit-fresh"
         });
     }
@@ -129,7 +132,7 @@ fn token_that_depends_on_the_cookie_is_a_leak() {
     let stage = stage(|seen| page("Hello", if seen.field("Cookie").is_some() { 1 } else { 2 }));
     stage.get("/", &[]);
     stage.get("/", NOISE);
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     let own = stage.get("/", NOISE);
     assert!(reason(&own) == "pass-leak-guard" && own.text().contains("00000001"));
 }
@@ -143,7 +146,7 @@ fn differences_in_the_head_alone_are_no_leak() {
     stage.get("/", &[]);
     let checked = stage.get("/", NOISE);
     assert_eq!((checked.field("X-User"), checked.field("Set-Cookie")), (Some("Ann"), Some("seen=1")));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     let shared = stage.get("/", &["Cookie: _ga=9", "Range: bytes=0-99"]);
     assert_eq!(
         (reason(&shared), shared.field("X-User"), shared.field("Set-Cookie")),
@@ -160,7 +163,7 @@ fn redirect_that_depends_on_a_cookie_is_a_leak() {
     });
     stage.get("/", &[]);
     assert_eq!(stage.get("/", NOISE).field("Location"), Some("/de/"));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     assert_eq!(stage.get("/", NOISE).field("Location"), Some("/de/"));
     assert_eq!(stage.get("/", &[]).field("Location"), Some("/en/"));
 }
@@ -220,10 +223,10 @@ fn responses_are_compared_after_decoding() {
     let accepting = |cookie| ["Accept-Encoding: gzip", cookie];
     stage.get("/", &["Accept-Encoding: gzip"]);
     stage.get("/", &accepting("Cookie: _ga=1"));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     assert_eq!(stage.metric("petasos_leak_suspicions_total", ""), 0);
     stage.get("/", &accepting("Cookie: _fbp=1"));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
 }
 
 #[test]
@@ -258,8 +261,8 @@ fn edit_between_two_fetches_is_no_leak() {
     stage.get("/", &[]);
     edition.store(2, Ordering::Relaxed);
     assert!(stage.get("/", NOISE).text().contains("Edition 2"));
-    eventually("it is suspected", || stage.metric("petasos_leak_suspicions_total", "") == 1);
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("a leak is suspected", || stage.metric("petasos_leak_suspicions_total", "") == 1);
+    eventually("the page is shared again", || is_shared(&stage));
     assert!(stage.get("/", &[]).text().contains("Edition 2"), "and renewed");
     assert_eq!(prevented(&stage), 0);
 }
@@ -279,16 +282,16 @@ fn page_is_withheld_and_checked_again_if_the_refetch_fails() {
     stage.await_seen(seen + 2);
     stage.await_quiet();
     assert_eq!(got(&stage, NOISE), ("pass-leak-guard".to_owned(), true));
-    assert_eq!((prevented(&stage), checks(&stage)), (0, 1), "nothing is claimed that is not known");
+    assert_eq!((prevented(&stage), checks(&stage)), (0, 1), "the edge claims only what it knows");
     stage.becomes(|_| page("Hello stranger", 7));
     stage.pass(60);
-    eventually("it is looked at again", || {
+    eventually("the page is investigated again", || {
         renew(&stage);
         stage.get("/", NOISE);
         stage.pass(60);
         checks(&stage) >= 2
     });
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("the page is shared again", || is_shared(&stage));
 }
 
 #[test]
@@ -297,19 +300,19 @@ fn leak_stays_withheld_until_another_check() {
     let stage = Stage::with(change, |seen| page(of_cookies(seen), 7));
     renew(&stage);
     got(&stage, NOISE);
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     stage.pass(3_600);
     renew(&stage);
     assert_eq!(got(&stage, &["Cookie: _ga=1"]), ("pass-leak-guard".to_owned(), true));
-    assert_eq!(checks(&stage), 1, "it has not all that made the difference");
+    assert_eq!(checks(&stage), 1, "it lacks one of the cookies that made the difference");
     assert_eq!(got(&stage, NOISE), ("pass-leak-guard".to_owned(), true));
-    eventually("it is found out again", || prevented(&stage) == 2);
+    eventually("the leak is found again", || prevented(&stage) == 2);
     stage.becomes(|_| page("Hello", 7));
     stage.pass(3_600);
     renew(&stage);
     got(&stage, NOISE);
-    eventually("it is looked at again", || checks(&stage) == 3);
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("the page is investigated again", || checks(&stage) == 3);
+    eventually("the page is shared again", || is_shared(&stage));
 }
 
 #[test]
@@ -326,19 +329,19 @@ fn cookies_outside_the_key_are_checked() {
     });
     for keyed in [&[][..], &["Cookie: currency=EUR"]] {
         stage.get("/", keyed);
-        assert_eq!(reason(&stage.get("/", keyed)), "hit-fresh", "with what is in the key alone");
+        assert_eq!(reason(&stage.get("/", keyed)), "hit-fresh", "only with keyed cookies");
     }
     let asks = stage.get("/", &["Cookie: currency=EUR; _ga=1"]);
     assert!(reason(&asks) == "pass-leak-guard" && asks.text().contains("EUR"));
     assert_eq!(stage.last_seen().field("Cookie"), Some("currency=EUR; _ga=1"));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     assert_eq!(stage.metric("petasos_leak_suspicions_total", ""), 0, "the currency is in the key");
     assert_eq!(got(&stage, &["Cookie: _fbp=1; currency=EUR"]), ("pass-leak-guard".to_owned(), true));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     assert_eq!(
         stage.last_seen().field("Cookie"),
         Some("currency=EUR"),
-        "looked into with what is in the key"
+        "the investigation sends the keyed cookies"
     );
     let why = stage.call_admin(
         "POST",
@@ -368,7 +371,7 @@ fn busy_origin_receives_no_further_checks() {
     let mut checked: Vec<_> = (0..2).map(|_| stage.begin("GET", "/", NOISE)).collect();
     stage.await_seen(3);
     for _ in 0..20 {
-        assert_eq!(got(&stage, NOISE), hit(), "the application has enough to do");
+        assert_eq!(got(&stage, NOISE), hit(), "no check while the origin is busy");
     }
     stage.await_seen(3);
     gate.open();

@@ -222,7 +222,11 @@ fn stored_part_is_used_only_if_if_range_matches() {
     stage.get("/", &[range]);
     is_part(&stage.get("/", &[range, "If-Range: \"1\""]), "0123", "0-3/10", "hit-fresh");
     let all = stage.get("/", &[range, "If-Range: \"0\""]);
-    assert_eq!((all.status, all.text()), (200, DIGITS), "it has the beginning of something else");
+    assert_eq!(
+        (all.status, all.text()),
+        (200, DIGITS),
+        "the client's beginning is of another representation"
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn slow_client_slows_down_the_origin() {
         let mut client = connect(&edge);
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         let taken = origin.join().unwrap();
-        assert!(taken < HUGE_BYTES / 2, "{head} {fields}: {taken} octets were taken from the application");
+        assert!(taken < HUGE_BYTES / 2, "{head} {fields}: {taken} bytes were read from the origin");
     }
 }
 
@@ -64,7 +64,7 @@ fn slow_origin_slows_down_the_upload() {
     write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {HUGE_BYTES}\r\n\r\n").unwrap();
     // The kernel accepts the connection, but nothing reads from it.
     let taken = write_until_stalled(&mut client, HUGE_BYTES);
-    assert!(taken < HUGE_BYTES / 2, "{taken} octets were taken from the visitor");
+    assert!(taken < HUGE_BYTES / 2, "{taken} bytes were read from the client");
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn ordinary_page_frees_the_origin_despite_a_slow_client() {
     let edge = start(plan);
     let mut visitor = UnixStream::connect(&socket).unwrap();
     visitor.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n").unwrap();
-    eventually("the application is asked", || metric(&edge, "petasos_origin_fetches_total", "") == 1);
-    eventually("the application is free", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
+    eventually("the request reaches the origin", || metric(&edge, "petasos_origin_fetches_total", "") == 1);
+    eventually("the fetch has ended", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
     let (mut answer, mut piece) = (Vec::new(), [0; 65_536]);
     while !answer.ends_with(b"xxx") || answer.len() < 400_000 {
         let read = visitor.read(&mut piece).unwrap();

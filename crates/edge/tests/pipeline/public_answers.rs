@@ -31,7 +31,11 @@ fn rest_response_marked_public_is_shared() {
         let stage = stage(&[PUBLIC]);
         let reasons: Vec<_> = (0..4).map(|_| reason(&stage.get(target, VISITOR)).to_owned()).collect();
         assert_eq!(reasons, ["pass-unmarked", "miss-absent", "hit-fresh", "hit-fresh"]);
-        assert_eq!(stage.last_seen().field("Accept-Language"), None, "the shared fetch is nobody's");
+        assert_eq!(
+            stage.last_seen().field("Accept-Language"),
+            None,
+            "the shared fetch has no client's fields"
+        );
         stage.pass(61);
         assert_eq!(reason(&stage.get(target, VISITOR)), "miss-expired");
         let cookie = "Cookie: wordpress_logged_in_1=editor";

@@ -103,7 +103,7 @@ fn purge_on_a_catch_all_site_covers_the_name_with_all_ports() {
         assert_eq!(left, [false, false, true, true]);
     }
     for left in left_after(&stage, &hosts, "127.0.0.1") {
-        assert_eq!(left, [false; 4], "who names the cache by its address means every name");
+        assert_eq!(left, [false; 4], "an address as the host means every name");
     }
 }
 

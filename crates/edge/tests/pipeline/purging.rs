@@ -51,8 +51,11 @@ fn purge_of_a_url_covers_all_its_variants_and_nothing_else() {
     assert!(count(&answer).parse::<u64>().unwrap() >= 2, "{}", count(&answer));
     assert_eq!(found(&stage, &["/a?x=1", "/a"]), [false, true]);
     let again = stage.ask("PURGE", "/a?x=1", &[]);
-    assert_eq!((again.status, count(&again)), (200, "0"), "what is not there is purged as well");
-    assert!(stage.origin.seen().iter().all(|seen| !seen.head.starts_with("PURGE")), "never forwarded");
+    assert_eq!((again.status, count(&again)), (200, "0"), "purging an absent page succeeds too");
+    assert!(
+        stage.origin.seen().iter().all(|seen| !seen.head.starts_with("PURGE")),
+        "a PURGE request is never forwarded"
+    );
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn softly_purged_page_is_revalidated_or_served_on_error() {
     stage.origin.kill();
     assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
     assert_eq!(stage.ask("PURGE", "/", &["xkey-purge: a"]).status, 200);
-    assert_eq!(stage.get("/", &[]).status, 503, "what was purged hard is gone");
+    assert_eq!(stage.get("/", &[]).status, 503, "a hard purge removes the page");
 }
 
 #[test]
@@ -114,9 +117,9 @@ fn fetch_is_not_stored_if_its_page_or_tag_is_purged() {
         assert_eq!(stage.ask(method, target, &fields).status, 200);
         let mut late = stage.begin("GET", "/", &[]);
         gate.open();
-        assert_eq!(early.read().text(), "old", "who asked before may have it");
+        assert_eq!(early.read().text(), "old", "the request before the purge may get the old page");
         late.read();
-        assert_eq!(stage.origin.count("/"), 2, "who asked after has a fetch of its own");
+        assert_eq!(stage.origin.count("/"), 2, "the request after the purge has its own fetch");
     }
 }
 

@@ -92,7 +92,11 @@ fn equal_ranges_share_a_fetch_only_with_equal_if_range() {
     gate.open();
     assert_eq!((first.read().status, same.read().status), (206, 206));
     let all = resuming.read();
-    assert_eq!((all.status, all.text()), (200, LETTERS), "it has the beginning of something else");
+    assert_eq!(
+        (all.status, all.text()),
+        (200, LETTERS),
+        "the client's beginning is of another representation"
+    );
 }
 
 #[test]

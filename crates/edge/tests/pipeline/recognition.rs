@@ -122,7 +122,7 @@ fn redirect_target_of_the_root_counts_as_start_page() {
     assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "it may be an upload");
     stage.get("/", &[]);
     stage.get("/wiki/Other", &[]);
-    assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "another page may be one");
+    assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "another page may be an upload too");
     stage.get("/wiki/Welcome", &[]);
     // The worker inspects the document after it has sent the response.
     let recognised = || stage.metric("petasos_sites_recognised_total", "") == 1;
@@ -319,7 +319,7 @@ fn detection_and_later_responses_survive_a_restart() {
     first.get("/x", &[]);
     first.get("/after", &[]);
     assert_eq!(reason(&first.get("/after", &[])), "hit-fresh");
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     let (origin, edge) = (first.origin, first.edge);
     drop(edge);
     let mut plan = crate::support::plan(&origin.url());
@@ -337,7 +337,7 @@ fn detected_on_disk() -> (tempfile::TempDir, Stage) {
     let disk = disk(&directory);
     let stage = Stage::with(move |plan| plan.disk = Some(disk), blog);
     stage.get("/", &[]);
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     (directory, stage)
 }
 
@@ -414,7 +414,7 @@ fn lost_detection_file_brings_no_purged_page_back() {
     copy(&|_| true);
     first.becomes(blog);
     first.get("/x", &[]);
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     copy(&|name| name == "invalidations");
     let mut plan = crate::support::plan(&first.origin.url());
     plan.disk = Some(disk(&crashed));

@@ -202,7 +202,7 @@ fn refill_stops_if_the_origin_fails() {
     stage.becomes(|_| response("500 Internal Server Error", &[], b"dying"));
     let before = stage.origin.seen().len();
     purge_all(&stage);
-    eventually("it is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
+    eventually("the refill is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(seen_since(&stage, before).len(), 3);
 }
@@ -238,12 +238,12 @@ fn visitor_joins_a_refill_and_a_purge_revokes_it() {
     eventually("the page is being fetched", || refills(&stage) == 1);
     eventually("the origin was asked", || stage.origin.count("/a") == 2);
     let mut joining = stage.begin("GET", "/a", &[]);
-    eventually("a visitor waits for it", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("a client waits for the page", || stage.metric("petasos_flight_waits_total", "") == 1);
     stage.becomes(|_| response("200 OK", &[FRESH], b"new"));
     assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: 0"]).status, 200);
     assert_eq!(stage.get("/a", &[]).text(), "new");
     gate.open();
-    assert_eq!(joining.read().text(), "new", "what was invalidated is for nobody who waits");
+    assert_eq!(joining.read().text(), "new", "no waiter gets an invalidated response");
     stage.await_quiet();
     assert_eq!(stage.get("/a", &[]).text(), "new");
 }
@@ -261,7 +261,7 @@ fn refresh_method_refetches_the_page_at_once() {
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
     assert_eq!(stage.ask("REFRESH", "/new", &[]).status, 200);
     await_refills(&stage, 2);
-    assert_eq!(stage.origin.count("/new"), 1, "what is not stored is fetched too");
+    assert_eq!(stage.origin.count("/new"), 1, "an absent page is fetched too");
     assert_eq!(stage.ask("REFRESH", "/a", &["X-Forwarded-For: 203.0.113.9"]).status, 403);
 }
 
@@ -273,11 +273,11 @@ fn get_with_x_refresh_returns_the_new_page() {
     assert_eq!(stage.get("/a", &[]).text(), "old");
     let answer = stage.get("/a", &["X-Refresh: 1"]);
     assert_eq!((answer.text(), reason(&answer)), ("new", "miss-refresh"));
-    assert_eq!(stage.last_seen().field("X-Refresh"), None, "it is for the edge alone");
+    assert_eq!(stage.last_seen().field("X-Refresh"), None, "the edge does not forward the field");
     let answer = stage.get("/a", &[]);
     assert_eq!((answer.text(), reason(&answer)), ("new", "hit-fresh"));
     let forwarded = stage.get("/a", &["X-Refresh: 1", "X-Forwarded-For: 203.0.113.9"]);
-    assert_eq!(reason(&forwarded), "pass-unknown-field", "from anybody else it is a field like any other");
+    assert_eq!(reason(&forwarded), "pass-unknown-field", "from other clients it is an ordinary field");
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
 }
 
@@ -306,11 +306,11 @@ fn head_of_a_purge_order_may_be_longer() {
     let tags: String = (0..3300).map(|number| format!("tag-number-{number:08} ")).collect();
     let tags = format!("xkey-purge: {tags}all");
     assert!(tags.len() > 64 * 1024);
-    assert_eq!(stage.get("/a", &[&tags]).status, 431, "visitors' heads are as short as ever");
+    assert_eq!(stage.get("/a", &[&tags]).status, 431, "clients' heads keep their usual limit");
     let answer = stage.ask("PURGE", "/", &[&tags]);
     assert_eq!((answer.status, answer.field("X-Purged-Count")), (200, Some("1")), "{}", answer.text());
     let from_afar = stage.ask("PURGE", "/", &["X-Forwarded-For: 203.0.113.9", &tags]);
-    assert_eq!(from_afar.status, 431, "who may not purge may not send so much");
+    assert_eq!(from_afar.status, 431, "a client without the right to purge keeps the usual limit");
     let twice = format!("{tags} {tags}");
     assert_eq!(stage.ask("PURGE", "/", &[&twice]).status, 431);
     // The next request on the same connection has the usual limit again.

@@ -148,7 +148,7 @@ fn followers_of_a_private_304_get_their_own_responses() {
     let mut bodies: Vec<_> = clients.iter_mut().map(|client| client.read().text().to_owned()).collect();
     bodies.sort();
     bodies.dedup();
-    assert_eq!(bodies.len(), 10, "no answer went to two visitors");
+    assert_eq!(bodies.len(), 10, "no response went to two clients");
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn followers_of_a_private_page_get_their_own_responses() {
     let mut bodies: Vec<_> = answers.iter().map(|answer| answer.text().to_owned()).collect();
     bodies.sort();
     bodies.dedup();
-    assert_eq!(bodies.len(), 20, "no answer went to two visitors");
+    assert_eq!(bodies.len(), 20, "no response went to two clients");
     // From now on no request waits for another one.
     connect(&edge).get("/", &[]);
     assert_eq!(metric(&edge, "petasos_flight_waits_total", ""), 19);
@@ -270,7 +270,7 @@ fn requests_with_sessions_never_wait_for_one_another() {
     for client in &mut clients {
         client.send("GET / HTTP/1.1\r\nHost: example.test\r\nCookie: session=1\r\n\r\n");
     }
-    eventually("all reach the application", || metric(&edge, "petasos_origin_fetches_total", "") == 5);
+    eventually("all requests reach the origin", || metric(&edge, "petasos_origin_fetches_total", "") == 5);
     gate.open();
     assert!(clients.iter_mut().all(|client| client.read().text() == "own"));
     assert_eq!(metric(&edge, "petasos_flight_waits_total", ""), 0);

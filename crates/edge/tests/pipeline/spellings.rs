@@ -66,7 +66,7 @@ fn made_up_spellings_of_a_page_are_bounded() {
         let target: String = "letters".chars().enumerate().map(spelled).collect();
         stage.get(&format!("/{target}"), &[]);
     }
-    assert!(is_stored(&stage, "/letters"), "the page gave way to its spellings");
+    assert!(is_stored(&stage, "/letters"), "its spellings evicted the page");
     let stored = stage.metric("petasos_store_objects", "");
     assert!(stored <= 1 + 32, "{stored} objects of one page");
 }

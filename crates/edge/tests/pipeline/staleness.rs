@@ -369,7 +369,7 @@ fn uncacheable_response_keeps_the_page_unless_it_is_gone() {
     stage.becomes(|_| response("410 Gone", &["Cache-Control: max-age=0"], b"gone"));
     assert_eq!(stage.get("/", &[]).status, 410);
     stage.origin.kill();
-    assert_eq!(stage.get("/", &[]).status, 502, "what is gone does not come back");
+    assert_eq!(stage.get("/", &[]).status, 502, "a page replaced by 410 does not come back");
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn slow_origin_is_replaced_by_a_stale_page_after_the_limit() {
     assert_eq!(reason(&leader.read()), "hit-revalidated");
     assert_eq!(reason(&absent.read()), "miss-absent");
     stage.await_quiet();
-    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "the slow answer was not lost");
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "the slow response was stored");
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Site {
         let answer = if asking.method == "HEAD" { client.read_head() } else { client.read() };
         let sent = self.sent.fetch_add(1, Ordering::SeqCst) + 1;
         eventually("the request is recorded", || metric(&self.edge, "petasos_requests_total", "") == sent);
-        eventually("every flight has landed", || metric(&self.edge, "petasos_flights_open", "") == 0);
+        eventually("every flight has ended", || metric(&self.edge, "petasos_flights_open", "") == 0);
         answer
     }
 
@@ -209,7 +209,7 @@ impl Site {
     fn check(&self, asking: &Asking) {
         let before = self.state();
         let predicted = self.why(asking);
-        assert_eq!(self.why(asking), predicted, "asking changes what is answered");
+        assert_eq!(self.why(asking), predicted, "asking changes the answer");
         assert_eq!(self.state(), before, "asking changes something");
         let answer = self.send(asking);
         let met = Reason::ALL.iter().find(|known| known.name() == reason(&answer)).copied().unwrap();
@@ -308,7 +308,7 @@ fn survives(mut use_it: impl FnMut(&Site, &Asking)) -> bool {
 
 #[test]
 fn questions_to_why_do_not_count_as_uses_of_a_page() {
-    assert!(survives(|site, asking| drop(site.send(asking))), "using it does");
+    assert!(survives(|site, asking| drop(site.send(asking))), "requesting the page counts as a use");
     assert!(!survives(|site, asking| drop(site.why(asking))));
 }
 
@@ -329,7 +329,7 @@ fn stored_page_is_described() {
     assert_eq!(key.variant_fields, ["accept-language"]);
     let passing = site.why(&get("/language", &["Accept-Language: de", "Cookie: theme=dark"]));
     assert_eq!(passing.reason, "pass-unknown-cookie");
-    assert!(passing.stored.is_some(), "stored for others");
+    assert!(passing.stored.is_some(), "the page is stored for other requests");
     let other = site.why(&get("/language", &["Accept-Language: en"]));
     assert!(other.other_variants_only && other.stored.is_none());
     assert_eq!(other.reason, "miss-variant");

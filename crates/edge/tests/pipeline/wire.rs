@@ -26,7 +26,7 @@ fn truncated_response_is_neither_completed_nor_stored() {
         for fields in [&[][..], &["Cookie: session=1"]] {
             let answer = connect(&edge).get(target, fields);
             assert!(!answer.complete, "{target} {fields:?}");
-            assert_eq!(answer.text(), "hello", "what was whole so far is passed on");
+            assert_eq!(answer.text(), "hello", "the complete bytes are passed on");
         }
         // A client whose framing cannot show the truncation gets a reset.
         let mut old = TcpStream::connect(address(&edge)).unwrap();
@@ -88,7 +88,7 @@ fn request_beyond_the_queue_is_refused() {
     let mut clients: Vec<_> = (0..2).map(|_| connect(&edge)).collect();
     for (client, waiting) in clients.iter_mut().zip(0..) {
         client.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n");
-        eventually("it is at the application or in the queue", || {
+        eventually("the request is at the origin or in the queue", || {
             metric(&edge, "petasos_origin_fetches_active", "") == 1
                 && metric(&edge, "petasos_origin_fetches_waiting", "") == waiting
         });
@@ -119,7 +119,7 @@ fn requests_from_people_precede_those_from_robots() {
     for ((client, (target, agent)), waiting) in clients.iter_mut().zip(visits).zip(0..) {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n"));
         // The last request joins the fetch that a robot waits for.
-        eventually("it is at the application or in the queue", || {
+        eventually("the request is at the origin or in the queue", || {
             metric(&edge, "petasos_origin_fetches_active", "") == 1
                 && metric(&edge, "petasos_origin_fetches_waiting", "") == u64::min(waiting, 3)
                 && metric(&edge, "petasos_flight_waits_total", "") == u64::from(waiting == 4)
@@ -144,7 +144,7 @@ fn queued_request_times_out() {
     let edge = start(plan);
     let mut first = connect(&edge);
     first.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n");
-    eventually("it is at the application", || metric(&edge, "petasos_origin_fetches_active", "") == 1);
+    eventually("the request is at the origin", || metric(&edge, "petasos_origin_fetches_active", "") == 1);
     let refused = connect(&edge).get("/", &["Cookie: session=1"]);
     assert_eq!((refused.status, reason(&refused)), (503, "queue-timeout"));
     gate.open();
@@ -443,9 +443,9 @@ fn client_that_reads_nothing_is_disconnected() {
     let edge = start(plan);
     let mut client = connect(&edge);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the visitor is given up", || metric(&edge, "petasos_visitor_timeouts_total", "") == 1);
-    eventually("its connection is gone", || metric(&edge, "petasos_connections_open", "") == 0);
-    eventually("and the application's", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
+    eventually("the client times out", || metric(&edge, "petasos_visitor_timeouts_total", "") == 1);
+    eventually("the client's connection is closed", || metric(&edge, "petasos_connections_open", "") == 0);
+    eventually("the origin's fetch has ended", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn connection_beyond_the_limit_is_closed() {
     assert!(connect(&edge).is_closed());
     assert_eq!(metric(&edge, "petasos_connections_refused_total", ""), 1);
     drop(kept);
-    eventually("a place is free again", || metric(&edge, "petasos_connections_open", "") == 0);
+    eventually("a connection slot is free again", || metric(&edge, "petasos_connections_open", "") == 0);
     assert_eq!(connect(&edge).get("/", &[]).status, 200);
 }
 
@@ -475,13 +475,11 @@ fn drain_completes_requests_under_way() {
     let edge = before(&origin);
     let (mut idle, mut busy) = (connect(&edge), connect(&edge));
     busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the request is at the application", || {
-        metric(&edge, "petasos_flights_started_total", "") == 1
-    });
+    eventually("the request is at the origin", || metric(&edge, "petasos_flights_started_total", "") == 1);
     let listen = address(&edge);
     edge.stop();
     assert!(idle.is_closed());
-    eventually("nobody is let in any more", || TcpStream::connect(listen).is_err());
+    eventually("no new connection is accepted", || TcpStream::connect(listen).is_err());
     gate.open();
     let answer = busy.read();
     assert_eq!(answer.text(), "page");

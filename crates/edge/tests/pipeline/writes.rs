@@ -150,9 +150,9 @@ fn overtaken(
     stage.await_seen(before + 1);
     assert_eq!(write(&stage, "POST", "/"), 200);
     let mut next = stage.begin("GET", "/", &[]);
-    assert_eq!(next.read().text(), "new", "it does not join what began before the write");
+    assert_eq!(next.read().text(), "new", "it does not join a fetch from before the write");
     gate.open();
-    assert_eq!(overtaken.read().text(), "old", "it was asked for before the write");
+    assert_eq!(overtaken.read().text(), "old", "the fetch began before the write");
     stage.await_quiet();
     let last = stage.get("/", &[]);
     assert_eq!((last.text(), reason(&last)), ("new", "hit-fresh"), "nothing old came back");
@@ -239,7 +239,7 @@ fn write_invalidates_all_pages_of_a_group() {
     assert_eq!(reason(&stage.get("/a", &[])), "miss-absent");
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
     stage.origin.kill();
-    assert_eq!(stage.get("/b", &[]).status, 502, "nothing invalidated stands in for an error");
+    assert_eq!(stage.get("/b", &[]).status, 502, "no invalidated page replaces an error");
     assert_eq!(reason(&stage.get("/alone", &[])), "hit-fresh");
     stage.origin.revive();
     stage.pass(1);
@@ -278,7 +278,7 @@ fn group_invalidation_covers_a_member_that_is_being_fetched() {
         stage.becomes(|seen| grouped(seen, "\"new\""));
         let mut after = stage.begin("GET", "/", &[]);
         if !head_first {
-            eventually("it waits, as the group is not known yet", || {
+            eventually("the request waits, as the group is not known yet", || {
                 stage.metric("petasos_flight_waits_total", "") == 1
             });
             gate.open();
@@ -309,7 +309,7 @@ fn group_invalidation_covers_a_member_being_revalidated() {
     assert_eq!(write(&stage, "POST", "/elsewhere"), 200);
     stage.becomes(|seen| grouped(seen, "\"new\""));
     let mut after = stage.begin("GET", "/", &[]);
-    eventually("it waits", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("the request waits", || stage.metric("petasos_flight_waits_total", "") == 1);
     gate.open();
     assert_eq!((before.read().text(), after.read().text()), ("\"old\"", "\"new\""));
     assert_eq!(stage.get("/", &[]).text(), "\"new\"");
@@ -653,7 +653,7 @@ fn unsafe_methods_beyond_the_rate_keep_their_pages() {
     assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
     eventually("it is fetched again", || stage.get("/", &[]).text() == "3");
-    assert_eq!(stage.origin.count("/not-stored"), 2, "what is not stored is not fetched");
+    assert_eq!(stage.origin.count("/not-stored"), 2, "an absent page is not fetched");
 }
 
 #[test]
@@ -693,5 +693,5 @@ fn write_rules_pause_after_purges_near_writes() {
     purge(&stage);
     assert_eq!(save(&stage), "hit-fresh");
     stage.pass(3600);
-    assert_eq!(save(&stage), "miss-invalidated", "it is forgotten");
+    assert_eq!(save(&stage), "miss-invalidated", "the purges near writes are forgotten");
 }

@@ -16,7 +16,7 @@ use store::Lookup;
     reason = "it is taken apart at once; a box would cost each look-up an allocation"
 )]
 pub(crate) enum Asking<'a> {
-    /// It is looked up; the head differs from the sent one if it is given.
+    /// It is looked up, by the given head if it differs from the head that the client sent.
     LookUp(Wanted<'a>, Option<Box<RequestHead>>),
     /// It is sent to the origin for its client alone.
     Pass(Subject<'a>, Reason),

@@ -183,7 +183,7 @@ impl Refill {
         pages
     }
 
-    /// Fetches a page that is missing or was ordered.
+    /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
     async fn refetch(&mut self, page: &Page, ordered: bool) -> Refilled {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return Refilled::Done;

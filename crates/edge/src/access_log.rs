@@ -1,9 +1,10 @@
-//! The access log: one line for each request, written by a thread of its own.
+//! The access log: one line for each request, written by a separate thread.
 //!
-//! Invariant: a worker never waits for the log. When lines come faster than they can be written, the surplus
-//! is dropped and counted; what a visitor sent is escaped, so a line is always one line.
+//! Invariants: a worker never waits for the log. If lines arrive faster than they can be written,
+//! the surplus is dropped and counted. Text from clients is escaped, so that each request is
+//! exactly one line.
 //!
-//! The fields stand in the order of [`FORMAT`]; `reference` explains them.
+//! The fields are in the order of [`FORMAT`]; `reference` explains them.
 
 use crate::date::push_log_date;
 use crate::leaving::join_in_time;
@@ -20,17 +21,17 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The fields of a line: the combined log format, then the edge's own.
+/// The fields of a line: the combined log format, followed by fields of the edge.
 pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" \
                                  HOST VERDICT REASON MICROSECONDS";
 
-/// How long the writer lets lines gather before it looks again: enough for one write to carry many.
+/// How long the writer lets lines accumulate, so that one write carries many.
 const GATHERING: Duration = Duration::from_millis(10);
 
-/// A line made of this many octets needs no second allocation.
+/// Initial capacity of a line in bytes; most lines need no second allocation.
 const LINE_BYTES: usize = 384;
 
-/// What happened to one request.
+/// The record of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) peer: Peer,
@@ -42,14 +43,14 @@ pub(crate) struct Entry<'a> {
     pub(crate) elapsed: Duration,
 }
 
-/// The workers' end of the log. Cheap to clone.
+/// The workers' handle of the log; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
     lines: SyncSender<Vec<u8>>,
     state: Arc<LogState>,
 }
 
-/// The thread that writes; joined when the log ends.
+/// The writer thread, to be joined when the log ends.
 #[derive(Debug)]
 pub(crate) struct Writer {
     thread: JoinHandle<()>,
@@ -59,7 +60,7 @@ impl AccessLog {
     /// Opens the log and starts its thread.
     ///
     /// # Errors
-    /// When the file cannot be opened or there is no thread to be had.
+    /// If the file cannot be opened or the system cannot create a thread.
     pub(crate) fn start(target: &Target, lines_max: usize) -> io::Result<(Self, Writer)> {
         let state = Arc::<LogState>::default();
         Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
@@ -73,38 +74,41 @@ impl AccessLog {
         Ok((Self { lines, state }, Writer { thread }))
     }
 
-    /// Has the file opened anew, as after its name was given to another. Waits for no file.
+    /// Reopens the file, for example after log rotation has renamed it. Does not block.
     pub(crate) fn reopen(&self) {
         self.state.reopen();
-        // It wakes the writer; one that has lines waiting is awake.
+        // An empty line wakes the writer. It fails only if the queue is full, and then the writer
+        // is awake.
         let _ = self.lines.try_send(Vec::new());
     }
 
-    /// Lines that could not be written.
+    /// Number of lines that could not be written.
     pub(crate) fn lost(&self) -> u64 {
         self.state.lost()
     }
 
-    /// Hands a line to the writer. False if it was dropped because too many wait.
+    /// Queues a line for the writer. Returns false if it was dropped because the queue is full.
     pub(crate) fn record(&self, entry: &Entry<'_>) -> bool {
         !matches!(self.lines.try_send(line(entry)), Err(TrySendError::Full(_)))
     }
 }
 
 impl Writer {
-    /// Waits until every line is written, or a log that hangs has had its time; to be called when no [`AccessLog`] is
-    /// left. `None`: lines are lost.
+    /// Waits until every line is written, or until a hanging log has used up its time. Must be
+    /// called after the last [`AccessLog`] was dropped. `None` if lines were lost.
     pub(crate) fn finish(self) -> Option<()> {
-        // A panic of the writer has been reported by the thread itself.
+        // A panic of the writer has already been reported by the panic hook.
         join_in_time(self.thread)?.ok()
     }
 }
 
-/// Writes until no sender is left. An output that fails loses lines, not requests.
+/// Writes lines until all senders are dropped. If the output fails, lines are lost, but requests
+/// continue.
 fn write_lines(lines: &Receiver<Vec<u8>>, mut output: LogOutput) {
     while let Ok(first) = lines.recv() {
         output.put(&first);
-        // Sleeping instead of waiting for each line saves the workers a system call to wake this thread.
+        // Sleeping, instead of waiting for each line, saves the workers a system call to wake this
+        // thread.
         std::thread::sleep(GATHERING);
         lines.try_iter().for_each(|line| output.put(&line));
         output.flush();
@@ -143,8 +147,8 @@ fn push_value(line: &mut Vec<u8>, value: Option<&Bytes>) {
     }
 }
 
-/// Appends octets so that they cannot end a quoted part or a line: quotes, backslashes and everything that is
-/// not printable ASCII become escapes.
+/// Appends bytes so that they cannot end a quoted part or a line: quotes, backslashes and
+/// everything except printable ASCII are escaped.
 fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
     for &octet in octets {
         match octet {
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_line_whatever_the_visitor_sent() {
+    fn client_text_is_escaped_into_one_line() {
         let output = Shared::default();
         let (log, writer) = started(Box::new(output.clone()), 8);
         assert!(log.record(&entry(&request())));
@@ -220,7 +224,7 @@ mod tests {
         );
     }
 
-    /// An output that says when it is written to and then waits.
+    /// An output that reports the first write and then blocks.
     struct Stuck {
         entered: Sender<()>,
         leave: Receiver<()>,
@@ -239,12 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_log_drops_lines_and_says_so() {
+    fn stuck_log_drops_lines_and_reports_it() {
         let ((entered, has_entered), (leave, wait)) = (channel(), channel());
         let stuck = Stuck { entered, leave: wait };
         let (log, writer) = started(Box::new(stuck), 1);
         let request = request();
-        // Enough lines to make the buffered writer write; from then on one line fits into the queue.
+        // Record until the buffered writer starts to write; from then on one line fits into the
+        // queue.
         while has_entered.try_recv().is_err() {
             log.record(&entry(&request));
             std::thread::yield_now();

@@ -1,24 +1,25 @@
-//! How many connections each client address has open.
+//! Counts the open connections of each client address.
 //!
-//! Invariant: an address that has none takes no memory. An IPv6 client owns a network of 64 bits, so that counts as one
-//! address.
+//! Invariants: an address without connections takes no memory. An IPv6 client owns a /64 network,
+//! so the whole network counts as one address.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The bits of an IPv6 address that name its network.
+/// The network part of an IPv6 address.
 const NETWORK_MASK: u128 = u128::MAX << 64;
 
-/// The connections of all addresses.
+/// The number of open connections of each address.
 #[derive(Debug, Default)]
 pub(crate) struct AddressLimit {
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl AddressLimit {
-    /// Counts one more connection, unless the address has `connections_max` already.
+    /// Counts one more connection, unless the address already has `connections_max`; returns
+    /// whether it was counted.
     pub(crate) fn take(&self, address: IpAddr, connections_max: usize) -> bool {
         let mut open = self.open();
         let count = open.entry(network(address)).or_insert(0);
@@ -27,7 +28,7 @@ impl AddressLimit {
         is_free
     }
 
-    /// Counts one less.
+    /// Counts one connection less.
     pub(crate) fn give_back(&self, address: IpAddr) {
         if let Entry::Occupied(mut entry) = self.open().entry(network(address)) {
             *entry.get_mut() -= 1;
@@ -54,7 +55,7 @@ mod tests {
     use super::AddressLimit;
 
     #[test]
-    fn each_address_has_its_own_limit_and_leaves_nothing() {
+    fn each_address_has_its_own_limit_and_leaves_no_entry() {
         let limit = AddressLimit::default();
         let take = |address: &str| limit.take(address.parse().unwrap(), 2);
         for address in ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {

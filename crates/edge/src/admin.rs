@@ -1,9 +1,10 @@
-//! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
+//! The admin address: metrics, liveness, status, `why`, purges and detected profiles, for operators
+//! and their tools.
 //!
-//! Invariant: nothing but a purge and a call about a detected profile changes anything, and both need the token or,
-//! without one, a client on this machine. Everything but `/healthz` needs a client on this machine or the token.
-//! Nothing here is served to a page of another site: a request whose Host or
-//! Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question contains has a
+//! Invariants: only purges and calls about a detected profile change anything. Both need the token
+//! or, without one, a client on this machine. All paths except `/healthz` need the token or a
+//! client on this machine. A request whose Host or Origin is not the address itself is refused,
+//! because a page of another site could make a browser send it. The content of a request has a size
 //! limit.
 
 use crate::breaker::state_name;
@@ -33,26 +34,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How long to wait when a connection cannot be accepted for want of descriptors or memory.
+/// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections that may be open; operators and their tools need few.
+/// Maximum number of open connections; operators and their tools need few.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Where questions are put.
+/// The path for questions to `why`.
 const WHY_PATH: &[u8] = b"/why";
 
-/// Where anybody learns that the process lives, as load balancers do.
+/// The path where any client, such as a load balancer, learns that the process runs.
 const HEALTH_PATH: &[u8] = b"/healthz";
 
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
 
-/// What a request is told whose Host or Origin is another's.
+/// The answer to a request whose Host or Origin is foreign.
 const FOREIGN: &str = "This address answers only requests that name it by its IP address, by localhost or by the name \
                        in the setting admin, and that come from no page of another site.";
 
-/// What a client on another machine is told that shows no token.
+/// The answer to a client on another machine without the token.
 const NO_READER: &str = "This client may not read here: from another machine, or through a proxy, only with the token in \
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
@@ -64,7 +65,7 @@ struct Page {
     text: String,
 }
 
-/// Serves the admin address for as long as the runtime lives.
+/// Serves the admin address for as long as the runtime exists.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -72,7 +73,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Without a place the connection is closed at once.
+        // Beyond the limit, a connection is closed at once.
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let client = Client::new(stream, peer, Arc::clone(&shared.limits));
             let conversation = converse(Arc::clone(&shared), client);
@@ -111,7 +112,7 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
     }
 }
 
-/// The answer to a call that changes something; `None` if the request is none.
+/// The answer to a call that changes something; `None` for all other requests.
 async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Option<Reply> {
     let route = api::Route::of(&request.target);
     if route.is_none() && path(request) != detection_call::PATH {
@@ -140,7 +141,7 @@ async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: 
     })
 }
 
-/// The content of a question or a call, up to its limit; nothing of any other request's.
+/// The content of a question or a call, up to its limit. The content of other requests is not read.
 async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     let mut content = Vec::new();
     let bytes_max = match path(&request.head) {
@@ -155,7 +156,7 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     while content.len() <= bytes_max {
         match poll_fn(|context| client.poll_frame(context)).await {
             Ok(Frame::Data(octets)) => content.extend_from_slice(&octets),
-            // What broke off is no question either.
+            // An incomplete content is refused when it is parsed.
             Ok(Frame::End(_)) | Err(_) => break,
         }
     }
@@ -190,7 +191,7 @@ fn path(request: &RequestHead) -> &[u8] {
     request.target.split(|&octet| octet == b'?').next().unwrap_or_default()
 }
 
-/// What would become of the request that the content describes.
+/// Explains the request that the content describes.
 fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
     if request.method != Method::Post {
         return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
@@ -206,7 +207,7 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Pa
         Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
     };
     match why::answer(shared, &question) {
-        // An answer is plain data with names as keys.
+        // Serialisation cannot fail: an answer is plain data with strings as keys.
         Ok(answer) => match serde_json::to_string_pretty(&answer) {
             Ok(text) => Page { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
             Err(error) => Page::plain(500, &format!("{error}\n")),
@@ -215,7 +216,7 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Pa
     }
 }
 
-/// What became of a call about a site's detected profile.
+/// Carries out a call about a site's detected profile.
 async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
     if request.method != Method::Post {
         return Page::plain(405, "POST a call here; docs/profiles.md describes it.\n");
@@ -231,7 +232,7 @@ async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[
     Page { status, media_type: JSON, text: format!("{value:#}\n") }
 }
 
-/// Whether the content is JSON, as a form of another site cannot be made to send.
+/// Whether the content is declared as JSON. A form on another site cannot send that media type.
 fn has_json(request: &RequestHead) -> bool {
     let media_type = request.fields.only(names::CONTENT_TYPE);
     media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes()))
@@ -253,8 +254,9 @@ impl From<Page> for Reply {
     }
 }
 
-/// Whether the request names this address, `configured` in the setting `admin`, and comes from no page of another site.
-/// Any other name could be one of a foreign site that resolves to this machine.
+/// Whether the request names this address, `configured` in the setting `admin`, and comes from no
+/// page of another site. Other names are refused because a foreign site's name may resolve to this
+/// machine.
 fn is_own(request: &RequestHead, configured: &Address) -> bool {
     let Some(host) = request.fields.only(names::HOST) else { return false };
     let (name, _) = h1::split_port(host);
@@ -316,7 +318,7 @@ fn status(shared: &Shared) -> String {
     format!("{status:#}\n")
 }
 
-/// The disk's part of the status; null without one.
+/// The disk's part of the status; null without a disk.
 fn disk_status(shared: &Shared) -> serde_json::Value {
     let Some(disk) = &shared.plan.disk else { return json!(null) };
     let figures = shared.persistence.figures();
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_read_health_only_without_the_token() {
+    fn without_the_token_other_machines_may_read_only_health() {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
         let shared = Arc::new(shared);
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_json_of_those_who_name_the_address() {
+    fn questions_must_be_json_and_name_the_admin_address() {
         let own = [("Host", "127.0.0.1:8081"), ("Content-Type", "application/json")];
         let ask = |fields: &[(&'static str, &'static str)], content: &str| {
             asked_with(Method::Post, "/why", fields, content.as_bytes())
@@ -411,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_served_to_those_who_name_the_address() {
+    fn requests_that_name_the_admin_address_are_served() {
         let own = [("Host", "127.0.0.1:8081")];
         assert_eq!(asked(Method::Get, "/healthz", &own), (200, "ok\n".to_owned()));
         assert_eq!(asked(Method::Get, "/nothing", &own).0, 404);

@@ -1,7 +1,7 @@
-//! *key*: what a request is looked up by, and whether it is looked up at all.
+//! *key*: decides whether a request is looked up, and by which key and head.
 //!
-//! Invariant: nothing here has an effect. What is left out of a look-up stands in [`Wanted`], and whoever delivers asks
-//! the response whether it answers the request all the same.
+//! Invariant: nothing here has a side effect. [`Wanted`] records the parts of the request that the
+//! look-up ignores; before delivery, the response is checked against them.
 
 use crate::guard::Subject;
 use crate::lookup::Wanted;
@@ -10,15 +10,15 @@ use message::RequestHead;
 use semantics::{Forwarding, LeftOut, Reason, RequestClass, is_static_path, looked_up_head, without_origin};
 use store::Lookup;
 
-/// What becomes of a request whose site is known.
+/// The outcome for a request whose site is known.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart at once; a box would cost each look-up an allocation"
 )]
 pub(crate) enum Asking<'a> {
-    /// It is looked up; by another head than it was sent with where there is one.
+    /// It is looked up, by the given head if it differs from the head that the client sent.
     LookUp(Wanted<'a>, Option<Box<RequestHead>>),
-    /// It goes to the application for its client alone.
+    /// It is sent to the origin for its client alone.
     Pass(Subject<'a>, Reason),
 }
 
@@ -39,7 +39,8 @@ impl<'a> Asking<'a> {
         let plain = without_origin(looked_up.as_ref().unwrap_or(sent)).filter(|_| is_keyed);
         if let Some(plain) = plain {
             wanted.left_out = left_out.and_origin();
-            // Not known of what is on the disk only, which is read before it is asked.
+            // For an object that is only on disk this is unknown; it is read first and checked
+            // then.
             if wanted.stored_answers(shared, &plain).unwrap_or(true) {
                 looked_up = Some(plain);
             } else {
@@ -49,7 +50,7 @@ impl<'a> Asking<'a> {
         if let Some(reason) = wanted.left_out.reason().filter(|_| left_out.has_cookies() && !looks_like_file)
         {
             let head = looked_up.as_ref().unwrap_or(sent);
-            // A page on the disk is not read for each visitor with a session.
+            // A page on disk is not read for every visitor with a session.
             let answers = wanted.stored_answers(shared, head).unwrap_or(false)
                 || shared.files.reason(&wanted.key, shared.clock.monotonic()).is_some();
             if !answers {
@@ -61,8 +62,8 @@ impl<'a> Asking<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether what is stored for the request, looked up by `head`, answers it with the parts that are left out; `None`
-    /// if that is on the disk only.
+    /// Whether the stored response, looked up by `head`, answers the request with its ignored
+    /// parts. `None` if it is only on disk.
     fn stored_answers(&self, shared: &Shared, head: &RequestHead) -> Option<bool> {
         match shared.store.peek(&self.key, &head.fields) {
             Lookup::Found { object, .. } => Some(self.is_answered_by(&object, head)),

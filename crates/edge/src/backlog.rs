@@ -1,7 +1,8 @@
-//! Pieces of work for threads that may wait for a disk, in a bounded queue.
+//! A bounded queue of disk work, with one entry per piece.
 //!
-//! Invariant: a piece is under way once at a time, however many wait for it. At most `pieces_max` are under way, those
-//! that wait for their turn included. A piece that gets no turn in time is given up, because nobody waits any longer.
+//! Invariants: a piece is worked on once at a time, however many requests wait for it. At most
+//! `pieces_max` pieces are queued or running. A piece that gets no turn in time is dropped, because
+//! by then its requests no longer wait.
 
 use crate::disk_threads;
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
-/// The pieces that are under way. `K` tells them apart.
+/// The pieces queued or running. `K` identifies a piece.
 #[derive(Debug)]
 pub(crate) struct Backlog<K> {
     under_way: Mutex<HashMap<K, watch::Receiver<()>>>,
@@ -19,19 +20,19 @@ pub(crate) struct Backlog<K> {
 }
 
 impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
-    /// At most `pieces_max` pieces, of which `turns_max` are worked on at the same time.
+    /// At most `pieces_max` pieces, of which `turns_max` run at the same time.
     pub(crate) fn new(turns_max: usize, pieces_max: usize) -> Self {
         Self { under_way: Mutex::default(), turns: Arc::new(Semaphore::new(turns_max)), pieces_max }
     }
 
-    /// The turns, for work that shares them.
+    /// The semaphore of running pieces, for other work that shares it.
     pub(crate) const fn turns(&self) -> &Arc<Semaphore> {
         &self.turns
     }
 
-    /// Has `work` done unless the piece is under way already. What is given changes when the work has ended; it is
-    /// closed without a change if the piece got no turn. `None` if too many are under way. `within`: how long it waits
-    /// for its turn.
+    /// Queues `work` unless the piece is queued or running already. The receiver changes when the
+    /// work has ended, and is closed without a change if the piece got no turn `within` this time.
+    /// `None` if too many pieces are queued.
     pub(crate) fn join(
         self: &Arc<Self>,
         piece: K,
@@ -59,11 +60,11 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
         done: watch::Sender<()>,
     ) {
         if let Ok(turn) = tokio::time::timeout(within, self.turns.acquire()).await {
-            // Whether it has panicked is of no interest here: who waits finds out what came of it.
+            // A panic is ignored here: the waiting requests see the result themselves.
             let _ = disk_threads::begin(work).await;
             drop(turn);
             self.under_way().remove(&piece);
-            // A request that joins from now on has a piece of its own.
+            // Removed first, so that a request that joins after the change starts a new piece.
             done.send_replace(());
         } else {
             self.under_way().remove(&piece);
@@ -95,7 +96,7 @@ mod tests {
             }
         };
         let slow = backlog.join(0, testkit::PATIENCE, move || {
-            // It ends when the gate is gone.
+            // Ends when the gate is dropped.
             let _ = gate.recv();
         });
         let waiting: Vec<_> =
@@ -120,10 +121,10 @@ mod tests {
         let late = backlog.join(1, Duration::ZERO, move || {
             done.fetch_add(1, Ordering::SeqCst);
         });
-        assert!(late.unwrap().changed().await.is_err(), "it got no turn");
+        assert!(late.unwrap().changed().await.is_err(), "the work got no turn");
         drop(turn);
         let mut next = backlog.join(2, testkit::PATIENCE, || {}).unwrap();
         assert!(next.changed().await.is_ok(), "its work has ended");
-        assert_eq!(work_done.load(Ordering::SeqCst), 0, "nobody waits for it");
+        assert_eq!(work_done.load(Ordering::SeqCst), 0, "no caller waits for the late work");
     }
 }

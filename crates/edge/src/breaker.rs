@@ -1,7 +1,6 @@
-//! What operators are told of the breakers of origins; the breaker itself is in `origin`.
+//! Reports the origins' circuit breakers to operators. The breaker itself is in `origin`.
 //!
-//! Invariant: each change of a breaker is one line on standard error, in the order of the changes, and nothing that is
-//! written there can stop or slow down a fetch.
+//! Invariant: each change of a breaker is one line on standard error, in the order of the changes.
 
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -10,14 +9,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use store::Key;
 
-/// What tells the pages of an origin apart for its breaker. Pages whose digests agree by accident count as one.
+/// Identifies a page for the breaker of its origin. Two pages whose digests collide count as one.
 pub(crate) fn digest(key: &Key) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The state as a gauge.
+/// The state as a gauge value.
 pub(crate) const fn state_number(state: BreakerState) -> u64 {
     match state {
         BreakerState::Closed => 0,
@@ -26,7 +25,7 @@ pub(crate) const fn state_number(state: BreakerState) -> u64 {
     }
 }
 
-/// The state as `/status` names it.
+/// The state as shown in `/status`.
 pub(crate) const fn state_name(state: BreakerState) -> &'static str {
     match state {
         BreakerState::Closed => "closed",
@@ -35,11 +34,11 @@ pub(crate) const fn state_name(state: BreakerState) -> &'static str {
     }
 }
 
-/// Writes a line for each change since the last call; to be called every second.
+/// Writes a line for each change since the last call. Must be called about once a second.
 pub(crate) fn log_changes(shared: &Shared) {
     for site in shared.sites.iter() {
         for change in site.origin.take_breaker_changes() {
-            // A closed standard error must not end the worker.
+            // An error is ignored, because a closed standard error must not end the worker.
             let _ = writeln!(io::stderr(), "petasos: {}", line(site, &change));
         }
     }
@@ -75,7 +74,7 @@ mod tests {
     use store::{Key, SiteId};
 
     #[test]
-    fn each_change_is_a_sentence_with_the_origin() {
+    fn each_breaker_change_is_a_sentence_that_names_the_origin() {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let sites = Sites::new(&plan, &clock);
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_digests_of_their_own() {
+    fn different_pages_have_different_digests() {
         let key = |target: &'static str| {
             Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
         };

@@ -1,12 +1,13 @@
-//! A body that waits between a client and an origin: a queue in memory whose later part may stand in a file.
+//! A body that waits between a client and an origin: a queue in memory whose later part may be in a
+//! file.
 //!
 //! ```text
 //!   pop <--- front <--- file (written earlier, read back in order) <--- back <--- push
 //! ```
 //!
-//! Invariant: pieces come out in the order in which they were pushed, each byte once. What is written to the file stays
-//! in memory until the file has it, so a disk that fails costs nothing but room. What cannot be read back is lost, and
-//! then nothing more comes out.
+//! Invariant: pieces come out in the order in which they were pushed, each byte once. Pieces that
+//! are being written stay in memory until the file has them, so a failing disk costs only capacity.
+//! If bytes cannot be read back, the buffer is lost and nothing more comes out.
 
 use crate::buffers::Buffers;
 use crate::spool::SpoolFile;
@@ -17,16 +18,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// The memory of one buffer at most, its allowance included. More goes to the file.
+/// Maximum memory of one buffer, including its allowance. Further bytes go to the file.
 const MEMORY_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Memory is taken from the budget in steps of this size.
 const STEP_BYTES: u64 = 64 * 1024;
 
-/// Bytes that are written to the file at a time.
+/// Bytes of one write to the file.
 const WRITE_BYTES: u64 = 256 * 1024;
 
-/// Bytes that are read back at a time, beyond what the budget knows.
+/// Bytes of one read from the file. They are not counted in the memory budget.
 const READ_BYTES: u64 = 64 * 1024;
 
 /// A queue of bytes.
@@ -35,15 +36,15 @@ pub(crate) struct Buffer {
     front: Queue,
     back: Queue,
     file: SpoolFile,
-    /// How far the file was written and read; equal when nothing is in it.
+    /// Bytes written to and read from the file; equal when the file is empty.
     written: u64,
     read: u64,
     transfer: Option<Transfer>,
-    /// Memory that needs not be asked for, and memory that was asked for.
+    /// Memory that is granted in advance, and memory taken from the budget.
     allowance_bytes: u64,
     taken_bytes: u64,
     bytes_max: u64,
-    /// No more goes to the file.
+    /// Nothing more is written to the file.
     is_file_closed: bool,
     is_lost: bool,
 }
@@ -52,24 +53,25 @@ pub(crate) struct Buffer {
 #[derive(Debug, Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
-    /// Small pieces that came last, copied together.
+    /// The last small pieces, copied together.
     tail: BytesMut,
     bytes: u64,
 }
 
 type Operation<T> = Pin<Box<dyn Future<Output = Option<T>> + Send + Sync>>;
 
-/// Pieces below this size are copied together where they wait: each would keep all of the memory that it was read into.
+/// Pieces below this size are copied together, because each would keep alive the whole buffer that
+/// it was read into.
 const SMALL_BYTES: usize = 32 * 1024;
 
-/// What is under way between memory and file.
+/// An operation under way between memory and file.
 enum Transfer {
-    /// The pieces are kept until the file has them.
+    /// Holds the pieces until the file has them.
     Write(Operation<()>, Queue),
     Read(Operation<Bytes>, u64),
 }
 
-/// What was in the file could not be read back.
+/// Bytes in the file could not be read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
@@ -91,7 +93,8 @@ impl Buffer {
         }
     }
 
-    /// Whether more may be pushed now. Where it may not and nothing is under way, room comes only from taking out.
+    /// Whether another piece may be pushed now. If not, and no transfer is under way, only `pop`
+    /// makes room.
     pub(crate) fn has_room(&mut self) -> bool {
         if self.held_bytes() < self.allowance_bytes + self.taken_bytes {
             return true;
@@ -102,19 +105,19 @@ impl Buffer {
         more
     }
 
-    /// Whether room may come although nothing is taken out.
+    /// Whether a transfer is under way that may make room without `pop`.
     pub(crate) const fn is_moving(&self) -> bool {
         self.transfer.is_some()
     }
 
-    /// Adds a piece at the end, for which [`Buffer::has_room`].
+    /// Adds a piece at the end. Call it only after [`Buffer::has_room`] returned true.
     pub(crate) fn push(&mut self, piece: Bytes) {
         let is_first = self.is_file_empty() && self.back.bytes == 0;
         let queue = if is_first { &mut self.front } else { &mut self.back };
         queue.push(piece);
     }
 
-    /// The next piece; `None` when there is none now.
+    /// The next piece in memory; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
         let piece = self.front.pop()?;
         while self.taken_bytes > 0
@@ -126,10 +129,10 @@ impl Buffer {
         Some(piece)
     }
 
-    /// As [`Buffer::pop`], waiting for what is in the file; `None` when everything has been taken out.
+    /// Like [`Buffer::pop`], but waits for bytes in the file; `None` when the buffer is empty.
     ///
     /// # Errors
-    /// [`Lost`].
+    /// [`Lost`] if bytes cannot be read back.
     pub(crate) fn poll_pop(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Lost>> {
         loop {
             if let Some(piece) = self.pop() {
@@ -145,18 +148,18 @@ impl Buffer {
         }
     }
 
-    /// Whether nothing is left to come out.
+    /// Whether no bytes are left in memory or file.
     pub(crate) fn is_empty(&self) -> bool {
         self.front.bytes == 0 && self.back.bytes == 0 && self.is_file_empty()
     }
 
-    /// Whether what was in the file could not be read back.
+    /// Whether bytes in the file could not be read back.
     pub(crate) const fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Moves what can be moved between memory and file; back into memory only what `is_wanted` now. Ready after a
-    /// change; pending while the disk works and when there is nothing to move.
+    /// Moves bytes between memory and file; back into memory only if `is_wanted`. Ready after a
+    /// change. Pending while the disk works, and also if there is nothing to move.
     pub(crate) fn poll_move(&mut self, context: &mut Context<'_>, is_wanted: bool) -> Poll<()> {
         if self.is_lost {
             return Poll::Pending;
@@ -185,7 +188,7 @@ impl Buffer {
         Poll::Ready(())
     }
 
-    /// Begins to read when nothing is left before what is in the file.
+    /// Starts to read the file if no bytes before it are left in memory.
     fn begin_read(&self) -> Option<Transfer> {
         if self.is_file_empty() || self.front.bytes > 0 {
             return None;
@@ -195,7 +198,7 @@ impl Buffer {
         Some(Transfer::Read(operation, bytes))
     }
 
-    /// Begins to write what stands behind the file, or all that is in memory where nothing is in the file.
+    /// Starts to write the bytes that follow the file, or all bytes in memory if the file is empty.
     fn begin_write(&mut self) -> Option<Transfer> {
         if self.is_file_closed {
             return None;
@@ -212,7 +215,7 @@ impl Buffer {
         let moved = queue.split_off(WRITE_BYTES);
         let operation = Box::pin(self.file.write(moved.pieces.iter().cloned().collect(), self.written));
         if is_first {
-            // What is left in memory comes behind what is being written.
+            // The rest in memory follows the bytes that are being written.
             std::mem::swap(&mut self.front, &mut self.back);
         }
         Some(Transfer::Write(operation, moved))
@@ -278,7 +281,7 @@ impl Queue {
         Some(piece)
     }
 
-    /// Takes over all pieces of another.
+    /// Moves all pieces of another queue to the end of this one.
     fn append(&mut self, other: &mut Self) {
         self.close_tail();
         self.pieces.append(&mut other.pieces);
@@ -292,7 +295,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first pieces out until they have `bytes` or more.
+    /// Takes out the first pieces until they have `bytes` or more.
     fn split_off(&mut self, bytes: u64) -> Self {
         let mut first = Self::default();
         while first.bytes < bytes
@@ -307,7 +310,8 @@ impl Queue {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Before the file: a transfer that has not begun must not be the last to hold it.
+        // Dropped before `file`, because a transfer that has not started must not be the last owner
+        // of the file.
         self.transfer = None;
         self.buffers.give_back(self.taken_bytes);
     }
@@ -334,7 +338,7 @@ mod tests {
     use std::task::Poll;
     use std::time::Duration;
 
-    /// A machine so small that buffers have their allowance and the spool.
+    /// Buffers with so little memory that each has only its allowance and the spool.
     fn buffers(directory: &tempfile::TempDir, disk: impl Disk + 'static, spool_bytes: u64) -> Arc<Buffers> {
         let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.memory_bytes = 1 << 20;
@@ -352,7 +356,7 @@ mod tests {
         (pieces.iter().cloned().map(Bytes::from).collect(), pieces.concat())
     }
 
-    /// Pushes as long as there is room or room may come; gives what found none.
+    /// Pushes pieces while there is room or a transfer may make room; returns the rest.
     async fn fill(buffer: &mut Buffer, pieces: Vec<Bytes>) -> Vec<Bytes> {
         let mut pieces = pieces.into_iter();
         while let Some(piece) = pieces.as_slice().first().cloned() {
@@ -390,9 +394,9 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(fill(&mut buffer, pieces.clone()).await.len(), 0);
             assert!(buffers.spool.bytes() > content.len() as u64 / 2, "most of it is in the file");
-            assert!(drain(&mut buffer).await.unwrap() == content, "the content is another");
+            assert!(drain(&mut buffer).await.unwrap() == content, "the content is different");
         }
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a file has a name");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file still has a name");
         drop(buffer);
         while buffers.spool.bytes() > 0 {
             tokio::task::yield_now().await;
@@ -408,7 +412,7 @@ mod tests {
         let (mut buffer, mut taken) = (buffers.for_response(), Vec::new());
         for (turn, piece) in pieces.into_iter().enumerate() {
             assert_eq!(fill(&mut buffer, vec![piece]).await.len(), 0);
-            // Sometimes one piece goes out, sometimes several, from memory or the file.
+            // Takes out up to two pieces, from memory or the file.
             for _ in 0..turn % 3 {
                 if let Ok(Some(piece)) = poll_fn(|context| buffer.poll_pop(context)).await {
                     taken.extend_from_slice(&piece);
@@ -416,11 +420,11 @@ mod tests {
             }
         }
         taken.extend(drain(&mut buffer).await.unwrap());
-        assert!(taken == content, "the content is another");
+        assert!(taken == content, "the content is different");
     }
 
     #[tokio::test]
-    async fn a_full_spool_costs_room_only() {
+    async fn full_spool_limits_the_capacity_and_loses_nothing() {
         let directory = tempfile::tempdir().unwrap();
         for (disk_room, spool_bytes) in [(300_000, 1 << 30), (0, 1 << 30), (1 << 30, 300_000), (1 << 30, 0)] {
             let buffers = buffers(&directory, FaultyDisk::with_room(disk_room), spool_bytes);
@@ -434,12 +438,12 @@ mod tests {
                 left = fill(&mut buffer, left).await;
             }
             taken.extend(drain(&mut buffer).await.unwrap());
-            assert!(taken == content, "the content is another");
+            assert!(taken == content, "the content is different");
         }
     }
 
     #[tokio::test]
-    async fn a_disk_that_hangs_is_left_alone_until_it_answers() {
+    async fn hanging_disk_is_not_used_until_it_answers() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
         let buffers = buffers(&directory, disk.clone(), 1 << 30);
@@ -449,8 +453,8 @@ mod tests {
         let left = fill(&mut buffer, pieces.clone()).await;
         assert!(!left.is_empty());
         let kept = drain(&mut buffer).await.unwrap();
-        assert!(content.starts_with(&kept), "what was on its way to the disk is still there");
-        // Another body does not even try.
+        assert!(content.starts_with(&kept), "pieces handed to the hung disk are not lost");
+        // The next body does not even try the disk.
         let mut other = buffers.for_response();
         fill(&mut other, pieces.clone()).await;
         assert_eq!(buffers.spool.errors(), 1);
@@ -460,11 +464,11 @@ mod tests {
             drop(std::mem::replace(&mut third, buffers.for_response()));
             tokio::task::yield_now().await;
         }
-        assert!(drain(&mut third).await.unwrap() == content, "the content is another");
+        assert!(drain(&mut third).await.unwrap() == content, "the content is different");
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_back_is_lost_and_said_to_be() {
+    async fn buffer_is_lost_if_the_file_cannot_be_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
         let buffers = buffers(&directory, disk.clone(), 1 << 30);
@@ -477,7 +481,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_pieces_do_not_keep_what_they_were_read_into() {
+    async fn small_pieces_are_copied_together() {
         let directory = tempfile::tempdir().unwrap();
         let buffers = buffers(&directory, SystemDisk, 0);
         let (mut buffer, _) = buffers.for_request();

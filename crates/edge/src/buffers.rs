@@ -1,7 +1,7 @@
-//! Memory and spool for bodies that wait between a client and an origin.
+//! The budget of memory and spool for bodies that wait between a client and an origin.
 //!
-//! Invariant: what all buffers hold beyond a small allowance for each stays within a share of `memory`, and on the disk
-//! within `spool_size`.
+//! Invariant: beyond a small allowance for each, all buffers together stay within a share of
+//! `memory`, and on disk within `spool_size`.
 
 use crate::buffer::Buffer;
 use crate::spool::{Spool, SpoolFile};
@@ -10,10 +10,11 @@ use platform::Disk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a response may hold without asking: what one read of the origin brings, so that it goes on if slowly.
+/// Memory of a response buffer that needs no budget: one read from the origin, so that every
+/// response makes progress.
 const RESPONSE_ALLOWANCE_BYTES: u64 = 64 * 1024;
 
-/// What a request's content may hold without asking: more than the forms of a login or a comment have.
+/// Memory of a request buffer that needs no budget: more than a login or comment form needs.
 const REQUEST_ALLOWANCE_BYTES: u64 = 16 * 1024;
 
 /// The budget that all buffers share.
@@ -37,12 +38,12 @@ impl Buffers {
         }
     }
 
-    /// The memory of a plan that buffers may take.
+    /// The memory of a plan that buffers may take, in bytes.
     pub(crate) fn share_of(plan: &Plan) -> u64 {
         plan.memory_bytes / 100 * plan.limits.buffer_memory_percent as u64
     }
 
-    /// A buffer for the content of a request, and how much of one it may have.
+    /// A buffer for the content of a request, and the maximum number of bytes to buffer.
     pub(crate) fn for_request(self: &Arc<Self>) -> (Buffer, u64) {
         (self.buffer(REQUEST_ALLOWANCE_BYTES, self.request_bytes_max), self.request_bytes_max)
     }
@@ -62,7 +63,7 @@ impl Buffers {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes memory; false if there is none.
+    /// Takes memory from the budget; false if there is not enough.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let taken = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             taken.checked_add(bytes).filter(|taken| *taken <= self.bytes_max)
@@ -70,7 +71,7 @@ impl Buffers {
         taken.is_ok()
     }
 
-    /// Gives memory back that was taken.
+    /// Returns memory to the budget.
     pub(crate) fn give_back(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

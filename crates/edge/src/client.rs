@@ -1,8 +1,9 @@
-//! A visitor's connection: request heads and content in, octets out, each with its time limit.
+//! A client's connection: reads request heads and content, writes responses, and limits the time of
+//! each.
 //!
-//! Invariant: octets go out in the order they were queued; a request's content is read only as fast as it is
-//! passed on, but for what a buffer takes of it before; once the connection failed nothing more is sent. What requests
-//! mean is not known here.
+//! Invariant: bytes are sent in the order in which they were queued. A request's content is read
+//! only as fast as it is passed on, except for the part that a buffer takes in advance. After the
+//! connection has failed, nothing more is sent. This module does not interpret requests.
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;
@@ -23,26 +24,26 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Octets that one read of request heads may bring; heads are small, and many connections are idle.
+/// Bytes of one read of request heads. Heads are small and many connections are idle, so it is low.
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
-/// Octets that one read of request content may bring.
+/// Bytes of one read of request content.
 const CONTENT_READ_BYTES: usize = 64 * 1024;
 
-/// Octets of a file that are sent at once.
+/// Bytes of a file that are sent at once.
 const FILE_SEND_BYTES: u64 = 256 * 1024;
 
-/// Pieces that one write may take.
+/// Pieces of one vectored write.
 const SLICES_MAX: usize = 16;
 
-/// How long and how much is read and thrown away after the last response, so that the visitor can read it
-/// before it learns that the connection is closed (RFC 9112 section 9.6).
+/// Time and bytes for which input is read and discarded after the last response. The client can
+/// then read the response before it learns that the connection is closed (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A visitor's connection.
+/// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: Stream,
@@ -66,46 +67,46 @@ pub(crate) struct Client {
 struct Content {
     decoder: BodyDecoder,
     read_bytes: u64,
-    /// The visitor waits for 100 (Continue) before it sends the content.
+    /// The client waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
-    /// The form in the content, as far as it has come, where it is wanted.
+    /// The form fields found in the content so far, if they are needed.
     form: Form,
-    /// What was read of the content before the application was asked.
+    /// Content that was read before the request went to the origin.
     ahead: Option<Ahead>,
 }
 
-/// Content that was read before the application was asked.
+/// Content that was read before the request went to the origin.
 #[derive(Debug)]
 struct Ahead {
     buffer: Buffer,
     bytes: u64,
-    /// The end of the content with its trailer, if it was read to its end.
+    /// The end of the content with its trailer, if it was read completely.
     end: Option<Option<Box<Fields>>>,
 }
 
-/// What a connection brought.
+/// The outcome of waiting for a request.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A request head; its content can be read as an [`Upload`].
     Request(Box<Request>),
-    /// Octets that are no request head.
+    /// Bytes that are not a valid request head.
     Malformed(RequestError),
-    /// The visitor closed the connection, or it broke.
+    /// The client closed the connection, or it broke.
     Closed,
     /// No request began in time.
     Idle,
-    /// A request began and its head did not end in time.
+    /// A request began, but its head did not end in time.
     TimedOut,
 }
 
 /// Why a response could not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// The visitor closed the connection.
+    /// The client closed the connection.
     Gone,
-    /// The visitor took nothing for too long.
+    /// The client read nothing for too long.
     TimedOut,
-    /// The visitor took less than `limits.response_rate_min`.
+    /// The client read more slowly than `limits.response_rate_min`.
     TooSlow,
 }
 
@@ -134,12 +135,13 @@ impl Client {
         self.peer
     }
 
-    /// The octets of a request head that has begun.
+    /// The bytes received so far of an incomplete request head.
     pub(crate) fn begun_head(&self) -> &[u8] {
         &self.input
     }
 
-    /// Lets the request head that has begun be as long as one that orders a purge; false if it may already.
+    /// Raises the limit of the current request head to that of a purge order. Returns false if it
+    /// was already raised, or if a purge order may not be longer.
     pub(crate) fn lengthen_head(&mut self) -> bool {
         let bytes_max = self.limits.purge_head_bytes_max;
         let is_longer = bytes_max > self.head_limits.head_bytes_max;
@@ -149,30 +151,33 @@ impl Client {
         is_longer
     }
 
-    /// The next request head. Until its first octet `stop` may end the wait as if it were idle.
+    /// Receives the next request head. Before its first byte, `stop` may end the wait as if the
+    /// connection were idle.
     pub(crate) async fn receive(
         &mut self,
         mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Received {
         self.read_patience.reset();
-        // What the application did not want of the last content would stay as long as the connection.
+        // Content that the origin did not read would otherwise be kept as long as the connection.
         self.content.ahead = None;
         poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
     }
 
-    /// Reads the request's content as this form from now on.
+    /// Parses the request's content as this form from now on.
     pub(crate) fn read_form(&mut self, form: Form) {
         self.content.form = form;
     }
 
-    /// The form in the request's content, as far as it has come.
+    /// The form fields found in the request's content so far.
     pub(crate) fn form(&self) -> &Form {
         &self.content.form
     }
 
-    /// Reads the content ahead, as long as the buffer has room for it and it has no more than `bytes_max`; the rest is
-    /// read when the application takes it. Gives the framing for the application if that was all: with its length,
-    /// unless a trailer follows it.
+    /// Reads content in advance while the buffer has room, until more than `bytes_max` bytes have
+    /// arrived. The rest is read when the origin takes it.
+    ///
+    /// If the content ended, returns its framing for the origin: its length, or chunked if a
+    /// trailer follows.
     ///
     /// # Errors
     /// [`UploadError`] when the content does not arrive.
@@ -217,7 +222,7 @@ impl Client {
         }
     }
 
-    /// Queues octets.
+    /// Queues bytes for sending.
     pub(crate) fn push(&mut self, octets: Bytes) {
         if !octets.is_empty() {
             self.output_bytes += octets.len();
@@ -225,13 +230,13 @@ impl Client {
         }
     }
 
-    /// Octets that are queued.
+    /// Number of queued bytes.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.output_bytes
     }
 
-    /// Writes as much of `pieces` as the system takes at once, if nothing is queued before them. Gives the octets
-    /// taken; the caller queues the rest.
+    /// Writes as much of `pieces` as the system accepts without blocking, if nothing is queued.
+    /// Returns the number of bytes written; the caller must queue the rest.
     pub(crate) fn write_at_once<'a>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
@@ -261,12 +266,13 @@ impl Client {
         poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// Begins to count the time for writing anew; to be called before polling for a flush by hand.
+    /// Restarts the time limit for writing. Must be called before [`Client::poll_flush`] is polled
+    /// directly.
     pub(crate) fn begin_flush(&mut self) {
         self.write_patience.reset();
     }
 
-    /// Writes what is queued; ready when nothing is.
+    /// Writes the queue; ready when it is empty.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         while !self.output.is_empty() {
             match self.poll_write_queued(context) {
@@ -285,8 +291,8 @@ impl Client {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. Gives the number of octets sent, which
-    /// is less where the file ends before that or cannot be read.
+    /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the
+    /// number of bytes sent, which is smaller if the file ends early or cannot be read.
     pub(crate) async fn send_file(
         &mut self,
         file: &File,
@@ -296,7 +302,7 @@ impl Client {
         let (begin, end) = (offset, offset + bytes);
         self.write_patience.reset();
         while offset < end {
-            // Other connections of this worker get their turn in between.
+            // Between two steps, other connections of this worker get their turn.
             let count = (end - offset).min(FILE_SEND_BYTES) as usize;
             let sent = poll_fn(|context| self.poll_send_file(context, file, &mut offset, count)).await?;
             if sent == 0 {
@@ -319,13 +325,14 @@ impl Client {
         match self.stream.poll_send_file(context, file, offset, count) {
             Poll::Ready(Ok(sent)) => Poll::Ready(Ok(sent)),
             Poll::Ready(Err(error)) if is_of_connection(&error) => Poll::Ready(Err(SendError::Gone)),
-            // The file's. Should it be the connection's after all, the next write to it says so.
+            // An error of the file. If it belongs to the connection after all, the next write
+            // reports it.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
             Poll::Pending => self.poll_too_late(context).map(Err),
         }
     }
 
-    /// Ready when the visitor, who takes nothing now, has taken nothing for too long, or too little.
+    /// Ready when a client whose socket is full has read nothing for too long, or too little.
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
         let Limits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
         if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
@@ -334,7 +341,7 @@ impl Client {
         self.write_patience.poll_over(context, write_timeout).map(|()| SendError::TimedOut)
     }
 
-    /// The limits that it is served by.
+    /// The limits of this connection.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -344,28 +351,29 @@ impl Client {
         self.content.decoder.is_done()
     }
 
-    /// Whether the whole content of the current request has been given to the application.
+    /// Whether the whole content of the current request has been passed to the origin.
     pub(crate) fn is_content_passed_on(&self) -> bool {
         self.is_content_read() && self.content.ahead.is_none()
     }
 
-    /// Whether the whole request has been read, and nothing behind it.
+    /// Whether the whole request has been read and no further input follows it.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_content_read() && self.input.is_empty()
     }
 
-    /// Octets sent since [`Client::take_octet_counts`] was last asked.
+    /// Bytes sent since the last call of [`Client::take_octet_counts`].
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Octets received and sent since this was last asked.
+    /// Bytes received and sent since the last call.
     pub(crate) fn take_octet_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
     }
 
-    /// Closes after the last response to a visitor that may be sending still: tells it that no more comes, and
-    /// reads for a moment what it sends, because closing with unread input would take the response from it.
+    /// Closes the connection after the last response to a client that may still be sending. First
+    /// shuts down the sending side, then reads and discards input for a moment: closing with unread
+    /// input would make the client lose the response.
     pub(crate) async fn linger(mut self) {
         let goodbye = async {
             if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
@@ -381,17 +389,18 @@ impl Client {
                 }
             }
         };
-        // Whoever sends for longer has had its chance.
+        // A client that sends for longer may lose its response.
         let _ = tokio::time::timeout(LINGER, goodbye).await;
     }
 
-    /// From now on, or no more, a closed connection is the end of a response: until the response is whole, whatever
-    /// closes the connection must not look like that end.
+    /// Tells the socket whether the end of the connection marks the end of the response, which is
+    /// true while `begun`. Until the response is complete, every other way of closing must then be
+    /// a reset.
     pub(crate) fn end_means_whole(&self, begun: bool) {
         self.stream.reset_on_close(begun);
     }
 
-    /// The connection and what was read ahead, for another protocol.
+    /// The connection and the bytes that were read ahead, for another protocol.
     pub(crate) fn into_tunnel(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
     }
@@ -440,7 +449,7 @@ impl Client {
 
     fn poll_fill(&mut self, context: &mut Context<'_>, octets: usize) -> Poll<io::Result<usize>> {
         net::make_room(&mut self.input, octets);
-        // The future keeps no state, so one made for each poll loses nothing.
+        // The future has no state of its own, so a new one for each poll loses nothing.
         let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context));
         self.received_bytes += read.as_ref().map_or(0, |read| *read as u64);
         Poll::Ready(read)
@@ -457,7 +466,7 @@ impl Client {
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
-    /// The connection takes no more.
+    /// Drops the queue, because the connection accepts no more.
     fn give_up(&mut self) {
         self.output.clear();
         self.output_bytes = 0;
@@ -479,7 +488,7 @@ impl Client {
         }
     }
 
-    /// The next piece of content in what was read, if there is one.
+    /// Decodes the next piece of content from the input that was read, if it is complete.
     fn decode(&mut self) -> Result<Option<Frame>, UploadError> {
         match self.content.decoder.decode(&mut self.input).map_err(UploadError::Malformed)? {
             Decoded::NeedMore => Ok(None),
@@ -497,7 +506,7 @@ impl Client {
     }
 }
 
-/// What a visitor's request head may be at most.
+/// Limits of the head of a client's request.
 pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
     h1::Limits {
         head_bytes_max: limits.request_head_bytes_max,
@@ -522,7 +531,7 @@ impl Upload for Client {
 }
 
 impl Client {
-    /// The next piece of the content as it comes from the visitor.
+    /// The next piece of the content as it arrives from the client.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
         loop {
             if let Some(frame) = self.decode()? {
@@ -569,7 +578,7 @@ impl Content {
     }
 }
 
-/// Whether sendfile failed because of the connection, and not because of the file.
+/// Whether sendfile failed because of the connection rather than the file.
 fn is_of_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

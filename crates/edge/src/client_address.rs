@@ -1,18 +1,19 @@
-//! Whose request it is, for limits that one client must not use up alone.
+//! Determines the client of a request, for limits that one client must not exhaust alone.
 //!
-//! Invariant: only a trusted proxy's word counts for another address than the connection's own. It decides turns and
-//! nothing else: what an application is told is `forward`'s business.
+//! Invariant: only a trusted proxy can report an address other than that of the connection. The
+//! result decides only turns in the queue; `forward` decides which address the origin receives.
 
 use crate::guard::Subject;
 use crate::shared::Shared;
 use message::{Fields, names};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// The leading bits of an IPv6 address that one customer gets at least; the rest it chooses itself.
+/// Prefix length of the smallest IPv6 network that a customer is given. The customer chooses the
+/// remaining bits.
 const NETWORK_BITS: u32 = 64;
 
-/// The client's address, or its network for IPv6; `None` where it is not known, as behind a Unix socket or a trusted
-/// proxy that names none.
+/// The client's address, or its network for IPv6. `None` if it is unknown: behind a Unix socket, or
+/// behind a trusted proxy that does not report it.
 pub(crate) fn client_of(shared: &Shared, subject: &Subject<'_>, fields: &Fields) -> Option<IpAddr> {
     let peer = subject.peer?.ip()?;
     if !subject.trusted {
@@ -20,7 +21,7 @@ pub(crate) fn client_of(shared: &Shared, subject: &Subject<'_>, fields: &Fields)
     }
     let hops: Vec<&[u8]> = fields.list(names::X_FORWARDED_FOR).collect();
     for hop in hops.into_iter().rev() {
-        // Whatever stands before a text that is no address was written by a stranger.
+        // Entries before an invalid address come from an untrusted sender.
         let address = parse(hop)?;
         if !shared.plan.trusted_proxies.contains(address) {
             return Some(network(address));
@@ -80,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_client_has_no_address() {
+    fn unknown_client_has_no_address() {
         assert_eq!(client(Peer::Unix, "", ""), None);
         assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", ""), None);
         assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", "X-Forwarded-For: 1.2.3.4, _hidden\r\n"), None);
     }
 
     #[test]
-    fn an_ipv6_client_is_its_network() {
+    fn ipv6_client_is_identified_by_its_network() {
         assert_eq!(client(from("[2001:db8:1:2:3:4:5:6]:7"), "", "").as_deref(), Some("2001:db8:1:2::"));
         let field = "X-Forwarded-For: [2001:db8:1:2:9::1]:80\r\n";
         assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", field).as_deref(), Some("2001:db8:1:2::"));

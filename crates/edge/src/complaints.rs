@@ -1,7 +1,7 @@
-//! What the operator is told of failing origins, on standard error: a line for each failure, and not again for a while.
+//! Reports failing origins on standard error, without repeating the same line too often.
 //!
-//! Invariant: however many requests fail, the lines of one failure are at least [`PAUSE`] apart, and the memory is
-//! bounded.
+//! Invariants: however many requests fail, the lines about one failure are at least [`PAUSE`]
+//! apart. The memory is bounded.
 
 use crate::operator;
 use platform::Monotonic;
@@ -9,18 +9,19 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time between two lines about the same failure.
+/// Minimum time between two lines about the same failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Failures that are remembered. The texts name origins and kinds of errors, of which there are few.
+/// Maximum number of remembered failures. The texts consist of origins and kinds of errors, so few
+/// occur.
 const FAILURES_MAX: usize = 256;
 
-/// When each failure was last told.
+/// When each failure was last reported.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(Mutex<HashMap<String, Monotonic>>);
 
 impl Complaints {
-    /// Tells of a failure, unless that was done a moment ago.
+    /// Reports a failure, unless it was reported a short while ago.
     pub(crate) fn tell(&self, failure: &str, now: Monotonic) {
         if self.is_due(failure, now) {
             operator::say(format_args!("{failure}"));
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_told_once_a_minute_and_beside_others() {
+    fn each_failure_is_reported_at_most_once_a_minute() {
         let complaints = Complaints::default();
         assert!(complaints.is_due("a", at(0)) && complaints.is_due("b", at(1)));
         assert!(!complaints.is_due("a", at(59)) && complaints.is_due("a", at(60)));
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_failures_is_bounded() {
+    fn number_of_remembered_failures_is_bounded() {
         let complaints = Complaints::default();
         for failure in 0..FAILURES_MAX * 3 {
             complaints.is_due(&failure.to_string(), at(0));

@@ -1,7 +1,8 @@
-//! The last steps of a request: deliver or refuse, send, record.
+//! The last steps of a request: *deliver* or *refuse*, send, *record*.
 //!
-//! Invariant: a connection is kept for another request only if its response was whole, its request was read to
-//! the end and the head that was sent said so; every request is recorded once, with what was really sent.
+//! Invariants: a connection is kept only if the response was complete and announced that, and if
+//! the request was read to its end. Every request is recorded once, with the bytes that were really
+//! sent.
 
 use crate::access_log::Entry;
 use crate::client::SendError;
@@ -34,7 +35,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
-/// What happened, for the record.
+/// The result of a request, for its record.
 pub(crate) struct Outcome {
     status: Status,
     reason: Reason,
@@ -43,10 +44,10 @@ pub(crate) struct Outcome {
 }
 
 impl Visit<'_> {
-    /// *deliver*: conditions, head, content.
+    /// *deliver*: evaluates conditions and sends head and content.
     pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
         let Delivery { content, account } = delivery;
-        // Whatever of the request's content is still to come may never come.
+        // The rest of the request's content may never arrive.
         self.asker.persistent &= self.client.is_content_read();
         let decoded = self.decoded(&content);
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
@@ -69,7 +70,7 @@ impl Visit<'_> {
         }
     }
 
-    /// *refuse*: an answer of the edge's own.
+    /// *refuse*: sends a response made by the edge.
     pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
         if let Some(detail) = &refusal.detail {
             self.shared.complaints.tell(detail, self.now().monotonic);
@@ -85,7 +86,7 @@ impl Visit<'_> {
         self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
     }
 
-    /// *purge*: an order to the edge itself.
+    /// *purge*: carries out a purge order.
     pub(crate) async fn purge(&mut self) -> Outcome {
         let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
             Ok(order) => {
@@ -105,7 +106,7 @@ impl Visit<'_> {
         self.send_reply(reply, reason).await
     }
 
-    /// The answer to a request that purged before its page could be fetched.
+    /// Answers a request that carried out a purge before its page could be fetched.
     pub(crate) async fn answer(mut self, reply: Reply) -> After {
         let outcome = self.send_reply(reply, Reason::Purged).await;
         self.record(&outcome);
@@ -126,7 +127,7 @@ impl Visit<'_> {
         self.outcome(head.status, reason, content_bytes, sent, &written)
     }
 
-    /// *record*: counters and log.
+    /// *record*: updates counters and writes the access log.
     pub(crate) fn record(&mut self, outcome: &Outcome) {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
@@ -148,10 +149,10 @@ impl Visit<'_> {
         }
     }
 
-    /// What is sent in place of the response because of the request's conditions. An answer to this visitor's own
-    /// request has had them evaluated by the application.
+    /// The head that replaces the response because of the request's conditions. The origin has
+    /// already evaluated those of a request that was passed to it.
     fn substitute(&self, content: &Content, decoded: Option<&ResponseHead>) -> Option<ResponseHead> {
-        // Most requests have no condition; then the head need not be read.
+        // Most requests have no condition, and then the stored head need not be parsed.
         if !has_conditions(&self.request.head.fields) {
             return None;
         }
@@ -200,7 +201,7 @@ impl Visit<'_> {
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
 
-    /// Sends what a request wants of the content of a stored response.
+    /// Sends the parts of a stored response that the request wants.
     async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
@@ -228,7 +229,8 @@ impl Visit<'_> {
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
-    /// Sends an answer of the application's; `own`: to what this visitor sent, and not to a shared request.
+    /// Sends an origin's response. `own` is true if it answers this client's own request rather
+    /// than a shared one.
     async fn send_parcel(
         &mut self,
         parcel: Parcel,
@@ -238,7 +240,7 @@ impl Visit<'_> {
     ) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
         if self.asker.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
-            // The fetch was a GET, and nobody wants its content.
+            // The client sent HEAD, but the fetch was a GET: its content is not needed.
             drop(exchange);
             return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
         }
@@ -266,7 +268,8 @@ impl Visit<'_> {
         self.outcome(head.status, account.reason, 0, sent, &written)
     }
 
-    /// Sends an answer of the application's, as it is or under its `decoded` head; says whether it was whole.
+    /// Sends an origin's response, unchanged or with its `decoded` head. Also returns whether it
+    /// was complete.
     async fn send_content(
         &mut self,
         head: &ResponseHead,
@@ -297,7 +300,7 @@ impl Visit<'_> {
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }
 
-    /// Sends an answer of the application's that is then compared with what is stored.
+    /// Sends an origin's response and then has it compared with the stored one.
     async fn send_checked(
         &mut self,
         parcel: Parcel,
@@ -315,18 +318,18 @@ impl Visit<'_> {
         outcome
     }
 
-    /// The head of a response that is not sent as it is stored.
+    /// The head of a response that is not a plain hit.
     pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
         respond::write_head(&self.sent(head), source, Some(account), self.asker)
     }
 
-    /// The head as its site's profile has it sent to visitors.
+    /// The head as the site's profile wants it sent to clients.
     fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
         let other = self.site.and_then(|site| downstream_head(head, site.policy()));
         other.map_or(Cow::Borrowed(head), Cow::Owned)
     }
 
-    /// Queues the head of a response whose content comes from elsewhere.
+    /// Queues a head whose content follows from another source.
     pub(crate) fn begin(&mut self, written: &Written) {
         if written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(true);
@@ -389,7 +392,7 @@ impl Visit<'_> {
                 After::Gone
             }
         };
-        // After an interruption not all of what was meant to be sent has been.
+        // After an interruption less was sent than was counted.
         let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);
         Outcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
     }

@@ -1,44 +1,45 @@
-//! What the edge counts and measures: one table with each metric's name, kind and what it tells an operator to
-//! do; and the cells that workers count in.
+//! The edge's metrics: a table with each metric's name, kind and advice for the operator, and the
+//! counters of each worker.
 //!
-//! Invariant: a worker writes to cells of its own only, so counting costs no cache line that another core
-//! wants; a reading is the sum over all workers. What others count or hold is read where it is, in
-//! `shared`, when asked for. Rendering is `metrics`' business.
+//! Invariant: a worker writes only to its own cells, so workers do not contend for a cache line.
+//! Background threads use the cells of worker 0. A reading is the sum over all workers. Gauges and
+//! counters of other components are read on demand in `shared`. Rendering is done in `metrics`.
 
 use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether a value only grows.
+/// Whether a value is a counter or a gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows, until the process ends.
+    /// A value that only grows until the process ends.
     Counter,
-    /// Goes up and down.
+    /// A value that may rise and fall.
     Gauge,
 }
 
-/// One row of the table.
+/// One row of the table of metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Which metric this is.
     pub metric: Metric,
-    /// Whether it only grows.
+    /// Counter or gauge.
     pub kind: Kind,
-    /// The metric's name without the `petasos_` in front and, for counters, the `_total` behind it.
+    /// The metric's name without the prefix `petasos_` and, for counters, without the suffix
+    /// `_total`.
     pub name: &'static str,
-    /// What it says and what to do about it.
+    /// What the metric means and what to do about it.
     pub help: &'static str,
 }
 
 macro_rules! metrics {
     ($($variant:ident: $kind:ident $name:literal, $help:literal;)*) => {
-        /// Everything that is counted or measured besides requests by reason.
+        /// All metrics, except the number of requests by reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Metric {
             $(#[doc = $help] $variant,)*
         }
 
-        /// The table, in the order of the enum.
+        /// The table of metrics, in the order of the enum.
         pub const METRICS: &[Row] = &[
             $(Row { metric: Metric::$variant, kind: Kind::$kind, name: $name, help: $help },)*
         ];
@@ -340,7 +341,7 @@ metrics! {
 /// The number of rows.
 const METRIC_COUNT: usize = METRICS.len();
 
-/// The cells of one worker, on cache lines of their own.
+/// The counters of one worker. The alignment keeps two workers from sharing a cache line.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Cells {
@@ -348,7 +349,7 @@ pub(crate) struct Cells {
     reasons: Vec<AtomicU64>,
 }
 
-/// The cells of all workers.
+/// The counters of all workers.
 #[derive(Debug)]
 pub(crate) struct Counters {
     workers: Vec<Cells>,
@@ -372,11 +373,12 @@ impl Cells {
     #[inline]
     pub(crate) fn add(&self, metric: Metric, amount: u64) {
         if let Some(cell) = self.values.get(metric as usize) {
+            // Relaxed is enough: no other memory depends on a counter.
             cell.fetch_add(amount, Ordering::Relaxed);
         }
     }
 
-    /// Counts a request that got the verdict with this reason.
+    /// Counts a request whose verdict has this reason.
     #[inline]
     pub(crate) fn count_reason(&self, reason: Reason) {
         if let Some(cell) = self.reasons.get(reason.index()) {
@@ -386,12 +388,12 @@ impl Cells {
 }
 
 impl Counters {
-    /// Cells for this many workers, at least one.
+    /// Counters for this many workers, at least one.
     pub(crate) fn new(workers: usize) -> Self {
         Self { workers: (0..workers.max(1)).map(|_| Cells::new()).collect() }
     }
 
-    /// The cells of one worker.
+    /// The counters of one worker.
     pub(crate) fn worker(&self, index: usize) -> &Cells {
         #[expect(
             clippy::indexing_slicing,
@@ -400,7 +402,7 @@ impl Counters {
         &self.workers[index % self.workers.len()]
     }
 
-    /// The value of a counter.
+    /// The value of a counter, summed over all workers.
     pub(crate) fn value(&self, metric: Metric) -> u64 {
         self.workers
             .iter()
@@ -409,7 +411,7 @@ impl Counters {
             .sum()
     }
 
-    /// Requests that got the verdict with this reason.
+    /// Number of requests whose verdict had this reason.
     pub(crate) fn requests(&self, reason: Reason) -> u64 {
         self.workers
             .iter()
@@ -425,7 +427,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_enum_with_unique_names_and_sentences() {
+    fn rows_follow_the_enum_and_have_unique_names_and_sentences() {
         let names: HashSet<_> = METRICS.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), METRICS.len());
         for (index, row) in METRICS.iter().enumerate() {
@@ -436,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_the_sum_over_workers() {
+    fn value_of_a_counter_is_the_sum_over_all_workers() {
         let counters = Counters::new(2);
         counters.worker(0).add(Metric::BytesSent, 5);
         counters.worker(1).add(Metric::BytesSent, 7);

@@ -1,4 +1,4 @@
-//! The current second as text, made once a second and not for each response.
+//! The current second as text, formatted once a second per thread rather than for each response.
 //!
 //! Invariant: the text belongs to the wall time given; no clock is read here.
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use platform::Timestamp;
 use std::cell::RefCell;
 
-/// Octets of an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Length of an HTTP date in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_BYTES: usize = 29;
 
-/// One second as text.
+/// One second and its text.
 #[derive(Clone, Debug)]
 struct Second {
     secs: u64,
@@ -30,7 +30,7 @@ pub(crate) fn http_date(now: Timestamp) -> Bytes {
     })
 }
 
-/// Appends `now` as access logs write it: `06/Nov/1994:08:49:37 +0000`.
+/// Appends `now` in the format of access logs: `06/Nov/1994:08:49:37 +0000`.
 pub(crate) fn push_log_date(line: &mut Vec<u8>, now: Timestamp) {
     let date = http_date(now);
     debug_assert_eq!(date.len(), DATE_BYTES, "dates have a fixed length");
@@ -49,7 +49,7 @@ mod tests {
     use platform::Timestamp;
 
     #[test]
-    fn both_forms_say_the_same_second() {
+    fn http_and_log_dates_show_the_same_second() {
         let now = Timestamp::from_secs(784_111_777);
         assert_eq!(http_date(now), "Sun, 06 Nov 1994 08:49:37 GMT");
         let mut line = Vec::new();

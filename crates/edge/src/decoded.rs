@@ -1,7 +1,7 @@
-//! Sending a gzip response to a client that refuses gzip: which responses, and how.
+//! Sends gzip responses decoded to clients that refuse gzip.
 //!
-//! Invariant: at most one piece of the content is held decoded beside what waits for the client, and a content that
-//! cannot be decoded leaves the response visibly incomplete.
+//! Invariants: beside the client's queue, at most one decoded piece of the content is held. If the
+//! content cannot be decoded, the response stays visibly incomplete.
 
 use crate::client::Client;
 use crate::conclude::Outcome;
@@ -26,18 +26,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use store::{FillingReader, Object, OnDisk};
 
-/// Octets of a body on the disk that are read at once: clients that refuse gzip hold no more of it in memory.
+/// Bytes of a body on disk that are read at once. A client that refuses gzip holds no more of the
+/// body in memory.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Where the coded content comes from.
+/// The source of the coded content.
 pub(crate) enum Source<'a> {
-    /// Memory.
+    /// Pieces in memory.
     Pieces(VecDeque<Bytes>),
-    /// The disk, from the byte `at` on.
+    /// The disk, starting at the byte `at`.
     Disk { body: Arc<OnDisk>, at: u64, mender: &'a Mender<'a> },
-    /// A response that fills.
+    /// A response whose body is arriving.
     Filling(FillingReader),
-    /// An application; the beginning of the coded content is kept where it is wanted.
+    /// An origin. The beginning of the coded content is kept for the detection.
     Exchange(Box<Exchange>, Option<&'a mut Beginning>),
 }
 
@@ -57,7 +58,7 @@ impl<'a> Source<'a> {
             Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
             Self::Disk { body, at, mender } => {
                 let (reader, from) = (Arc::clone(body), *at);
-                // Below a limit that is a usize.
+                // Fits a usize, because the limit does.
                 let bytes_max = (body.len() - from).min(READ_BYTES as u64) as usize;
                 let within = client.limits().disk_timeout;
                 let Some(turn) = mender.turn().await else { return Err(Interrupted::Damage) };
@@ -67,7 +68,8 @@ impl<'a> Source<'a> {
                         *at += bytes.len() as u64;
                         Ok(Some(bytes))
                     }
-                    // A decoder cannot go on in the middle, so the next request fetches the page.
+                    // A decoder cannot continue with bytes of another response, so the object is
+                    // removed and the next request fetches the page.
                     Some(Ok(_) | Err(_)) => {
                         mender.forget(body);
                         Err(Interrupted::Damage)
@@ -98,13 +100,13 @@ impl<'a> Source<'a> {
 }
 
 impl Visit<'_> {
-    /// Whether the client must not be sent gzip, although a shared fetch has offered it.
+    /// Whether the client must not receive gzip, although a shared fetch has offered it.
     pub(crate) fn refuses_gzip(&self) -> bool {
         self.site.is_some_and(|site| refuses_gzip(&self.request.head.fields, site.policy()))
     }
 
-    /// The head of the response if it has to be decoded for this client. The application has seen what a client accepts
-    /// in the client's own request.
+    /// The head of the decoded response, if the response must be decoded for this client. Responses
+    /// to the client's own request need no decoding: the origin saw the client's Accept-Encoding.
     pub(crate) fn decoded(&self, content: &Content) -> Option<ResponseHead> {
         if !self.refuses_gzip() {
             return None;
@@ -121,7 +123,7 @@ impl Visit<'_> {
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
     }
 
-    /// Sends a decoded response; says whether it was whole.
+    /// Sends a decoded response. Also returns whether it was complete.
     pub(crate) async fn send_decoded(
         &mut self,
         head: &ResponseHead,
@@ -141,7 +143,7 @@ impl Visit<'_> {
     }
 }
 
-/// Sends what is queued. An application that waits for a slow client meanwhile keeps no turn from others.
+/// Sends the queue. An origin that waits for a slow client meanwhile gives up its turn.
 async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Interrupted> {
     client.begin_flush();
     let flushed = poll_fn(|context| {
@@ -156,7 +158,8 @@ async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Inter
     flushed.await.map_err(Interrupted::from)
 }
 
-/// Sends what is queued and the decoded content, of at most `bytes_max` bytes. Adds up the bytes of content.
+/// Sends the queue and then at most `bytes_max` bytes of decoded content. Adds the bytes of content
+/// to `content_bytes`.
 async fn send(
     client: &mut Client,
     mut source: Source<'_>,
@@ -176,19 +179,20 @@ async fn send(
         }
     };
     loop {
-        // Waiting is for what is not there yet; the client has the rest meanwhile.
+        // Flushed before waiting for more, so that the client has everything decoded so far.
         flush(client, &mut source).await?;
         let Some(mut coded) = source.next(client).await? else { break };
         while !coded.is_empty() {
             push(client, gunzip.step(&mut coded)?);
             if client.queued_bytes() >= BATCH_BYTES {
                 flush(client, &mut source).await?;
-                // A client on the same machine takes everything at once, and others have their turn too.
+                // A client on the same machine accepts everything at once, so this gives other
+                // connections their turn.
                 tokio::task::yield_now().await;
             }
         }
     }
-    // Frees the application before the client has all of the content.
+    // Frees the origin before the client has all of the content.
     drop(source);
     push(client, gunzip.end()?);
     push_end(client, framing, None);

@@ -1,7 +1,7 @@
-//! Sending content to a visitor, from wherever it comes.
+//! Sending content to a client, from whatever source it comes.
 //!
-//! Invariant: content ends as its framing says only if its source ended so. A source that fails in the middle
-//! leaves the response visibly incomplete.
+//! Invariant: content ends as its framing declares only if its source ended completely. If a source
+//! fails midway, the client can see that the response is incomplete.
 
 use crate::buffer::Buffer;
 use crate::client::{Client, SendError};
@@ -21,23 +21,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use store::{Body, FillingReader, Object, OnDisk};
 
-/// Octets that are gathered before a write, as long as they are there without waiting.
+/// Bytes that are gathered for one write, as long as they are available without waiting.
 pub(crate) const BATCH_BYTES: usize = 128 * 1024;
 
-/// How sending ended before its end.
+/// Why sending stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// By the visitor's connection.
+    /// The client's connection failed.
     Visitor(SendError),
-    /// By the content's source.
+    /// The source of the content failed.
     Source(Option<FetchError>),
-    /// By damage on the disk that the origin did not make good.
+    /// The stored body was damaged, and the origin could not supply the missing bytes.
     Damage,
-    /// By the end of the edge, for responses without an end of their own.
+    /// The edge shut down during a response that has no end.
     Drain,
-    /// By a spool that did not give back what it had taken.
+    /// The spool did not return the bytes that it had taken.
     Spool,
-    /// By content that could not be decoded for a client that refuses its coding.
+    /// The content could not be decoded for a client that refuses its coding.
     Undecodable,
 }
 
@@ -53,8 +53,9 @@ impl From<SendError> for Interrupted {
     }
 }
 
-/// Sends a stored response: its prebuilt head, the rest of its head, and its content if `has_content`. A small one
-/// goes out in one system call, without touching reference counts; only what the system does not take is shared.
+/// Sends a stored response: its prebuilt head, the rest of its head, and its content if
+/// `has_content`. A small response goes out in one system call without touching reference counts.
+/// Only bytes that the system does not accept are shared with the queue.
 pub(crate) async fn send_stored(
     client: &mut Client,
     object: &Arc<Object>,
@@ -109,15 +110,17 @@ pub(crate) async fn send_excerpt(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Octets of a body on the disk that are read and checked at once.
+/// Bytes of a body on disk that are read and checked in one step.
 const DISK_READ_BYTES: usize = 256 * 1024;
 
-/// Octets of a file that are sent unread before it is asked whether damage was found in it meanwhile.
+/// Bytes of a file that are sent unread before the trust in the file is checked again.
 const FILE_STEP_BYTES: u64 = 1 << 20;
 
-/// Sends what is queued and `bytes` octets of a body on the disk from `first` on. The system sends it from the file, so
-/// that a slow visitor holds nothing of it in memory. The first time that all of it is sent, it is read step by step
-/// before that, which proves it. What cannot be read, or is not as it was written, comes from the origin.
+/// Sends the queue and then `bytes` bytes of a body on disk, starting at `first`. The system sends
+/// them from the file, so that a slow client holds none of them in memory.
+///
+/// Until the whole body has been verified once, each step is read and checked before it is sent.
+/// Bytes that cannot be read or are damaged come from the origin.
 async fn send_from_disk(
     client: &mut Client,
     object: &Arc<Object>,
@@ -130,9 +133,9 @@ async fn send_from_disk(
     let mut at = begin;
     while at < end {
         let reader = Arc::clone(body);
-        // Below a limit that is a usize.
+        // Fits a usize, because the limit does.
         let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
-        // No turn is held while a slow visitor takes what is queued.
+        // Flushed first, so that no disk turn is held while a slow client reads the queue.
         client.flush().await?;
         let checked = match mender.turn().await {
             Some(turn) => {
@@ -151,7 +154,7 @@ async fn send_from_disk(
                     return mender.complete(client, object, damaged, missing(at)).await;
                 }
             }
-            // The disk is late, which says nothing about what is on it.
+            // The disk was late, which says nothing about the bytes on it.
             (None, _) => return mender.complete(client, object, None, missing(at)).await,
             _ => return mender.complete(client, object, Some(body), missing(at)).await,
         }
@@ -162,8 +165,8 @@ async fn send_from_disk(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Sends what is queued and the octets of a body on the disk from its file, if it is trusted, and as long as it is and
-/// the file has them; gives the number of octets of the body.
+/// Sends the queue and then the bytes of a body from its file without reading them, while the file
+/// is trusted and holds them. Returns the number of bytes of the body that were sent.
 async fn send_unread(
     client: &mut Client,
     body: &OnDisk,
@@ -185,8 +188,8 @@ async fn send_unread(
     Ok(done)
 }
 
-/// Sends `bytes` octets from `first` on of what stands in a range of a file; nothing may be queued. Gives the number of
-/// octets sent; `None` if the disk was late with them.
+/// Sends `bytes` bytes of a file range, starting at its byte `first`; nothing may be queued.
+/// Returns the number of bytes sent, or `None` if the disk did not deliver them in time.
 async fn send_range(
     client: &mut Client,
     range: &FileRange,
@@ -196,7 +199,8 @@ async fn send_range(
 ) -> Result<Option<u64>, SendError> {
     let at = range.offset + first;
     if !is_in_memory(&range.file, at, bytes) {
-        // The worker would wait for the disk in sendfile, and with it all of its connections.
+        // Otherwise sendfile would wait for the disk, and block the worker with all its
+        // connections.
         let file = Arc::clone(&range.file);
         if !mender.read_ahead(move || bring_into_memory(&file, at, bytes)).await {
             return Ok(None);
@@ -205,7 +209,7 @@ async fn send_range(
     client.send_file(&range.file, at, bytes).await.map(Some)
 }
 
-/// Queues what is left of `pieces` when the first `written` octets have been taken.
+/// Queues the rest of `pieces` after the first `written` bytes have been sent.
 fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
     let mut written = written;
     for piece in pieces {
@@ -217,7 +221,8 @@ fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Ite
     }
 }
 
-/// Sends what is queued and a body that is still being filled. Adds up the octets of content.
+/// Sends the queue and then a body that is still being filled. Adds the bytes of content to
+/// `content_bytes`.
 pub(crate) async fn send_filling(
     client: &mut Client,
     mut reader: FillingReader,
@@ -228,7 +233,8 @@ pub(crate) async fn send_filling(
         return client.flush().await.map_err(Interrupted::from);
     }
     loop {
-        // What is there already goes out together with what is queued; waiting is for what is not.
+        // Content that has already arrived goes out together with the queue, which is flushed only
+        // before waiting for more.
         let next = match poll_fn(|context| Poll::Ready(reader.poll_next(context))).await {
             Poll::Ready(next) => next,
             Poll::Pending => {
@@ -245,7 +251,8 @@ pub(crate) async fn send_filling(
                 }
             }
             Some(Err(_)) => {
-                // What arrived was whole as far as it goes; the visitor shall have it before the cut.
+                // The content so far is correct; the client receives it before the connection is
+                // cut.
                 client.flush().await?;
                 return Err(Interrupted::Source(None));
             }
@@ -257,7 +264,7 @@ pub(crate) async fn send_filling(
     }
 }
 
-/// The beginning of a content that passes by.
+/// The beginning of a content that is streamed through.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pieces: Vec<Bytes>,
@@ -266,12 +273,12 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// Of the pieces in which a content comes, those that begin within its first `bytes_max` octets.
+    /// Keeps the pieces that begin within the first `bytes_max` bytes of the content.
     pub(crate) const fn new(bytes_max: usize) -> Self {
         Self { pieces: Vec::new(), bytes: 0, bytes_max }
     }
 
-    /// Keeps a piece that begins early enough.
+    /// Keeps a piece if it begins early enough.
     pub(crate) fn keep(&mut self, octets: &Bytes) {
         if self.bytes < self.bytes_max {
             self.pieces.push(octets.clone());
@@ -284,22 +291,23 @@ impl Beginning {
         self.bytes >= self.bytes_max
     }
 
-    /// What was kept.
+    /// The pieces that were kept, joined.
     pub(crate) fn octets(&self) -> Vec<u8> {
         self.pieces.concat()
     }
 
-    /// What was kept, if it is all there was.
+    /// The whole content, if it is not longer than `bytes_max`.
     pub(crate) fn whole(&self) -> Option<Vec<u8>> {
         (self.bytes <= self.bytes_max).then(|| self.octets())
     }
 }
 
-/// Sends what is queued and the content of an exchange, while the rest of the request goes up. Adds up the octets
-/// of content, and keeps their beginning where it is `wanted`.
+/// Sends the queue and then the content of an exchange, while the rest of the request is uploaded.
+/// Adds the bytes of content to `content_bytes`, and copies their beginning into `wanted`.
 ///
-/// The application is read ahead of the visitor as far as `buffer` has room, so that it is free soon however slow the
-/// visitor is. Where there is no room left, the exchange gives up its turn while the application waits.
+/// The origin's response is read ahead of the client while `buffer` has room, so that even with a
+/// slow client the origin is soon free. When the buffer is full, the exchange gives up its turn at
+/// the origin while it waits.
 pub(crate) async fn send_exchange(
     client: &mut Client,
     exchange: Exchange,
@@ -314,15 +322,16 @@ pub(crate) async fn send_exchange(
     sending.outcome()
 }
 
-/// The last piece of a content and what follows it, held back.
+/// The last piece of a content and its trailer, held back.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     last: Option<Bytes>,
     trailer: Option<Fields>,
 }
 
-/// As [`send_exchange`], but holds back the last piece of the content. If the visitor goes, the beginning of the
-/// content is still read, because it tells what the visitor's request has done.
+/// Like [`send_exchange`], but holds back the last piece of the content. If the client disconnects,
+/// the beginning of the content is still read, because it shows which pages the client's request
+/// has changed.
 pub(crate) async fn send_but_tail(
     client: &mut Client,
     exchange: Exchange,
@@ -337,7 +346,8 @@ pub(crate) async fn send_but_tail(
     let outcome = sending.outcome();
     let is_lost = sending.buffer.is_lost();
     let Sending { mut exchange, wanted, tail, .. } = sending;
-    // Without the rest of the request the application must not take what it has for the whole.
+    // If the request was not completely passed on, the exchange is dropped, so that the origin does
+    // not take the part for the whole.
     if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
         while !wanted.is_full() {
             match exchange.next(&mut NoUpload).await {
@@ -347,12 +357,12 @@ pub(crate) async fn send_but_tail(
             }
         }
     }
-    // Behind a gap the last piece would stand in the wrong place.
+    // After lost bytes the last piece would be at the wrong position.
     let tail = tail.filter(|_| !is_lost).unwrap_or_default();
     (sent.map_err(Interrupted::from).and(outcome), tail)
 }
 
-/// Sends what [`send_but_tail`] has held back, and the end of the content if it is `whole`.
+/// Sends the piece that [`send_but_tail`] held back, and the end of the content if it is `whole`.
 pub(crate) async fn send_tail(
     client: &mut Client,
     framing: BodyFraming,
@@ -368,20 +378,20 @@ pub(crate) async fn send_tail(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// How far [`send_exchange`] is.
+/// The state of [`send_exchange`].
 struct Sending<'w> {
-    /// `None` once it gave its end, which frees the application.
+    /// `None` once it ended, which frees its turn at the origin.
     exchange: Option<Exchange>,
-    /// What the visitor has not taken yet.
+    /// Content that the client has not taken yet.
     buffer: Buffer,
-    /// Whether the application is waiting because enough was read ahead.
+    /// Whether reading is paused because the buffer is full.
     held_back: bool,
     failed: Option<FetchError>,
-    /// The end of the content, with its trailer, until it is queued.
+    /// The end of the content with its trailer, until it is queued.
     end: Option<Option<Fields>>,
-    /// Where the beginning of the content goes.
+    /// Receives a copy of the beginning of the content.
     wanted: Option<&'w mut Beginning>,
-    /// Where the end of the content goes, if it is held back.
+    /// Receives the last piece of the content, if it is held back.
     tail: Option<Tail>,
 }
 
@@ -395,7 +405,7 @@ impl<'w> Sending<'w> {
         Self { exchange: Some(exchange), buffer, held_back: true, failed: None, end: None, wanted, tail }
     }
 
-    /// Reads and writes as long as either is possible; ready when everything was written.
+    /// Reads and writes while either makes progress; ready when everything was written.
     fn poll(
         &mut self,
         client: &mut Client,
@@ -404,7 +414,8 @@ impl<'w> Sending<'w> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), SendError>> {
         loop {
-            // First, so that a full buffer is one that cannot be moved to the spool either.
+            // First, so that a buffer counts as full only if it cannot be moved to the spool
+            // either.
             let is_wanted = client.queued_bytes() < BATCH_BYTES;
             let moved = self.buffer.poll_move(context, is_wanted).is_ready();
             let received = self.poll_receive(client, content_bytes, context);
@@ -415,16 +426,17 @@ impl<'w> Sending<'w> {
             let is_due = client.queued_bytes() > 0;
             match client.poll_flush(context)? {
                 Poll::Ready(()) if self.is_over() => return Poll::Ready(Ok(())),
-                // There is room again for what the buffer has.
+                // The queue has room again for content of the buffer.
                 Poll::Ready(()) if is_due => {}
-                // There may be more of either.
+                // Another round may make progress.
                 _ if received || moved || queued => {}
                 Poll::Ready(()) | Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Queues what the buffer has in memory, as far as one write takes it; says whether there was anything.
+    /// Queues content that the buffer has in memory, up to the size of one write. Returns whether
+    /// anything was queued.
     fn queue(&mut self, client: &mut Client, framing: BodyFraming) -> bool {
         let mut queued = false;
         while client.queued_bytes() < BATCH_BYTES
@@ -442,12 +454,12 @@ impl<'w> Sending<'w> {
         queued
     }
 
-    /// Whether nothing more comes.
+    /// Whether nothing more follows.
     fn is_over(&self) -> bool {
         self.buffer.is_lost() || (self.exchange.is_none() && self.buffer.is_empty() && self.end.is_none())
     }
 
-    /// How the content ended, when everything was written.
+    /// How the content ended; to be called when everything was written.
     fn outcome(&mut self) -> Result<(), Interrupted> {
         match self.failed.take() {
             Some(error) => Err(Interrupted::Source(Some(error))),
@@ -456,7 +468,7 @@ impl<'w> Sending<'w> {
         }
     }
 
-    /// Takes the next event, if there is room for it and it is there; says whether it did.
+    /// Takes the next event if there is room for it and it has arrived. Returns whether it did.
     fn poll_receive(
         &mut self,
         client: &mut Client,
@@ -471,11 +483,12 @@ impl<'w> Sending<'w> {
             exchange.poll_next(context, client)
         } else {
             if !self.buffer.is_moving() {
-                // It keeps its turn where too many have given theirs up.
+                // If too many exchanges have given up their turns, this one keeps its own, so the
+                // result does not matter.
                 let _ = exchange.stall();
             }
-            // An application that answers while it reads must not wait for a visitor that reads only after it
-            // has written: the request goes on.
+            // The upload continues. Otherwise an origin that responds before it has read everything
+            // and a client that writes before it reads would wait for each other.
             self.held_back = true;
             exchange.poll_upload(context, client).map(|error| Err(error.into()))
         };
@@ -502,7 +515,8 @@ impl<'w> Sending<'w> {
             }
             Ok(Event::Informational(_) | Event::Head { .. }) => {}
             Err(error) => {
-                // What came is whole as far as it goes; the visitor shall have it before the cut.
+                // The content so far is correct; the client receives it before the connection is
+                // cut.
                 self.failed = Some(error);
                 self.exchange = None;
             }
@@ -531,8 +545,8 @@ pub(crate) fn push_end(client: &mut Client, framing: BodyFraming, trailer: Optio
     }
     let mut end = BytesMut::with_capacity(64);
     if h1::write_last_chunk(&mut end, trailer).is_err() {
-        // Trailer fields are parsed as strictly as they are written; should one slip through, all are left
-        // out, as any recipient may do (RFC 9110 section 6.5.1).
+        // Trailer fields are parsed as strictly as they are written. If one is refused all the
+        // same, all of them are left out, as any recipient may do (RFC 9110 section 6.5.1).
         let _ = h1::write_last_chunk(&mut end, None);
     }
     client.push(end.freeze());

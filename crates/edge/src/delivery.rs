@@ -1,6 +1,7 @@
-//! A response ready to be sent: where its content comes from, and what is told of it.
+//! A response ready to be sent: the source of its content, and its Cache-Status account.
 //!
-//! Invariant: nothing is decided here. The steps of a request find it, and the last one sends it (`conclude`).
+//! This module decides nothing. Earlier steps of a request create the delivery, and the last step
+//! sends it (`conclude`).
 
 use crate::flight::{Parcel, SharedAnswer};
 use crate::leak_check::LeakCheck;
@@ -17,28 +18,29 @@ pub(crate) struct Delivery {
     pub(crate) account: Account,
 }
 
-/// Where the content of a response comes from.
+/// The source of a response's content.
 pub(crate) enum Content {
     Stored(Arc<Object>),
-    /// A response that fills; `own` for the request that asked for it.
+    /// A response whose body is arriving; `own` is true for the leader of its fetch.
     Filling {
         answer: Arc<SharedAnswer>,
         reader: FillingReader,
         own: bool,
     },
-    /// A flight's answer that one visitor has claimed.
+    /// The response of a shared fetch that one client has claimed for itself.
     Claimed(Parcel),
-    /// The answer to this visitor's own request.
+    /// The response to this client's own request.
     Own(Parcel),
-    /// The same, whose content tells whether the request was a write.
+    /// The response to this client's own request; its content shows whether the request was a
+    /// write.
     Witnessed(Parcel, Witness),
-    /// The same, in place of what is stored.
+    /// The origin's response to a check of the leak guard, sent instead of the stored one.
     Checked(Parcel, Arc<LeakCheck>),
     Switch(ResponseHead, Box<Exchange>),
 }
 
 impl Delivery {
-    /// Of something that is stored.
+    /// The delivery of a stored object.
     pub(crate) const fn stored(object: Arc<Object>, account: Account) -> Self {
         Self { content: Content::Stored(object), account }
     }

@@ -1,6 +1,6 @@
-//! The admin address' call by which an operator undoes a detection: `POST /profile`.
+//! `POST /profile` at the admin address, by which an operator undoes a detection.
 //!
-//! Invariant: who may call is who may purge, because the call invalidates everything of a site.
+//! Invariant: it needs the same permission as a purge, because it invalidates everything of a site.
 
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where the call is made.
+/// The path of the call.
 pub(crate) const PATH: &[u8] = b"/profile";
 
-/// Bytes of a call's content.
+/// Maximum size of a call's content in bytes.
 pub(crate) const CONTENT_BYTES_MAX: usize = 4 * 1024;
 
-/// What is called for.
+/// The content of a call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Call {
-    /// One of the site's names, or `any` for the site that answers to any.
+    /// One of the site's names, or `any` for the site that answers to any name.
     site: String,
-    /// False: the detected profile is dropped, and none is detected any more. True: it is looked for anew.
+    /// False: drop the detected profile and switch off detection. True: drop it and detect anew.
     detect: bool,
 }
 
-/// Carries out a call; the status and the JSON of the answer.
+/// Carries out a call; returns the status and the JSON of the answer.
 pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> (u16, Value) {
     let call: Call = match serde_json::from_slice(content) {
         Ok(call) => call,

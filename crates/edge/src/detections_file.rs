@@ -1,7 +1,8 @@
-//! The detected profiles of the sites, as the disk's directory keeps them for the next process.
+//! The file of detected profiles in the disk tier's directory, written for the next process.
 //!
-//! Invariant: a file of another format, or a row that does not fit the plan, is discarded; the site is then detected
-//! anew. Nothing that is stored depends on the file, because stored responses carry the rules they were judged by.
+//! Invariants: a file of another format and rows that do not fit the plan are ignored; detection
+//! then starts anew. No stored response depends on the file, because each carries the rules that it
+//! was judged by.
 
 use crate::disk_threads;
 use crate::recognition::{Found, UNCONFIRMED_MAX};
@@ -14,16 +15,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The file in the disk's directory.
+/// The file in the disk tier's directory.
 const FILE: &str = "recognised";
 
-/// The name under which it is written before it replaces the other.
+/// The temporary name under which it is written before it is renamed.
 const PARTIAL_FILE: &str = "recognised.new";
 
-/// The files that are kept in the disk's directory beside those of the disk.
+/// Files in the disk tier's directory that do not belong to the tier itself.
 pub(crate) const FILES: &[&str] = &[FILE, PARTIAL_FILE];
 
-/// The form of the file. The first had one line of text for each site, without a time.
+/// The version of the file format. Version 1 had one line of text for each site, without times.
 const FORMAT: u32 = 2;
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -32,12 +33,12 @@ struct Document {
     sites: Vec<Row>,
 }
 
-/// One site and the application behind it.
+/// One site and its origin.
 #[derive(Debug, Deserialize, Serialize)]
 struct Row {
     site: String,
     origin: String,
-    /// Whether an operator has switched detection off.
+    /// Whether an operator has switched off detection.
     off: bool,
     detected: Option<Detected>,
 }
@@ -53,7 +54,7 @@ struct Detected {
     confirmed: u64,
 }
 
-/// Writes what is known of the sites.
+/// Writes the detections of all sites.
 pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
     let sites = sites.filter_map(|site| Row::of(site)).collect();
     let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
@@ -62,7 +63,7 @@ pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Si
     std::fs::rename(&partial, &path)
 }
 
-/// Gives the sites what the process before has found, if the disk tells it `within` this time.
+/// Restores the detections of the previous process, if the disk delivers them `within` this time.
 pub(crate) fn recall<'a>(
     directory: &Path,
     within: Duration,
@@ -86,7 +87,7 @@ pub(crate) fn recall<'a>(
 }
 
 impl Row {
-    /// The row of a site of which there is something to keep.
+    /// The row of a site; `None` if there is nothing to keep.
     fn of(site: &Site) -> Option<Self> {
         let off = site.recognition.is_off();
         let detected = site.recognition.found().and_then(|found| {
@@ -108,10 +109,10 @@ impl Row {
 }
 
 impl Detected {
-    /// What this means for a site of this plan; none if it has expired meanwhile.
+    /// The detection for a site of this plan; `None` if it has expired or its profile is unknown.
     fn found(&self, site: &Site, now: Moment) -> Option<Found> {
         let place = site.plan.recognisable.iter().position(|policy| policy.name == self.profile)?;
-        // A time in the future says that the clock was set back; it counts as now.
+        // A time in the future means that the clock was set back; it counts as now.
         let confirmed = Timestamp::from_secs(self.confirmed).min(now.wall);
         let is_valid = !self.signs.is_empty() && now.wall.since(confirmed) < UNCONFIRMED_MAX;
         is_valid.then(|| Found {

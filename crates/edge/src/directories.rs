@@ -1,7 +1,7 @@
-//! What `petasos check` finds out about the directories that a plan names.
+//! Checks the directories of a plan for `petasos check`.
 //!
-//! Invariant: nothing is left behind. Whether a directory can be written is tried by a file without a name, which is
-//! gone when it is closed; a directory that is missing is not made.
+//! Invariant: nothing is left behind. Writing is tried with an unnamed file, which disappears when
+//! it is closed. A missing directory is not created.
 
 use crate::detections_file;
 use config::quantity::format_size;
@@ -11,19 +11,19 @@ use rustix::fs::statvfs;
 use std::fs;
 use std::path::Path;
 
-/// A directory that settings name.
+/// A directory that a setting names.
 struct Named<'a> {
     key: &'static str,
     path: &'a Path,
-    /// Whether it is made at the start where it is missing.
+    /// Whether the edge creates it at its start if it is missing.
     is_made: bool,
-    /// The setting that says how much may be put into it, and how much that is.
+    /// The setting that limits its size, and the limit in bytes.
     limit: Option<(&'static str, u64)>,
-    /// What is lost without it, and what to do.
+    /// What is lost without the directory, and what to do.
     help: &'static str,
 }
 
-/// What is wrong with the directories of a plan, each with the place of its setting.
+/// Problems with the directories of a plan, each with the place of its setting.
 pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
     let disk = plan.disk.as_ref().map(|disk| Named {
         key: "disk",
@@ -65,12 +65,12 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
 
 impl Named<'_> {
     fn check(&self, plan: &Plan) -> Option<Diagnostic> {
-        // What is missing is made in the nearest directory above it that exists.
+        // A missing directory would be created in its nearest existing ancestor.
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         let found = found.unwrap_or_else(|| Path::new("."));
         if let Err(problem) = self.is_usable(found) {
             let place = plan.place(self.key);
-            // What nobody asked for by name is no mistake in the configuration.
+            // A default that the configuration does not state is only a warning.
             let made = if plan.is_stated(self.key) { Diagnostic::new } else { Diagnostic::warning };
             return Some(
                 made(format!("`{}` cannot be used: {problem}", self.key), place).with_help(self.help),
@@ -101,17 +101,18 @@ impl Named<'_> {
         let (wanted, there) = (format_size(wanted), format_size(there));
         let message =
             format!("`{key}` is {wanted}, and the file system of {} has {there}", self.path.display());
-        // Without a line of its own, the directory is what is too small.
+        // Without a line for the size, the problem is shown at the directory.
         let place = plan.place(if plan.is_stated(key) { key } else { self.key });
         let problem = Diagnostic::warning(message, place);
         Some(problem.with_help(format!("write `{key}` below {there}, with room for what else is there")))
     }
 }
 
-/// A file of another program in the directory `disk`, which the disk tier refuses for it.
+/// A file of another program in the directory `disk`, because of which the disk tier refuses the
+/// directory.
 fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
-    // A directory that cannot be listed was found to be missing or unusable before.
+    // A directory that cannot be listed was already reported as missing or unusable.
     let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
     let message = format!("`disk` has {} in it, which is not of the disk cache", found.display());
     let problem = Diagnostic::new(message, plan.place("disk"));

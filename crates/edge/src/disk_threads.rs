@@ -1,7 +1,8 @@
-//! Threads of the process that may wait for a disk, so that workers never do.
+//! A pool of threads that may block on a disk, so that workers never do.
 //!
-//! Invariant: there are at most [`THREADS_MAX`] of them, and none is ever joined: a thread that the kernel holds in
-//! disk sleep ends when the disk answers, and neither a request nor the end of the edge waits for that.
+//! Invariants: the pool has at most [`THREADS_MAX`] threads, and none is ever joined. A thread that
+//! the kernel holds in disk sleep ends when the disk answers; neither a request nor the shutdown
+//! waits for it.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
@@ -9,14 +10,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The most threads. More than may read stored responses (8), read ahead for downloads (4), work on the spool (4) and
-/// write purges down (4) at a time, so that each of these finds one while the others hang.
+/// Maximum number of threads. At the same time, 8 may read stored responses, 4 read ahead for
+/// downloads, 4 work on the spool and 4 write purges. Each of these uses finds a thread even if all
+/// others hang.
 const THREADS_MAX: usize = 22;
 
-/// The most pieces of work that wait for a thread; further ones are refused.
+/// Maximum number of queued jobs; further ones are refused.
 const WAITING_MAX: usize = 1024;
 
-/// How long a thread without work stays.
+/// How long an idle thread is kept.
 const IDLE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -32,12 +34,12 @@ struct State {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// How often idle threads were dismissed.
+    /// Number of calls of `dismiss`.
     dismissals: u64,
 }
 
-/// Has `work` done; `None` if it is not done `within` this time, or there was no thread for it. Then it may be done
-/// later, unheard.
+/// Runs `work` on the pool. `None` if it does not finish `within` this time, or if it was refused.
+/// Work that is late still runs, but its result is dropped.
 pub(crate) async fn run<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -46,30 +48,30 @@ pub(crate) async fn run<T: Send + 'static>(
     tokio::time::timeout(within, done).await.ok()?.ok()
 }
 
-/// Has `work` done, and gives what comes of it once it is done, however long that takes.
+/// Queues `work` and returns a receiver for its result. The receiver fails if the work was refused.
 pub(crate) fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
     THREADS.add(Box::new(move || {
-        // An asker that has given up does not want to know.
+        // The receiver may have been dropped, and then the result is not needed.
         let _ = sender.send(work());
     }));
     receiver
 }
 
-/// Ends the threads that have no work, and with them their heaps: pages that are free become the system's, and other
+/// Ends the idle threads and thereby their heaps. Free pages go back to the system, and other
 /// threads take over the rest.
 pub(crate) fn dismiss() {
     THREADS.dismiss();
 }
 
-/// As [`run`] for a thread that may wait so long.
+/// Blocking variant of [`run`].
 pub(crate) fn run_here<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = sync_channel(1);
     THREADS.add(Box::new(move || {
-        // An asker that has given up does not want to know.
+        // The receiver may have been dropped, and then the result is not needed.
         let _ = sender.send(work());
     }));
     receiver.recv_timeout(within).ok()
@@ -78,8 +80,8 @@ pub(crate) fn run_here<T: Send + 'static>(
 impl State {
     const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
 
-    /// There is a thread less, because the system had none. Without any the queued work is refused: nothing would
-    /// begin it.
+    /// Records that a thread could not be created. If none is left, returns the queued jobs so that
+    /// they are refused, because no thread would run them.
     fn lose_thread(&mut self) -> VecDeque<Job> {
         self.threads -= 1;
         if self.threads == 0 { std::mem::take(&mut self.jobs) } else { VecDeque::new() }
@@ -96,7 +98,7 @@ impl DiskThreads {
         self.wake.notify_all();
     }
 
-    /// Work that is refused is dropped, and with it whatever tells its asker.
+    /// Queues a job. A refused job is dropped, which closes its result channel.
     fn add(&'static self, job: Job) {
         let mut state = self.state();
         if state.jobs.len() >= WAITING_MAX {
@@ -121,7 +123,7 @@ impl DiskThreads {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // What has panicked says so by itself, and must not cost the thread its place.
+                // The panic hook reports a panic; the thread must survive it.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 state = self.state();
                 continue;
@@ -150,14 +152,14 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn work_without_any_thread_is_refused() {
+    fn queued_work_is_refused_if_there_is_no_thread() {
         let (heard, hears) = channel::<()>();
         let queued =
             || State { threads: 2, jobs: [Box::new(move || drop(heard)) as Job].into(), ..State::NEW };
         let mut state = queued();
         assert!(state.lose_thread().is_empty() && state.jobs.len() == 1, "the other thread does it");
         drop(state.lose_thread());
-        assert!(state.jobs.is_empty() && hears.recv().is_err(), "its asker is told");
+        assert!(state.jobs.is_empty() && hears.recv().is_err(), "the caller learns of the refusal");
     }
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
                 let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
                 begin(move || {
                     begun.fetch_add(1, Ordering::SeqCst);
-                    // It ends when the gate is gone.
+                    // Ends when the gate is dropped.
                     drop(gate.lock().map(|gate| gate.recv()));
                 })
             })

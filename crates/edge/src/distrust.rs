@@ -1,8 +1,10 @@
-//! Pages that visitors with cookies do not get from the store, because somebody's cookies seemed to make a difference.
+//! Pages that are withheld from visitors with cookies, because a response with cookies differed
+//! from the stored one.
 //!
-//! Invariant: bounded; of more pages the oldest are trusted again. A page is not trusted again by time alone: after its
-//! time it is looked at again, and stays until that has shown nothing. Who asks about a page waits for a lock only if
-//! it, or one of few others, is in here.
+//! Invariants: the number of pages is bounded; beyond it the oldest are trusted again. Time alone
+//! restores no trust: after its time a page is checked again, and stays withheld until that check
+//! finds no difference. A look-up takes the lock only if its page, or another one of the same
+//! group, is withheld.
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -15,37 +17,41 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use store::Key;
 
-/// How long a page that was found to depend on cookies is not looked at again.
+/// How long a page that depends on cookies is not checked again.
 const FOUND: Duration = Duration::from_secs(3_600);
 
-/// The same for one of which nothing was found out, because the application did not answer. As long may a look take.
+/// How long a page is not checked again if the origin did not answer. Also the time that a check
+/// may take.
 const IN_DOUBT: Duration = Duration::from_secs(60);
 
-/// After this time whoever comes may show that the page is the same for all; before, only who has the cookies that
-/// made a difference.
+/// After this time any visitor with cookies may show that the page is the same for all. Before,
+/// only a visitor with the cookies that made the difference may.
 const ANYBODY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Octets of names of cookies that are kept.
+/// Maximum length of the stored cookie names, in bytes.
 const NAMES_BYTES_MAX: usize = 256;
 
-/// Groups of pages, by hash, of which it is known without a lock whether any of them is in here.
+/// Number of hash groups. For each group an atomic counter says, without the lock, whether it has
+/// pages.
 const GROUPS: usize = 1_024;
 
-/// The pages.
+/// The withheld pages.
 #[derive(Debug)]
 pub(crate) struct Distrust {
     entries: Mutex<Entries>,
-    /// Pages of each group.
+    /// Number of withheld pages in each group.
     groups: Vec<AtomicU32>,
     hasher: RandomState,
     pages_max: usize,
 }
 
-/// Keys are kept as hashes: two with one hash only means that the second page is not shared either.
+/// Keys are kept as hashes. If two keys collide, the second page is withheld too, which is
+/// harmless.
 #[derive(Debug, Default)]
 struct Entries {
     by_key: HashMap<u64, Entry>,
-    /// Oldest first. Those whose number is not their entry's say nothing.
+    /// Sequence numbers and hashes, oldest first. An element is outdated if its number differs from
+    /// its entry's.
     order: VecDeque<(u64, u64)>,
     number: u64,
 }
@@ -55,39 +61,39 @@ struct Entry {
     number: u64,
     state: State,
     since: Monotonic,
-    /// When it may be looked at again.
+    /// When it may be checked again.
     again: Monotonic,
-    /// The cookies by name.
+    /// Names of the cookies that made the difference.
     names: Bytes,
 }
 
-/// What is known of a page.
+/// The reason why a page is withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Two answers differ; it is being looked into.
+    /// Two responses differ; the difference is being investigated.
     Suspected,
-    /// They differ, and nothing more could be found out.
+    /// They differ, and the investigation had no result.
     Doubted,
-    /// It differs by cookies.
+    /// The page depends on cookies.
     Found,
 }
 
-/// What keeps a visitor from what is stored.
+/// The reason why a visitor does not receive the stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) culprit: Culprit,
-    /// Whether this visitor's answer can show that it need not be so any more.
+    /// Whether this visitor's request may check the page again.
     pub(crate) may_look: bool,
 }
 
 impl Distrust {
-    /// Nothing yet; at most `pages_max` pages.
+    /// An empty table of at most `pages_max` pages.
     pub(crate) fn new(pages_max: usize) -> Self {
         let groups = (0..GROUPS).map(|_| AtomicU32::new(0)).collect();
         Self { entries: Mutex::default(), groups, hasher: RandomState::new(), pages_max }
     }
 
-    /// Why a visitor with these cookies does not get the page from the store; `None` if it does.
+    /// Why a visitor with these cookies does not receive the stored page; `None` if it does.
     pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Kept> {
         self.entry(key, |entry| {
             let has_all = || {
@@ -101,12 +107,12 @@ impl Distrust {
         })
     }
 
-    /// What is known of the page; `None` if nothing speaks against sharing it.
+    /// The page's state; `None` if it is not withheld.
     pub(crate) fn state(&self, key: &Key) -> Option<State> {
         self.entry(key, |entry| entry.state)
     }
 
-    /// Takes the page in, or up again, for somebody with these cookies got another.
+    /// Adds or updates a page, because a response with these cookies differed.
     pub(crate) fn take_in(&self, key: &Key, state: State, names: &str, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.lock();
@@ -127,7 +133,7 @@ impl Distrust {
         entries.order.push_back((number, hash));
     }
 
-    /// It is being looked at: nobody else need for a while.
+    /// Records that a check has begun, so that no other one starts for a while.
     pub(crate) fn is_looked_at(&self, key: &Key, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         if let Some(entry) = self.lock().by_key.get_mut(&hash) {
@@ -135,7 +141,8 @@ impl Distrust {
         }
     }
 
-    /// Nothing speaks against the page any more. What was found out about it stays, unless this look was for that.
+    /// Trusts the page again. One that was found to depend on cookies stays, unless
+    /// `even_if_found`.
     pub(crate) fn trust(&self, key: &Key, even_if_found: bool) {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.lock();
@@ -149,6 +156,7 @@ impl Distrust {
 
     fn entry<T>(&self, key: &Key, read: impl FnOnce(&Entry) -> T) -> Option<T> {
         let hash = self.hasher.hash_one(key);
+        // Relaxed is enough: a look-up concurrent with `take_in` may come before it.
         if self.group(hash)?.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -171,14 +179,14 @@ impl Distrust {
         self.groups.get(hash as usize % GROUPS)
     }
 
-    /// No code that can panic runs under the lock.
+    /// Poison is ignored because no code that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entries {
-    /// Forgets what says nothing, once that is most.
+    /// Removes outdated elements from the order once they may be the majority.
     fn tidy(&mut self, pages_max: usize) {
         let Self { by_key, order, .. } = self;
         if order.len() >= 2 * pages_max {
@@ -186,7 +194,7 @@ impl Entries {
         }
     }
 
-    /// Sees to it that one more page has room; `leaves` is told which go.
+    /// Removes the oldest pages until one more has room; calls `leaves` for each.
     fn make_room(&mut self, pages_max: usize, leaves: impl Fn(u64)) {
         while self.by_key.len() >= pages_max {
             let Some((number, hash)) = self.order.pop_front() else { return };
@@ -198,7 +206,7 @@ impl Entries {
     }
 }
 
-/// As many whole names as are kept.
+/// The longest prefix of whole names that fits into the limit.
 fn kept_names(names: &str) -> Bytes {
     let kept = match names.get(..NAMES_BYTES_MAX) {
         None if names.len() <= NAMES_BYTES_MAX => names,
@@ -222,13 +230,14 @@ mod tests {
         Monotonic::from_nanos(secs * 1_000_000_000)
     }
 
-    /// Whether a visitor with these cookies is kept back, and may look.
+    /// Whether the page is withheld from a visitor with these cookies, and whether it may check
+    /// again.
     fn kept(pages: &Distrust, names: &str, secs: u64) -> Option<bool> {
         pages.of(&key("/"), || names.to_owned(), at(secs)).map(|kept| kept.may_look)
     }
 
     #[test]
-    fn a_page_is_looked_at_again_after_its_time_and_not_trusted_by_time() {
+    fn withheld_page_is_checked_again_and_not_trusted_by_time() {
         let pages = Distrust::new(10);
         assert_eq!(kept(&pages, "lang", 0), None);
         pages.take_in(&key("/"), State::Found, "_ga, lang", at(0));
@@ -236,19 +245,23 @@ mod tests {
         assert_eq!(culprit.name, "_ga, lang");
         assert_eq!(kept(&pages, "lang, _ga", 3_599), Some(false));
         assert_eq!(kept(&pages, "lang, _ga, more", 3_600), Some(true));
-        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it has not all that made the difference");
-        assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "nobody had them for a day");
+        assert_eq!(
+            kept(&pages, "_ga", 3_600),
+            Some(false),
+            "it lacks one of the cookies that made the difference"
+        );
+        assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "after a day any request may check the page");
         pages.is_looked_at(&key("/"), at(86_400));
-        assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one look at a time");
+        assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one investigation at a time");
         pages.trust(&key("/"), true);
         assert_eq!(kept(&pages, "lang, _ga", 86_402), None);
     }
 
     #[test]
-    fn what_was_found_is_not_undone_by_another_look() {
+    fn leak_that_was_found_outlasts_a_new_suspicion() {
         let pages = Distrust::new(10);
         pages.take_in(&key("/"), State::Suspected, "_ga", at(0));
-        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it is looked into");
+        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "the page is being investigated");
         pages.take_in(&key("/"), State::Found, "lang", at(1));
         pages.take_in(&key("/"), State::Suspected, "_ga", at(2));
         assert_eq!(pages.state(&key("/")), Some(State::Found));
@@ -260,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_nothing_piles_up() {
+    fn oldest_pages_make_room_and_memory_is_bounded() {
         let pages = Distrust::new(2);
         for round in 0..10 {
             for target in ["/a", "/b", "/c"] {
@@ -275,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cut_between_two() {
+    fn cookie_names_are_cut_between_two_names() {
         assert_eq!(kept_names("_ga, lang"), "_ga, lang");
         let long = format!("_ga, {}", "n".repeat(NAMES_BYTES_MAX));
         assert_eq!(kept_names(&long), "_ga");

@@ -1,16 +1,19 @@
-//! Targets that name the same page although their query strings differ, as `No-Vary-Search` of its responses says.
+//! Targets that name the same page although their query strings differ, as stated by
+//! `No-Vary-Search` in the page's responses.
 //!
-//! Invariant: a target stands for another only while the newest stored response for either of them states the rule
-//! under which the two are equivalent. Which targets are, is known only when a response comes: so a response that
-//! states a rule is not stored if any target of its path was invalidated since its fetch began. The memory is bounded,
-//! and what it forgets is no longer stored either: no invalidation of an equivalent target would find it. Each variant
-//! of a page may state another rule; `asked_target` asks the one that is to be delivered.
+//! Invariants: a stored page answers for an equivalent target only while the newest stored response
+//! for either target states the rule that makes them equivalent. Equivalence is known only when a
+//! response arrives. Therefore a response with a rule is not stored if any target of its path was
+//! invalidated since its fetch began. The memory is bounded. A page that it drops is removed from
+//! the store too, because no invalidation of an equivalent target would find it. Each variant of a
+//! page may state another rule; `asked_target` checks the variant that is to be delivered.
 //!
-//! What an earlier process stored obeys both: it is learned before it is taken over from the disk, and not taken over
-//! if the journal has a later invalidation of any target of its path. It never takes the place of another response.
+//! Objects of an earlier process obey the same invariants: each is learned before it is taken over
+//! from disk. It is not taken over if the journal has a later invalidation of any target of its
+//! path, and never replaces another response.
 //!
-//! A visitor's target stands for others only in its own percent-encoding of the path, as in the store. An invalidation
-//! means all percent-encodings, so one entry has the keys of all of them.
+//! A request finds equivalents only in its own percent-encoding of the path, as in the store. An
+//! invalidation covers all percent-encodings, so one entry holds the keys of all of them.
 
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, PoisonError, RwLock};
@@ -23,19 +26,20 @@ use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use store::{Key, Returning, Selector};
 
-/// Targets that are remembered; a further one takes the place of another.
+/// Maximum number of remembered targets; a further one replaces another.
 const TARGETS_MAX: usize = 65_536;
 
-/// Percent-encodings of the path of one target that are remembered; a further one takes the place of the oldest.
+/// Maximum number of percent-encodings of one path per target; a further one replaces the oldest.
 const SPELLINGS_MAX: usize = 32;
 
-/// Paths of which it is remembered when a target was invalidated; when there are more, all count as having been.
+/// Maximum number of paths whose last invalidation is remembered. Beyond it, all paths count as
+/// invalidated.
 const PATHS_MAX: usize = 65_536;
 
-/// What is known of equivalent targets.
+/// The known equivalent targets.
 #[derive(Debug, Default)]
 pub(crate) struct Equivalents {
-    /// Whether there is anything to find; most sites never say anything of the kind.
+    /// Whether any rule is known. Most sites state none, so that look-ups skip the lock.
     any: AtomicBool,
     hasher: RandomState,
     known: RwLock<Known>,
@@ -43,26 +47,27 @@ pub(crate) struct Equivalents {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By origin and path in its canonical spelling, as a hash. Two with one hash are told apart by what the keys in it
-    /// say.
+    /// By hash of origin and canonically spelled path. The keys inside distinguish paths with the
+    /// same hash.
     paths: HashMap<u64, Path>,
     targets: usize,
-    /// The number of the last invalidation of a target, by origin and path.
+    /// Sequence number of the last invalidation of a target, by hash of origin and path.
     invalidated: HashMap<u64, u64>,
-    /// The least number that any path may have been invalidated by, of those that were forgotten.
+    /// Highest sequence number among the dropped entries of `invalidated`: any path may have been
+    /// invalidated up to it.
     invalidated_before: u64,
 }
 
 #[derive(Debug)]
 struct Path {
     rule: NoVarySearch,
-    /// By the form that all spellings of equivalent targets share: for each spelling of the path a key that stands for
-    /// all equivalent ones.
+    /// By the canonical form of equivalent targets: for each percent-encoding of the path, the key
+    /// that answers for all of them.
     keys: HashMap<Bytes, Vec<Key>>,
 }
 
 impl Equivalents {
-    /// The key under which a page is stored that is equivalent to the one of `key`, which may be `key` itself.
+    /// The key of a stored page that is equivalent to `key`; it may be `key` itself.
     pub(crate) fn find(&self, key: &Key) -> Option<Key> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -72,8 +77,8 @@ impl Equivalents {
         found.find(|found| path_of(found) == path_of(key)).cloned()
     }
 
-    /// The keys under which pages are stored that an invalidation of `key` reaches, because they are equivalent to it
-    /// in one of its percent-encodings; `key` itself may be among them.
+    /// The keys of stored pages that an invalidation of `key` covers, because they are equivalent
+    /// in any percent-encoding. `key` itself may be among them.
     pub(crate) fn find_spelled(&self, key: &Key) -> Vec<Key> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();
@@ -82,17 +87,17 @@ impl Equivalents {
         known.equivalent(self.hash(key), key).cloned().collect()
     }
 
-    /// Takes down that the target of `key` was invalidated, as number `sequence` of the store's order; gives the keys
-    /// that [`Equivalents::find_spelled`] finds.
+    /// Records that the target of `key` was invalidated with this sequence number of the store.
+    /// Returns the keys that [`Equivalents::find_spelled`] finds.
     pub(crate) fn invalidate(&self, key: &Key, sequence: u64) -> Vec<Key> {
         let hash = self.hash(key);
         self.known.write().unwrap_or_else(PoisonError::into_inner).note(hash, sequence);
         self.find_spelled(key)
     }
 
-    /// Takes down an invalidation of the process before.
+    /// Records an invalidation of the previous process.
     pub(crate) fn hear(&self, sequence: u64, selector: &Selector) {
-        // The store compares responses that return with every other selector by itself.
+        // The store checks objects that it takes over against all other selectors itself.
         let Selector::Target { site, host, target } = selector else { return };
         for https in [false, true] {
             let hash = self.hash(&Key::new(*site, https, host, target.clone()));
@@ -100,16 +105,17 @@ impl Equivalents {
         }
     }
 
-    /// Whether a response under `key` states a rule, and a target of its path was invalidated since its fetch began: it
-    /// may be equivalent.
+    /// Whether a response under `key` states a rule, and a target of its path was invalidated since
+    /// its fetch began. That target may be equivalent.
     pub(crate) fn is_outdated(&self, key: &Key, response: &Fields, begun: u64) -> bool {
         NoVarySearch::of(response).is_some()
             && self.known.read().unwrap_or_else(PoisonError::into_inner).is_newer(self.hash(key), begun)
     }
 
-    /// Learns from the fields of a response that `publish` stores under `key`, whose fetch began at `begun`; does
-    /// neither if that would bring back what an equivalent target's invalidation meant. `remove` is called with each
-    /// key that is forgotten for it, and removes what is stored under that key.
+    /// Learns from the fields of a response that `publish` stores under `key`; its fetch began at
+    /// sequence number `begun`. Does neither if an equivalent target may have been invalidated
+    /// since then. `remove` is called with each key that is dropped, and must remove its objects
+    /// from the store.
     pub(crate) fn learn(
         &self,
         key: &Key,
@@ -131,15 +137,17 @@ impl Equivalents {
         if known.is_newer(hash, begun) {
             return;
         }
-        // Under the lock: an invalidation that finds a target forgotten must not leave its response in the store.
+        // Under the lock, because an invalidation that no longer finds a dropped target must not
+        // leave its response in the store.
         known.make_place(hash, &rule, key).iter().for_each(remove);
         publish();
         known.put(hash, rule, key);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Learns from a response of the process before, which `adopt` stores if it says true; does neither if that would
-    /// bring back what an equivalent target's invalidation meant, or take the place of another response.
+    /// Learns from a response of the previous process, which `adopt` stores if it returns true.
+    /// Does neither if an equivalent target may have been invalidated, or if it would replace
+    /// another response.
     pub(crate) fn learn_returning(&self, returning: &Returning<'_>, adopt: impl FnOnce() -> bool) {
         let Returning { key, no_vary_search, checked } = *returning;
         let mut fields = Fields::new();
@@ -162,9 +170,9 @@ impl Equivalents {
 }
 
 impl Shared {
-    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says. An error of the origin that states
-    /// no rule says nothing of the rule of its page: the page's variants remain stored, and invalidations find the
-    /// error too.
+    /// Learns from a response that `publish` stores; see [`Equivalents::learn`]. An origin error
+    /// without a rule does not change the rule of its page. The page's variants stay stored, and
+    /// invalidations find the error as well.
     pub(crate) fn learn_equivalents(
         &self,
         key: &Key,
@@ -177,7 +185,8 @@ impl Shared {
         }
         let remove = |forgotten: &Key| {
             self.store.remove(forgotten);
-            // Its file in the static tree is found by no invalidation of an equivalent target either.
+            // No invalidation of an equivalent target would find its file in the static tree
+            // either.
             if let Some(site) = self.sites.iter().find(|site| site.id == forgotten.site()) {
                 self.static_tree.withdraw(site, forgotten);
             }
@@ -198,19 +207,19 @@ impl Known {
         self.invalidated_before.max(self.invalidated.get(&hash).copied().unwrap_or(0)) > begun
     }
 
-    /// Notes an invalidation of a target of the path.
+    /// Records an invalidation of a target of the path.
     fn note(&mut self, hash: u64, sequence: u64) {
         if self.invalidated.len() >= PATHS_MAX {
             let latest = self.invalidated.drain().map(|(_, sequence)| sequence).max();
             self.invalidated_before = self.invalidated_before.max(latest.unwrap_or(0));
         }
-        // Of two that are noted at the same time, the later may come first.
+        // Two concurrent invalidations may be recorded in reverse order.
         let noted = self.invalidated.entry(hash).or_default();
         *noted = sequence.max(*noted);
     }
 
-    /// Forgets what stands in the way of a key; gives what was forgotten. That is the key itself, too, if the rule has
-    /// changed, because its other variants were stored under the rule before.
+    /// Drops the entries that conflict with a key, and returns their keys. If the rule has changed,
+    /// that includes the key itself, because its other variants were stored under the old rule.
     fn make_place(&mut self, hash: u64, rule: &NoVarySearch, key: &Key) -> Vec<Key> {
         let mut forgotten = Vec::new();
         if self.paths.get(&hash).is_some_and(|path| path.rule != *rule) {
@@ -224,7 +233,8 @@ impl Known {
         let spellings = path.and_then(|path| path.keys.get_mut(&rule.canonical_spelling(key.target())));
         if let Some(spellings) = spellings {
             let before = spellings.len();
-            // Another target stands for the same ones, after two fetches at the same time: nothing would find it.
+            // After two concurrent fetches, another target may answer for the same ones; nothing
+            // would find it any more.
             forgotten.extend(spellings.extract_if(.., |other| other != key && is_alike(other, key)));
             if spellings.len() >= SPELLINGS_MAX && !spellings.contains(key) {
                 forgotten.push(spellings.remove(0));
@@ -234,7 +244,7 @@ impl Known {
         forgotten
     }
 
-    /// Whether a key can be put without anything being forgotten for it.
+    /// Whether a key can be added without dropping another one.
     fn has_place(&self, hash: u64, rule: &NoVarySearch, key: &Key) -> bool {
         let Some(path) = self.paths.get(&hash) else { return self.targets < TARGETS_MAX };
         let spellings = path.keys.get(&rule.canonical_spelling(key.target()));
@@ -244,7 +254,7 @@ impl Known {
         path.rule == *rule && alike.map_or_else(is_room, |other| other == key)
     }
 
-    /// Remembers a key that has a place.
+    /// Adds a key for which there is room.
     fn put(&mut self, hash: u64, rule: NoVarySearch, key: &Key) {
         let path = self.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
         let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
@@ -254,14 +264,14 @@ impl Known {
         }
     }
 
-    /// The keys of the path with this hash that are equivalent to `key` in one of its percent-encodings.
+    /// The keys of the path with this hash that are equivalent to `key` in any percent-encoding.
     fn equivalent<'a>(&'a self, hash: u64, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let found = self.paths.get(&hash);
         let found = found.and_then(|path| path.keys.get(&path.rule.canonical_spelling(key.target())));
         found.into_iter().flatten().filter(|found| is_same_origin(found, key))
     }
 
-    /// Forgets one form, whichever comes first; gives its keys.
+    /// Drops one arbitrary canonical form and returns its keys.
     fn forget_any(&mut self) -> Vec<Key> {
         let found =
             self.paths.iter().find_map(|(&hash, path)| Some((hash, path.keys.keys().next()?.clone())));
@@ -275,8 +285,8 @@ impl Known {
         keys
     }
 
-    /// Forgets the key that stands for a key, in its percent-encoding; gives it, as all variants under it were stored
-    /// under the rule.
+    /// Drops and returns the key that answers for `key` in its percent-encoding. All its variants
+    /// were stored under the rule.
     fn forget(&mut self, hash: u64, key: &Key) -> Vec<Key> {
         let Some(path) = self.paths.get_mut(&hash) else { return Vec::new() };
         let canonical = path.rule.canonical_spelling(key.target());
@@ -293,7 +303,7 @@ impl Known {
     }
 }
 
-/// Whether two keys of one form stand for the same targets: they have one spelling of the path.
+/// Whether two keys with the same canonical form have the same origin and spelling of the path.
 fn is_alike(one: &Key, other: &Key) -> bool {
     is_same_origin(one, other) && path_of(one) == path_of(other)
 }
@@ -329,7 +339,7 @@ mod tests {
         fields
     }
 
-    /// Learns from a response whose fetch begins now and is stored.
+    /// Learns from a response whose fetch begins now, and checks that it is stored.
     fn learn(equivalents: &Equivalents, key: &Key, response: &Fields) {
         let mut stored = false;
         equivalents.learn(key, response, u64::MAX, |_| {}, || stored = true);
@@ -337,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_found_by_what_counts_of_its_query() {
+    fn target_is_found_by_the_parameters_that_the_rule_keeps() {
         let equivalents = Equivalents::default();
         assert_eq!(equivalents.find(&page("/a?utm=1")), None);
         learn(&equivalents, &page("/a?id=7&utm=1"), &stating("params=(\"utm\")"));
@@ -349,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn response_that_states_no_rule_ends_it_for_equivalents() {
+    fn response_without_a_rule_ends_the_equivalence() {
         let equivalents = Equivalents::default();
         for target in ["/a?utm=1", "/a?utm=2"] {
             learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
@@ -368,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_that_changes_removes_what_it_was_stated_for() {
+    fn changed_rule_removes_pages_stored_under_the_old_one() {
         let equivalents = Equivalents::default();
         learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
         let removed = RefCell::new(Vec::new());
@@ -381,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded() {
+    fn number_of_remembered_targets_is_bounded() {
         let equivalents = Equivalents::default();
         let (rule, forgotten) = (stating("params=(\"utm\")"), RefCell::new(Vec::new()));
         for number in 0..TARGETS_MAX + 9 {
@@ -399,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_equivalent_targets_invalidation_meant_does_not_come_back() {
+    fn invalidation_of_an_equivalent_target_prevents_storing() {
         let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
         assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 7), []);
         assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 6));
@@ -415,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_equivalent_pages_the_older_is_removed() {
+    fn older_of_two_equivalent_pages_is_removed() {
         let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
         learn(&equivalents, &page("/a?utm=1"), &rule);
         let removed = RefCell::new(Vec::new());
@@ -431,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn late_note_of_an_earlier_invalidation_changes_nothing() {
+    fn earlier_invalidation_recorded_late_changes_nothing() {
         let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
         for sequence in [8, 7] {
             equivalents.invalidate(&page("/a?utm=2"), sequence);
@@ -439,7 +449,7 @@ mod tests {
         assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 7));
     }
 
-    /// Whether a page of the process before is taken over, that was checked up to this number.
+    /// Whether a page of the previous process, checked up to this sequence number, is taken over.
     fn returns(equivalents: &Equivalents, target: &str, checked: u64) -> bool {
         let (key, no_vary_search) = (page(target), Bytes::from_static(b"params=(\"utm\")"));
         let mut adopted = false;
@@ -478,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn returning_page_takes_no_place_of_another() {
+    fn returning_page_does_not_replace_another() {
         let equivalents = Equivalents::default();
         learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
         learn(&equivalents, &page("/b"), &stating("params"));
@@ -490,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_are_found_by_invalidations_and_bounded() {
+    fn invalidation_finds_all_spellings_and_they_are_bounded() {
         let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
         let spelled = |bits: u32| -> String {
             let letter = |(place, letter): (usize, char)| match bits >> place & 1 {

@@ -1,12 +1,13 @@
-//! Server-sent events: responses that stay open for as long as their client does.
+//! Server-sent events: responses that stay open as long as their client does.
 //!
-//! Invariant: after SIGTERM none of them lasts longer than `limits.drain_streams`, whichever way its content takes.
+//! Invariant: after SIGTERM an event stream lasts at most `limits.drain_streams`, whatever the
+//! source of its content.
 
 use crate::counters::Cells;
 use crate::shared::Shared;
 use message::{ResponseHead, names};
 
-/// Whether a response stays open for as long as its client does.
+/// Whether a response is an event stream.
 pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
     head.fields
         .first(names::CONTENT_TYPE)
@@ -14,8 +15,8 @@ pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
         .is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
 }
 
-/// Does what sends the content of a response with this head, but an event stream no longer than
-/// `limits.drain_streams` after the drain began; `None` if it ended so.
+/// Runs `sending`, which sends the content of a response with this head. An event stream is ended
+/// `limits.drain_streams` after the drain began; the result is then `None`.
 pub(crate) async fn while_open<T>(
     shared: &Shared,
     cells: &Cells,

@@ -1,7 +1,7 @@
-//! A part of a stored response, for requests with `Range` (RFC 9110 section 14.2).
+//! Parts of a stored response, for requests with `Range` (RFC 9110 section 14.2).
 //!
-//! Invariant: what is sent lies within the octets that are stored, and its `Content-Range` says where. Which octets a
-//! request wants is `semantics`' part.
+//! Invariant: the sent bytes lie within the stored ones, and `Content-Range` states their position.
+//! `semantics` decides which bytes a request wants.
 
 use crate::respond;
 use bytes::Bytes;
@@ -13,16 +13,16 @@ use semantics::{
 use std::sync::Arc;
 use store::Object;
 
-/// An answer with a part of the content, or with none because there is no such part.
+/// A response with parts of the content, or with none if the range is unsatisfiable.
 pub(crate) struct Excerpt {
     pub(crate) head: ResponseHead,
     pub(crate) content: Vec<Extract>,
 }
 
-/// A piece of what is sent.
+/// A piece of the response's content.
 pub(crate) enum Extract {
     Octets(Bytes),
-    /// So many octets of a body on the disk, from the one at `first` on.
+    /// This many bytes of a body on disk, starting at `first`.
     OnDisk {
         first: u64,
         bytes: u64,
@@ -39,8 +39,8 @@ impl Extract {
 }
 
 impl Excerpt {
-    /// What a request wants of a stored response; `None` if it wants the whole of what is stored, as it is.
-    /// `boundary` separates several parts.
+    /// The parts of a stored response that a request wants; `None` if it wants everything that is
+    /// stored, unchanged. `boundary` separates several parts.
     pub(crate) fn of(request: &RequestHead, object: &Arc<Object>, boundary: &str) -> Option<Self> {
         let range = request.fields.first(names::RANGE)?;
         let Some(part) = object.part() else {
@@ -62,12 +62,12 @@ impl Excerpt {
         Some(Self::of_ranges(object, &ranges, part.extent.first, part.extent.complete, boundary))
     }
 
-    /// The octets of its content.
+    /// The length of its content in bytes.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.content.iter().map(Extract::bytes).sum()
     }
 
-    /// These ranges of an object whose first octet is at `offset` of the representation.
+    /// These ranges of an object whose first byte is at `offset` of the representation.
     fn of_ranges(
         object: &Arc<Object>,
         ranges: &[ByteRange],

@@ -1,6 +1,6 @@
-//! What the edge cannot reach when it starts, told to the operator.
+//! Checks at the start whether the origins can be reached, and warns the operator if not.
 //!
-//! Invariant: it is a message and nothing else; an origin may be started after the edge.
+//! Invariant: the result is only a message, because an origin may be started after the edge.
 
 use crate::operator;
 use crate::shared::Shared;
@@ -8,9 +8,9 @@ use net::Stream;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Connects once to each origin, and says which cannot be reached.
+/// Connects once to each origin, and reports those that cannot be reached.
 pub(crate) async fn look(shared: &Shared) {
-    // Several sites may have one origin.
+    // Several sites may share an origin.
     let mut origins = BTreeMap::new();
     for site in shared.sites.iter() {
         let origin = &site.plan.origin;

@@ -1,16 +1,17 @@
-//! One flight: a fetch whose answer any number of requests wait for and share.
+//! One flight: a fetch whose response is shared by all requests that wait for it.
 //!
 //! ```text
-//!   Waiting ──> Shared     the response may be shared: requests stream its body while it fills
-//!          ├──> Confirmed  what was stored is as good as new, or whole now
-//!          ├──> Private    it may not be shared: who leads gets it, the others go on by themselves
-//!          ├──> Denied     the origin refuses the address that is no client's: each asks for itself
-//!          ├──> Void       the answer is of no use to anybody, and nor is what was stored: all ask again
-//!          └──> Failed     there is none: everybody gets what is stale, or the edge's explanation
+//!   Waiting ──> Shared     shareable: requests stream the body while it fills
+//!          ├──> Confirmed  the stored object was confirmed, or completed
+//!          ├──> Private    not shareable: the leader gets it, followers send their own
+//!          ├──> Denied     the origin refused the placeholder address: each sends its own
+//!          ├──> Void       response and stored object are both unusable: all look up again
+//!          └──> Failed     no response: each receives a stale object or an error
 //! ```
 //!
-//! Invariant: a flight's end, however it comes, is announced once; and nothing is published by a flight that was
-//! revoked before. A flight is owned by no visitor: it is a task (see `fly`). Which flights there are is `flights`.
+//! Invariants: the end of a flight is announced exactly once. Nothing of a flight is published
+//! after it was revoked. A flight belongs to no client: it runs as a task (see `fly`). The table
+//! of flights under way is in `flights`.
 
 use crate::flights::Joined;
 use crate::selection::Selection;
@@ -25,38 +26,39 @@ use store::{Filling, Object, Part};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// One fetch on its way.
+/// A coalesced fetch under way.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// What answers of the key were known to vary on when it was sent.
+    /// The fields that responses of the key were known to vary on when it was sent.
     known: VaryRule,
-    /// The variant it asks for under that rule.
+    /// The variant that it requests under that rule.
     variant: VariantKey,
-    /// The part of the content it asks for, as `Range` says it.
+    /// The value of its `Range`, if it requests a part of the content.
     range: Option<Vec<u8>>,
-    /// The state of the content that it wants the part of, as `If-Range` says it.
+    /// The value of its `If-Range`, if it requests a part.
     if_range: Option<Vec<u8>>,
-    /// Whether it is for one request alone as long as its answer is not known.
+    /// Whether no other request may join it before its response is known.
     solo: bool,
-    /// When it began, in the order of invalidations.
+    /// The number of the last invalidation when it began, which orders it among invalidations.
     begun: u64,
-    /// Whether a person waits for it.
+    /// Priority in the origin's queue: whether a person waits for it.
     urgency: Urgency,
-    /// Set by an invalidation. Whoever publishes holds the lock, so the two are in one order.
+    /// Set by an invalidation. `publish` runs under this lock, so an invalidation comes before or
+    /// after it.
     revoked: Mutex<bool>,
     progress: watch::Sender<Progress>,
 }
 
-/// What a flight has brought so far.
+/// The progress of a flight, as its waiting requests see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     pub(crate) departed: Instant,
-    /// Informational responses.
+    /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
     pub(crate) state: State,
 }
 
-/// How far a flight is.
+/// The state of a flight; all except `Waiting` are final.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Waiting,
@@ -68,77 +70,80 @@ pub(crate) enum State {
     Failed(FetchError),
 }
 
-/// A response that may be shared, while its body arrives.
+/// A shareable response whose body is still arriving.
 #[derive(Debug)]
 pub(crate) struct SharedAnswer {
-    /// Tidy, and without what only the one who asked may see.
+    /// Without hop-by-hop fields, and without fields that only the leader may see.
     pub(crate) head: ResponseHead,
-    /// The same with everything, for the one who asked; `None` where there is no difference.
+    /// The head with those fields, for the leader; `None` if there are none.
     pub(crate) own_head: Option<ResponseHead>,
     pub(crate) framing: h1::BodyFraming,
     pub(crate) freshness: Freshness,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
-    /// Which part of the content it is; `None` for the whole.
+    /// The part of the content that it is; `None` for the whole.
     pub(crate) part: Option<Part>,
-    /// Its tags, and when its fetch began in the order of invalidations.
+    /// Its tags, and the sequence number at which its fetch began.
     pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,
-    /// Whether it is on its way into the store; false if it is known to be too large.
+    /// Whether it will be stored; false if it is known to be too large.
     pub(crate) stored: bool,
     pub(crate) filling: Arc<Filling>,
-    /// What the store got. Held here, the store knows that the body stays in memory until its last reader is done.
+    /// The stored object. While it is held here, the store knows that the body stays in memory
+    /// until its last reader is done.
     pub(crate) object: OnceLock<Arc<Object>>,
 }
 
-/// A stored response that the origin has confirmed or completed, with what its answer brought.
+/// A stored response that the origin has confirmed or completed.
 #[derive(Debug)]
 pub(crate) struct Confirmed {
-    /// The status of that answer.
+    /// The status of the origin's response.
     pub(crate) status: Status,
     pub(crate) object: Arc<Object>,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
-    /// Its tags, and when its fetch began in the order of invalidations.
+    /// Its tags, and the sequence number at which its fetch began.
     pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,
 }
 
-/// A response for one visitor.
+/// A response for one client.
 #[derive(Debug)]
 pub(crate) struct PrivateAnswer {
     pub(crate) reason: Reason,
     pub(crate) status: Status,
-    /// The clients that it is for.
+    /// The clients that the response is for.
     pub(crate) selection: Selection,
     parcel: Mutex<Option<Parcel>>,
 }
 
-/// A response whose content its receiver reads itself.
+/// A response whose receiver reads the content from the exchange itself.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    /// Tidy.
+    /// Without hop-by-hop fields.
     pub(crate) head: ResponseHead,
     pub(crate) framing: h1::BodyFraming,
     pub(crate) exchange: Box<Exchange>,
 }
 
-/// What a request asks of a flight.
+/// The properties of a request that decide which flight it may join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) fields: &'a Fields,
-    /// The value of `Range`, for requests that want a part.
+    /// The value of `Range`, if the request wants a part.
     pub(crate) range: Option<&'a [u8]>,
     /// Whether the request shares no fetch with others.
     pub(crate) solo: bool,
-    /// Whether a robot asks, by the fields that it sent: `fields` may have a constant in place of its name.
+    /// Whether the client is a robot, judged by the fields that it sent. `fields` may contain a
+    /// constant User-Agent instead.
     pub(crate) is_robot: bool,
-    /// Whose request it is, if that is known.
+    /// The client's address, if it is known.
     pub(crate) client: Option<IpAddr>,
 }
 
 impl Flight {
-    /// A flight for what `asked` says, under the rule `known`, that begins at `begun`. Nobody waits for it yet.
+    /// A flight for the request `asked` under the rule `known`, begun at sequence number `begun`.
+    /// No request waits for it yet.
     pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(asked.fields);
         let progress = Progress { departed: Instant::now(), hints: Vec::new(), state: State::Waiting };
@@ -167,12 +172,12 @@ impl Flight {
         self.begun
     }
 
-    /// Whether a person waits for it, as the origin's queue is told.
+    /// The handle by which the origin's queue learns whether a person waits.
     pub(crate) fn urgency(&self) -> Urgency {
         self.urgency.clone()
     }
 
-    /// Who asks waits for it from now on.
+    /// Records that this request waits for the flight.
     pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
         self.urgency.is_wanted_by(asked.client);
         if !asked.is_robot {
@@ -184,7 +189,7 @@ impl Flight {
         self.progress.subscribe()
     }
 
-    /// What answers are known to vary on since this flight's answer has come.
+    /// The rule that the flight's response has stated, once it is known to be shareable.
     pub(crate) fn rule_so_far(&self) -> Option<VaryRule> {
         match &self.progress.borrow().state {
             State::Shared(answer) => Some(answer.rule.clone()),
@@ -192,7 +197,7 @@ impl Flight {
         }
     }
 
-    /// Announces how far the flight is. What was final stays.
+    /// Announces a state to all waiting requests. After a final state it has no effect.
     pub(crate) fn announce(&self, state: State) {
         self.progress.send_if_modified(|progress| {
             let changes = matches!(progress.state, State::Waiting);
@@ -203,17 +208,18 @@ impl Flight {
         });
     }
 
-    /// Ready when nobody waits for the flight: whoever did has made something of its answer, or has gone.
+    /// Ready when no request waits: each has used the announced state or is gone.
     pub(crate) async fn unawaited(&self) {
         self.progress.closed().await;
     }
 
-    /// Whether a client waits for the flight.
+    /// Whether any request waits for the flight.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.receiver_count() > 0
     }
 
-    /// Passes on an informational response to everybody who waits; a cookie in it would be one visitor's own.
+    /// Passes an informational response to all waiting requests. Its cookies are removed, because
+    /// they would be one client's own.
     pub(crate) fn inform(&self, mut head: ResponseHead) {
         head.fields.remove(names::SET_COOKIE);
         self.progress.send_modify(|progress| progress.hints.push(head));
@@ -224,7 +230,10 @@ impl Flight {
         *self.gate() = true;
     }
 
-    /// Runs `publish` unless the flight was revoked; an invalidation comes before it or after it, never between.
+    /// Runs `publish` unless the flight was revoked. An invalidation comes before or after it,
+    /// never in between.
+    ///
+    /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
     pub(crate) fn publish(&self, publish: impl FnOnce()) {
         let revoked = self.gate();
         if !*revoked {
@@ -236,7 +245,7 @@ impl Flight {
         self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it asks for the same part of the same variant, whoever it is for.
+    /// Whether it requests the same part of the same variant.
     pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
         self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
     }
@@ -245,7 +254,8 @@ impl Flight {
         self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
     }
 
-    /// What a request can do with this flight; `usable` says whether it may have an answer that is there already.
+    /// Joins this flight if it serves the request. `usable` says whether the request may have a
+    /// response that has already begun.
     pub(crate) fn join<T>(
         &self,
         asked: Asked<'_>,
@@ -254,7 +264,8 @@ impl Flight {
         if asked.solo || !self.is_same_part(asked) {
             return None;
         }
-        // A copy, because announcements need the lock, and taking a reader another one.
+        // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a
+        // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
             State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
@@ -273,7 +284,7 @@ impl Flight {
 }
 
 impl<'a> Asked<'a> {
-    /// What a wanted part is to be a part of. Without `Range` it means nothing.
+    /// The value of `If-Range`, which has no meaning without `Range`.
     fn if_range(self) -> Option<&'a [u8]> {
         self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])
     }
@@ -284,7 +295,7 @@ impl PrivateAnswer {
         Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
     }
 
-    /// The response, once.
+    /// Takes the response; only the first call returns it.
     pub(crate) fn claim(&self) -> Option<Parcel> {
         self.parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,8 +1,12 @@
-//! The table of flights under way.
+//! The table of flights (coalesced fetches) under way.
 //!
-//! Invariant: at any moment at most one flight in the table that others may join would send the same request, and a
-//! request that finds neither it nor its answer in the store becomes the next. An invalidation revokes every flight
-//! of its key that is in the table when it comes; flights that begin later know nothing older.
+//! Invariants: the table never holds two flights that others may join and that would send the same
+//! request. A request that finds neither a matching flight nor a stored response starts the next
+//! flight. An invalidation revokes every flight of its key in the table; flights that begin later
+//! cannot receive older data.
+//!
+//! Lock order: the table, then a shard of the store. A flight's gate is never taken under the
+//! table's lock.
 
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,24 +23,25 @@ pub(crate) struct Flights {
     table: Mutex<HashMap<Key, Vec<Arc<Flight>>>>,
 }
 
-/// What a request finds when it is about to fetch.
+/// The result for a request that is about to fetch.
 #[derive(Debug)]
 pub(crate) enum Joined<T> {
-    /// What the caller was looking for is there after all.
+    /// The result of `find`.
     Found(T),
-    /// A response that fills; the reader is at its first octet.
+    /// A response whose body is arriving; the reader is at its first byte.
     Filling(Arc<SharedAnswer>, FillingReader),
-    /// A flight without an answer yet.
+    /// A flight without a response yet.
     Waiter(watch::Receiver<Progress>),
-    /// No flight; this one is now in the table and must be flown.
+    /// A new flight, already in the table, which the caller must start.
     Leader(Arc<Flight>),
 }
 
 impl Flights {
     /// Joins the flight that serves a request with this key, or puts a new one into the table.
-    /// `find` is asked first, under the table's lock: a flight publishes its answer before it leaves the table,
-    /// so between the two nothing is missed. `known` is what the store knows the key's answers to vary on; `begun`
-    /// tells the place of a new flight in the order of invalidations.
+    ///
+    /// `find` is called first, under the table's lock. A flight publishes its response before it
+    /// leaves the table, so a response is always found in one of the two places. `known` returns
+    /// the rule that the store knows for the key, `begun` the sequence number of a new flight.
     pub(crate) fn join<T>(
         &self,
         key: &Key,
@@ -59,8 +64,9 @@ impl Flights {
         Joined::Leader(flight)
     }
 
-    /// Puts a flight into the table that renews what is stale, unless one is there already that brings the same;
-    /// `None` also if `is_renewed`, asked under the table's lock, says that there is no need any more.
+    /// Puts a flight into the table that renews a stale object. Returns `None` if an equal flight
+    /// is under way, or if `is_renewed`, called under the table's lock, says that the object is
+    /// fresh again.
     pub(crate) fn renew(
         &self,
         key: &Key,
@@ -77,7 +83,7 @@ impl Flights {
         Some(add(table.entry(key.clone()).or_default(), asked, known(), begun()))
     }
 
-    /// Puts a flight into the table that nobody joins, so that an invalidation reaches it.
+    /// Puts a flight into the table that no request joins, so that an invalidation reaches it.
     pub(crate) fn enlist(
         &self,
         key: &Key,
@@ -91,7 +97,7 @@ impl Flights {
         flight
     }
 
-    /// Takes a flight from the table.
+    /// Removes a flight from the table.
     pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
         let mut table = self.table();
         if let Some(flights) = table.get_mut(key) {
@@ -102,8 +108,9 @@ impl Flights {
         }
     }
 
-    /// Revokes every flight of `key`, under each percent-encoding, and takes it from the table: nobody joins it any
-    /// more, and what it brings is for those alone who joined before. To be called before the store forgets the key.
+    /// Revokes every flight of `key`, under each percent-encoding, and removes it from the table.
+    /// Only the requests that have already joined receive its response. Must be called before the
+    /// store invalidates the key.
     pub(crate) fn invalidate(&self, key: &Key) {
         let mut table = self.table();
         let revoked = table.extract_if(|other, _| other.is_spelling_of(key));
@@ -112,7 +119,8 @@ impl Flights {
         revoked.iter().for_each(|flight| flight.revoke());
     }
 
-    /// The hosts, as in keys, of the site's pages for which a flight is under way and that `is_meant` names.
+    /// The hosts, as in keys, of the site's pages that are being fetched and that `is_meant`
+    /// selects.
     pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
         let table = self.table();
         let keys = table.keys().filter(|key| key.site() == site && is_meant(key.host()));
@@ -124,7 +132,7 @@ impl Flights {
         self.table().contains_key(key)
     }
 
-    /// Flights under way.
+    /// Number of flights under way.
     pub(crate) fn len(&self) -> usize {
         self.table().values().map(Vec::len).sum()
     }
@@ -134,8 +142,8 @@ impl Flights {
     }
 }
 
-/// Adds a flight to those of its key. `known` is what the store knows the key's answers to vary on; one on its way
-/// may have shown that they vary on more.
+/// Adds a flight to those of its key. Its rule is `known`, joined with the rules that responses
+/// under way have stated.
 fn add(flights: &mut Vec<Arc<Flight>>, asked: Asked<'_>, known: VaryRule, begun: u64) -> Arc<Flight> {
     let so_far = flights.iter().filter_map(|flight| flight.rule_so_far());
     let flight = Flight::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
@@ -177,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn the_second_request_waits_and_the_next_after_the_end_leads() {
+    fn second_request_waits_and_the_first_after_the_end_leads() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         assert!(matches!(join(&flights, &key("/a")), Joined::Waiter(_)));
         assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)));
         flight.announce(State::Failed(FetchError::Refused));
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_solitary_requests_are_not_shared() {
+    fn requests_for_other_parts_and_solo_requests_do_not_join() {
         let flights = Flights::default();
         assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
         let range: Option<&[u8]> = Some(b"bytes=0-1");
@@ -198,11 +206,14 @@ mod tests {
         assert!(matches!(ask(&flights, &key("/a"), Some(b"bytes=1-"), false), Joined::Leader(_)));
         assert!(matches!(ask(&flights, &key("/a"), None, true), Joined::Leader(_)));
         assert!(matches!(ask(&flights, &key("/b"), None, true), Joined::Leader(_)));
-        assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)), "nobody waits for a solitary one");
+        assert!(
+            matches!(join(&flights, &key("/b")), Joined::Leader(_)),
+            "no request waits for a solo request"
+        );
     }
 
     #[test]
-    fn what_is_stale_is_renewed_by_one_flight_at_a_time() {
+    fn stale_object_is_renewed_by_one_flight_at_a_time() {
         let flights = Flights::default();
         let fields = Fields::new();
         let renew = |range, solo, is_renewed| {
@@ -218,16 +229,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_final_state_stays() {
+    fn first_final_state_is_not_replaced() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         flight.announce(State::Failed(FetchError::Refused));
         flight.announce(State::Failed(FetchError::Closed));
         assert!(matches!(flight.subscribe().borrow().state, State::Failed(FetchError::Refused)));
     }
 
     #[test]
-    fn what_is_found_under_the_lock_wins() {
+    fn object_found_under_the_lock_prevents_a_flight() {
         let (flights, fields) = (Flights::default(), Fields::new());
         let asked = Asked { fields: &fields, range: None, solo: false, is_robot: true, client: None };
         let joined = flights.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
@@ -236,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn an_invalidated_flight_publishes_nothing_and_is_joined_by_nobody() {
+    fn invalidated_flight_publishes_nothing_and_cannot_be_joined() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         let mut published = 0;
         flight.publish(|| published += 1);
         flights.invalidate(&key("/b"));
@@ -250,9 +261,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flight_knows_when_nobody_waits() {
+    async fn unawaited_is_ready_once_the_last_waiter_is_gone() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         let waits = flight.subscribe();
         let mut unawaited = std::pin::pin!(flight.unawaited());
         let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
@@ -262,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_is_not_kept_by_the_table_after_its_removal() {
+    fn removed_flight_is_not_kept_alive_by_the_table() {
         let flights = Flights::default();
-        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
         flights.remove(&key("/a"), &flight);
         assert_eq!(Arc::strong_count(&flight), 1);
     }

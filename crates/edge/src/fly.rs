@@ -1,9 +1,10 @@
-//! The task of one flight: fetch -> judge -> { store and stream | stream only | confirm | complete }.
+//! The task of one coalesced fetch ([`Flight`]): fetch -> judge -> { store and stream | stream only
+//! | confirm | complete }.
 //!
-//! Invariant: an answer is published to the store before its flight leaves the table and before any reader sees
-//! its end; a body that did not end as its framing said is neither stored nor ended; an error of the origin never
-//! takes the place of something that may be used stale. The task belongs to nobody: that a visitor leaves does not
-//! touch it.
+//! Invariants: a response is published to the store before its fetch leaves the table and before
+//! any reader sees its end. A body that did not end as its framing declared is neither stored nor
+//! ended. An origin error never replaces an object that may be used stale. The task is independent
+//! of its clients: it continues if they disconnect.
 
 mod fill;
 #[cfg(test)]
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use store::{Body, Key, Lookup, Object};
 
-/// Why an answer may not be shared at all, however long it is fresh.
+/// Reasons why a response may not be shared at all, regardless of its freshness.
 const FORBIDDING: [Reason; 6] = [
     Reason::StoreRefusedPrivate,
     Reason::StoreRefusedNoStore,
@@ -45,23 +46,23 @@ const FORBIDDING: [Reason; 6] = [
     Reason::StoreRefusedVaryAddress,
 ];
 
-/// Everything a flight needs.
+/// Everything that the task of a fetch needs.
 pub(crate) struct Departure {
     pub(crate) shared: Arc<Shared>,
     pub(crate) worker: usize,
     pub(crate) site: Arc<Site>,
     pub(crate) key: Key,
-    /// The request as it is forwarded, without what is asked beside the page.
+    /// The request as it is forwarded, without the conditions and ranges added for the fetch.
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
     pub(crate) flight: Arc<Flight>,
-    /// What is stored of the page, if anything is.
+    /// The stored object of the page, if there is one.
     pub(crate) base: Option<Arc<Object>>,
-    /// Whether the origin is told the address that is no client's.
+    /// Whether the origin is sent the placeholder address, which belongs to no client.
     pub(crate) impersonal: bool,
 }
 
-/// What the application answered, before it is judged.
+/// The origin's response before it is judged.
 struct Answer<S> {
     head: ResponseHead,
     framing: BodyFraming,
@@ -70,9 +71,9 @@ struct Answer<S> {
     answered: Moment,
 }
 
-/// Where an answer's content comes from: an exchange, or a script in the models.
+/// The source of a response's content: an exchange, or a script in the models.
 trait Source: Send {
-    /// The next event. A future dropped before it is ready has lost nothing.
+    /// The next event. Cancel-safe: dropping the future before it is ready loses nothing.
     fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
 
     /// Lets another fetch begin, because this one waits for a slow reader.
@@ -85,26 +86,28 @@ impl Source for Exchange {
     }
 
     fn waits_for_reader(&mut self) {
-        // It keeps its turn where too many have given theirs up.
+        // If too many exchanges have given up their turns, this one keeps its own, so the result
+        // does not matter.
         let _ = self.stall();
     }
 }
 
-/// Starts a flight as a task of its own. Its request leaves now, not when the task has its turn: before that come all
-/// who ask for the same page at the same moment.
+/// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves at
+/// once. The scheduled task might run only after many requests for the same page.
 pub(crate) fn depart(departure: Departure) {
     let mut flight = Box::pin(fly(departure));
-    // The task polls it again, with the waker that counts.
+    // The task polls it again with the waker that counts.
     if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         tokio::spawn(flight);
     }
 }
 
-/// Flies.
+/// Runs the fetch until its outcome is announced.
 pub(crate) async fn fly(departure: Departure) {
     departure.cells().count(Metric::FlightsStarted);
     let fetched = tokio::select! {
-        // Asked first, so that a flight which gets its permit from another that was given up asks the origin nothing.
+        // Polled first, so that a fetch which receives its permit from another one that was given
+        // up does not reach the origin.
         biased;
         () = departure.forsaken() => Err(FetchError::BreakerOpen),
         fetched = departure.fetch() => fetched,
@@ -114,9 +117,10 @@ pub(crate) async fn fly(departure: Departure) {
         Err(error) => {
             count_failure(departure.cells(), &error);
             match error {
-                // The page is not the cause if the breaker is open.
+                // The failure is not the page's if the breaker is open.
                 FetchError::BreakerOpen => {}
-                // Nor is the origin if the client has too many fetches under way: the next one is asked.
+                // The failure is not the origin's if the client has too many fetches under way, so
+                // the next request is sent.
                 FetchError::Busy(_) => departure.ail(Reason::StoreRefusedStatus),
                 _ => departure.ail(departure.failing()),
             }
@@ -125,7 +129,7 @@ pub(crate) async fn fly(departure: Departure) {
     }
 }
 
-/// Counts why a fetch gave no response, or no whole one.
+/// Counts why a fetch gave no response or an incomplete one.
 pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     match error {
         FetchError::BreakerOpen => cells.count(Metric::BreakerRefusals),
@@ -140,15 +144,16 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
         | FetchError::TooManyInformational
         | FetchError::UnaskedSwitch
         | FetchError::UnaskedNotModified => cells.count(Metric::OriginFaults),
-        // Counted where the visitor's connection is.
+        // Counted where the client's connection is handled.
         FetchError::Upload(_) => {}
     }
 }
 
-/// However a flight ends, also by a panic or before it began: it leaves the table, and nobody waits in vain.
+/// However a fetch ends, even by a panic or before it began, it leaves the table and its waiting
+/// requests are told.
 impl Drop for Departure {
     fn drop(&mut self) {
-        // Without effect if there was an announcement.
+        // Has no effect after an earlier announcement.
         self.flight.announce(State::Failed(FetchError::Closed));
         self.leave_table();
     }
@@ -159,7 +164,7 @@ impl Departure {
         self.shared.cells(self.worker)
     }
 
-    /// The request, as the application gets it.
+    /// The request as the origin receives it.
     fn sent(&self) -> Sent<'_> {
         Sent::new(&self.head, self.key.target(), self.key.host())
     }
@@ -168,8 +173,8 @@ impl Departure {
         self.shared.flights.remove(&self.key, &self.flight);
     }
 
-    /// Ready when the breaker of the origin is open and no client waits for the flight, which then gives its permit
-    /// back. A probe goes on.
+    /// Ready when the origin's breaker is open and no client waits for the fetch, so that it can
+    /// return its permit. Never ready for a probe.
     async fn forsaken(&self) {
         if self.request.probe.is_some() {
             return std::future::pending().await;
@@ -180,7 +185,8 @@ impl Departure {
             if !self.site.origin.is_open() {
                 continue;
             }
-            // A client that has joined in this moment is not let down; one that comes later leads a flight of its own.
+            // If a client has joined at this moment, the fetch continues for it. A client that
+            // comes later leads a new fetch.
             self.leave_table();
             if !self.flight.is_awaited() {
                 return;
@@ -188,17 +194,17 @@ impl Departure {
         }
     }
 
-    /// *fetch*: sends the request and waits for the head of its answer.
+    /// *fetch*: sends the request and waits for the head of the response.
     async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
         let (urgency, page) = (self.flight.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
-        // It is sent now; that it waited for its turn makes no answer older.
+        // The request leaves only now; waiting for a turn must not make the response older.
         let asked = Moment::read(&*self.shared.clock);
         loop {
             match exchange.next_event().await? {
-                // Nobody has anything to go on with: the request has no content.
+                // The request has no content, so 100 (Continue) means nothing to it.
                 Event::Informational(head) if head.status.code() == 100 => {}
                 Event::Informational(head) => self.flight.inform(head),
                 Event::Head { head, .. } if head.status.code() == 101 => {
@@ -207,20 +213,21 @@ impl Departure {
                 Event::Head { mut head, framing } => {
                     let answered = Moment::read(&*self.shared.clock);
                     if is_event_stream(&head) {
-                        // It may go on for hours, and is no work for the application meanwhile.
+                        // An event stream may last for hours and costs the origin little, so it
+                        // returns its turn.
                         exchange.release_turn();
                     }
                     respond::tidy(&mut head, answered.wall);
                     self.shared.look(&self.site, self.sent(), &head);
                     return Ok(Answer { head, framing, exchange, asked, answered });
                 }
-                // The exchange gives a head before anything of the content.
+                // An exchange never yields content before a head.
                 Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
             }
         }
     }
 
-    /// *judge*: may the answer be shared, and for how long?
+    /// *judge*: decides whether the response may be shared, and for how long.
     fn judge(
         &self,
         head: &ResponseHead,
@@ -274,7 +281,8 @@ impl Departure {
                 self.store_and_stream(answer, storable, rule).await;
             }
             Err(reason) => {
-                // An error is the origin's state of this moment, and a part says nothing about the whole.
+                // A server error is only the origin's current state, and a part says nothing about
+                // the whole.
                 if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
@@ -284,8 +292,9 @@ impl Departure {
         }
     }
 
-    /// The application says that the site is closed: whoever waits is shown that. What is stored stays for the case
-    /// that the application is gone, and does not stand in for this answer.
+    /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
+    /// The stored object stays for the case that the origin becomes unreachable, but does not
+    /// replace this response.
     fn close(&self, answer: Answer<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
         self.ail(reason);
@@ -295,14 +304,14 @@ impl Departure {
         self.give_away(answer, reason);
     }
 
-    /// Remembers why the origin is left alone with the page for a moment. Only after [`Reason::OriginFailing`] a stale
-    /// response stands in for the next one.
+    /// Records why the origin gets no further fetch of the page for a moment. A stale response
+    /// replaces the next one only if the reason is [`Reason::OriginFailing`].
     fn ail(&self, reason: Reason) {
         self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
     }
 
-    /// Why the page is left alone after an error. A part says nothing about the page, and where a fetch carries what
-    /// its client sent, that may have been the cause: then nothing stale stands in for the responses of others.
+    /// The reason recorded after an error. A part says nothing about the page. If the fetch carries
+    /// fields of its client, they may be the cause, so other clients get no stale response instead.
     fn failing(&self) -> Reason {
         let policy = self.site.policy();
         let is_of_client = policy.forwarding == Forwarding::Everything
@@ -311,13 +320,14 @@ impl Departure {
         if is_of_client { Reason::StoreRefusedStatus } else { Reason::OriginFailing }
     }
 
-    /// Remembers why the answer is not for all.
+    /// Records why the response is not for everyone.
     fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
         self.shared.in_vain.remember(&self.key, reason, culprit, answer.answered.monotonic);
     }
 
-    /// Remembers whether requests for the page need wait for one another: not where each has to ask for itself.
+    /// Records whether requests for the page should wait for one another. They should not if each
+    /// must be validated anyway.
     fn remember_use(&self, freshness: &Freshness, fields: &Fields) {
         let (reason, now) = (freshness.validation_reason(), freshness.received);
         if self.needs_validation(freshness, now) {
@@ -328,8 +338,9 @@ impl Departure {
         }
     }
 
-    /// The origin refuses the address that is no client's, which says nothing about any client: each asks with its own.
-    /// The page may be restricted now, so what is stored goes; a limit on the rate of requests says nothing of that.
+    /// Handles a refusal of the placeholder address. It says nothing about any client, so each one
+    /// sends its own request. The page may have become restricted, so the stored object is removed,
+    /// unless the refusal is a rate limit (429).
     fn deny(&self, status: Status) {
         self.cells().count(Metric::FetchesDenied);
         let (policy, is_rate_limit) = (self.site.policy(), status.code() == 429);
@@ -346,14 +357,14 @@ impl Departure {
         self.part(State::Denied);
     }
 
-    /// Whether the answer says something about what clients get: not if it depends on the client's address, and the
-    /// fetch is for no client.
+    /// Whether the response says something about what clients receive. It does not if responses
+    /// depend on the client's address and the fetch carried the placeholder.
     fn speaks_for_clients(&self) -> bool {
         !self.impersonal || self.site.policy().client_address != ClientAddress::Leader
     }
 
-    /// What is stored must not stand in for a page that is gone, or that is not for everybody any more. An answer to
-    /// one visitor says nothing about what others would get, nor does a complaint about the request.
+    /// Removes the stored page if it no longer exists or is no longer for everyone. The response to
+    /// one client's own fetch says nothing about others, nor does a 4xx about the request.
     fn outdate(&self, status: Status, reason: Reason) {
         let ends = match status.code() {
             404 | 410 => true,
@@ -364,7 +375,7 @@ impl Departure {
         }
     }
 
-    /// Removes what the flight began with, and the page's file.
+    /// Removes the object that the fetch started with, and the page's static file.
     fn forget_base(&self) {
         if self.base.is_some() {
             self.forget_stored();
@@ -372,7 +383,8 @@ impl Departure {
         self.shared.static_tree.withdraw(&self.site, &self.key);
     }
 
-    /// Removes what is stored. After an invalidation only newer things can be, which stay.
+    /// Removes the stored objects of the page. After an invalidation `publish` does nothing:
+    /// whatever is stored then is newer and stays.
     fn forget_stored(&self) {
         self.flight.publish(|| {
             self.shared.store.remove(&self.key);
@@ -380,20 +392,20 @@ impl Departure {
         });
     }
 
-    /// Whether a response can answer nobody but who asked for it without being confirmed.
+    /// Whether a stored response would have to be validated for every further request.
     fn needs_validation(&self, freshness: &Freshness, now: Moment) -> bool {
         let reused = reuse(freshness, &Directives::default(), self.site.policy(), now);
         matches!(reused, Reuse::Revalidate(_))
     }
 
-    /// Whether `base` may answer requests, stale or not, now that the origin fails.
+    /// Whether `base` may answer requests, stale or not, while the origin fails.
     fn has_reserve(&self, base: &Object, now: Moment) -> bool {
         let freshness = base.freshness();
         !self.needs_validation(&freshness, now)
             || reuse_on_error(&freshness, &Directives::default(), self.site.policy(), now).is_some()
     }
 
-    /// *stream only*: the answer is for the one who asked.
+    /// *stream only*: the response goes to the leader only.
     fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
         let Answer { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.flight.known(), &self.head.fields, &head, self.site.policy());
@@ -401,13 +413,14 @@ impl Departure {
         self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
     }
 
-    /// Ends the sharing: from here on requests for the page fetch by themselves; only those that wait are told.
+    /// Ends the sharing: later requests for the page start their own fetch, and only those already
+    /// waiting are told.
     fn part(&self, state: State) {
         self.leave_table();
         self.flight.announce(state);
     }
 
-    /// *confirm*: a 304 says that `base` is still right.
+    /// *confirm*: handles a 304 response, which says that `base` is still current.
     async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         drain(*exchange).await;
@@ -417,11 +430,11 @@ impl Departure {
                 return self.announce_stored(head.status, updated, base.body(), judged);
             }
         }
-        // What is stored may not be used any more, or the answer spoke of something else.
+        // The stored object may no longer be used, or the 304 was about another response.
         self.give_up_base();
     }
 
-    /// *complete*: the part of the content that was missing of `base`.
+    /// *complete*: joins `base` with the missing part of its content.
     async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
@@ -439,17 +452,18 @@ impl Departure {
                 return self.announce_stored(head.status, combined, body, judged);
             }
         }
-        // A part that cannot be completed would only be tried again.
+        // A part that cannot be completed would only be tried again, so it is removed.
         self.give_up_base();
     }
 
-    /// Neither the answer nor what was stored is of use.
+    /// Neither the response nor the stored object can be used.
     fn give_up_base(&self) {
         self.forget_stored();
         self.flight.announce(State::Void);
     }
 
-    /// Publishes a complete response that an answer with `status` has renewed, and gives it to all who wait.
+    /// Publishes a complete response that was renewed by a response with `status`, and hands it to
+    /// all waiting requests.
     fn announce_stored(
         &self,
         status: Status,
@@ -470,8 +484,9 @@ impl Departure {
         self.flight.announce(State::Confirmed(Arc::new(confirmed)));
     }
 
-    /// Whether another flight has replaced what this one began with, or removed it because it may not be used any
-    /// more. A late answer that renews it must not bring it back. A part stands in the way of nothing.
+    /// Whether another fetch has replaced the object that this one began with, or removed it
+    /// because it may not be used. A late renewal must not bring it back. A partial object never
+    /// blocks a renewal.
     fn is_base_replaced(&self) -> bool {
         match (self.stored(), &self.base) {
             (Some((stored, _)), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
@@ -480,16 +495,17 @@ impl Departure {
         }
     }
 
-    /// What is stored for the request, and whether it was softly invalidated.
+    /// The stored object for the request, and whether it was softly purged.
     fn stored(&self) -> Option<(Arc<Object>, bool)> {
         match self.shared.store.peek(&self.key, &self.head.fields) {
             Lookup::Found { object, softened } => Some((object, softened)),
-            // What has left memory meanwhile is not what the answer is about.
+            // An object that has left memory since then is not the one that the response is about.
             Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }
     }
 
-    /// The whole content of an answer that has `bytes`; `None` if it has not, or there is no room for it.
+    /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
+    /// memory is short.
     async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
         let mut room = Room::new(&self.shared);
         let mut pieces = Vec::new();
@@ -515,7 +531,7 @@ impl Departure {
     }
 }
 
-/// Reads an answer without content to its end, so that its connection can be used again.
+/// Reads a response without content to its end, so that its connection can be reused.
 async fn drain(mut exchange: impl Source) {
     while matches!(exchange.next_event().await, Ok(Event::Data(_) | Event::Informational(_))) {}
 }

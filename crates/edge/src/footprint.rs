@@ -1,8 +1,9 @@
-//! The thread that keeps the resident memory of the process within what it was given.
+//! The thread that keeps the process's resident memory within its limit.
 //!
-//! Invariant: the store gives way 10 MiB before the end of the promised margin (docs/performance.md), for what comes
-//! between two looks; bodies outside of the store have a share of their own. The thread has the priority of the
-//! workers, because a process that waits for cores must not exceed its memory meanwhile.
+//! Invariants: the store is shrunk 10 MiB before the promised margin is used up
+//! (docs/performance.md), to allow for growth between two checks. Bodies outside the store have a
+//! separate share. The thread has the workers' priority, because a process that waits for cores
+//! must not exceed its memory meanwhile.
 
 use crate::disk_threads;
 use crate::shared::Shared;
@@ -12,48 +13,50 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Resident bytes beside the given memory at which the store gives way: the program, connections and their buffers.
+/// Resident bytes beyond the configured memory at which the store is shrunk: the program,
+/// connections and their buffers.
 const BESIDE_BYTES: u64 = 14 << 20;
 
-/// The share of the given memory that the allocator may lose: one part in this many.
+/// The part of the configured memory that the allocator may lose to fragmentation: one in this many
+/// bytes.
 const LOSS_PART: u64 = 20;
 
-/// The pause between two looks at a process that is far from its limit.
+/// Pause between two checks far from the limit.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The pause between two looks at a process that is near its limit.
+/// Pause between two checks near the limit.
 const NEAR_PAUSE: Duration = Duration::from_millis(5);
 
-/// The distance from the limit that is near, in bytes.
+/// Distance in bytes from the limit that counts as near.
 const NEAR_BYTES: u64 = 16 << 20;
 
-/// The pause before threads give free memory back again while the process is beyond its limit. Giving back costs
-/// each worker a walk over its heap, and page faults when it needs the memory again. The pause doubles while giving
-/// back does not help.
+/// Pause before the threads are told again to return free memory while the process exceeds its
+/// limit. Returning memory costs each worker a walk over its heap, and page faults when it needs
+/// the memory again. The pause doubles each time that it does not help.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
 const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What the thread remembers from one look to the next.
+/// The state of the thread between two checks.
 #[derive(Debug)]
 struct Watch {
-    /// When the store was fitted to all that is resident, and the resident bytes at the last look.
+    /// Time of the last fit to all resident bytes, and the resident bytes at the last check.
     fitted_at: Monotonic,
     fitted_bytes: u64,
-    /// When threads may be told again to give memory back, the pause until then, and the resident bytes at the last
-    /// time.
+    /// The earliest time of the next request to return memory, the pause before it, and the
+    /// resident bytes at the last request.
     give_back_at: Monotonic,
     give_back_pause: Duration,
     given_back_bytes: u64,
 }
 
-/// What follows from a look.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 struct Look {
-    /// The resident bytes that the store is to be fitted to.
+    /// The resident bytes to which the store is fitted.
     fit_bytes: u64,
-    /// Whether threads are to give free memory back.
+    /// Whether threads must return free memory.
     gives_back: bool,
-    /// The pause until the next look.
+    /// Pause until the next check.
     pause: Duration,
 }
 
@@ -68,12 +71,13 @@ impl Watch {
         }
     }
 
-    /// Looks at a process that occupies `resident_bytes` where it may occupy `resident_bytes_max`.
+    /// Checks a process with `resident_bytes`, of which `resident_bytes_max` are allowed.
     fn look(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> Look {
         let is_beyond = resident_bytes > resident_bytes_max;
         let is_recent = now.since(self.fitted_at) < PAUSE;
         let fit_bytes = if is_beyond && is_recent {
-            // The allocator gives back later what the store has just evicted: only what has come since counts.
+            // The allocator returns evicted memory only later, so only the growth since the last
+            // check counts.
             resident_bytes_max + resident_bytes.saturating_sub(self.fitted_bytes)
         } else {
             self.fitted_at = now;
@@ -95,16 +99,17 @@ impl Watch {
     }
 }
 
-/// Starts the thread. The process must be there for this edge alone, because its memory is taken for the edge's.
+/// Starts the thread. The process must run only this edge, because all of its memory is attributed
+/// to the edge.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::downgrade(shared);
     let run = move || {
         let mut watch = Watch::new();
         while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
-            // Where no descriptor is left to read the figure by, the next look may have one.
+            // If the figure cannot be read for lack of descriptors, the next check may succeed.
             let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut watch, bytes));
             drop(shared);
             std::thread::sleep(pause);
@@ -113,7 +118,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     Builder::new().name("petasos-memory".to_owned()).spawn(run).map(drop)
 }
 
-/// Does what follows from the resident bytes; gives the pause until the next look.
+/// Applies the result of a check; returns the pause until the next one.
 fn keep(shared: &Shared, watch: &mut Watch, resident_bytes: u64) -> Duration {
     let memory_bytes = shared.plan.memory_bytes;
     let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
@@ -139,19 +144,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_limit_is_evicted_once_in_a_pause() {
+    fn excess_is_evicted_only_once_per_pause() {
         let mut watch = Watch::new();
         let mut fit = |resident, millis| watch.look(resident, MAX, at(millis)).fit_bytes;
         assert_eq!(fit(MAX - 1, 0), MAX - 1);
-        assert_eq!(fit(MAX + 7, 5), MAX + 8, "what has come since");
+        assert_eq!(fit(MAX + 7, 5), MAX + 8, "the growth since the last look");
         assert_eq!(fit(MAX + 7, 10), MAX, "evicted, and not given back yet");
         assert_eq!(fit(MAX + 9, 15), MAX + 2);
         assert_eq!(fit(MAX - 5, 20), MAX - 5, "below the limit the store may grow");
-        assert_eq!(fit(MAX + 9, 70), MAX + 9, "a pause later all counts");
+        assert_eq!(fit(MAX + 9, 70), MAX + 9, "after the pause everything counts");
     }
 
     #[test]
-    fn looks_are_more_frequent_near_the_limit() {
+    fn checks_are_more_frequent_near_the_limit() {
         let pause = |resident| Watch::new().look(resident, MAX, at(0)).pause;
         assert_eq!(
             [MAX - NEAR_BYTES, MAX - NEAR_BYTES + 1, MAX + 1].map(pause),
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_back_that_does_not_help_becomes_rare() {
+    fn requests_to_return_memory_back_off_if_they_do_not_help() {
         let mut watch = Watch::new();
         let mut times = |from: u64, resident: u64| {
             let told = |millis: &u64| watch.look(resident, MAX, at(*millis)).gives_back;
@@ -170,7 +175,7 @@ mod tests {
         let most = (60_000 / GIVE_BACK_PAUSE_MAX.as_millis()) as usize + 8;
         assert!((2..=most).contains(&times(100_000, MAX + 1)));
         assert_eq!(times(200_000, MAX), 0);
-        assert!(times(260_000, MAX + 1) > 5, "it is told at once again");
+        assert!(times(260_000, MAX + 1) > 5, "memory is given back at once again");
         assert!(!watch.look(MAX, MAX, at(399_000)).gives_back);
         let falling = |step: u64| watch.look(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
         assert_eq!((0..600).map(falling).filter(|told| *told).count(), 600, "it helps each time");

@@ -1,13 +1,15 @@
-//! Ports in `Host` that are no port of the site, and for how many of them pages are fetched into the store.
+//! Limits the foreign ports in `Host` for which pages are stored: ports that do not belong to the
+//! site.
 //!
-//! The key of a page is its whole URL (RFC 9111 section 2), and the application makes its links from `Host`, so the
-//! port cannot be left out of the key. But a client can name any port, and each would have a copy of every page. A port
-//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, one of its
-//! `ports`, or the one that a trusted proxy names. Where a port is mapped, as in front of a container, visitors use
-//! another one, so the first few foreign ports are admitted too.
+//! The key of a page is its whole URL (RFC 9111 section 2). The port must be in the key, because
+//! origins write links from `Host`. But a client can send any port, and each one would get its own
+//! copy of every page. The site's own ports are the scheme's default, those of `listen` and of the
+//! site's `host`, its `ports`, and one named by a trusted proxy. Behind a port mapping, for example
+//! of a container, visitors use another port; therefore a few foreign ports are admitted too.
 //!
-//! Invariant: within any [`IDLE`] time, pages of at most `limits.foreign_ports_max` foreign ports of a site are fetched
-//! to be stored; a request for any other port passes. An own port needs no place, so no foreign port takes it away.
+//! Invariants: within any period of [`IDLE`], pages of at most `limits.foreign_ports_max` foreign
+//! ports per site are fetched to be stored. A request for any other port passes. The site's own
+//! ports do not count, so foreign ports cannot displace them.
 
 use crate::counters::Metric;
 use crate::lookup::Wanted;
@@ -20,13 +22,13 @@ use platform::Monotonic;
 use std::time::Duration;
 use store::Key;
 
-/// A port for which nothing was fetched for this long gives its place up.
+/// A foreign port for which nothing was fetched for this long is no longer admitted.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Where proxies write the port that their client connected to.
+/// The field in which proxies write the port that their client connected to.
 const X_FORWARDED_PORT: &str = "X-Forwarded-Port";
 
-/// The foreign ports of a site for which pages are fetched.
+/// The admitted foreign ports of a site.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignPorts {
     admitted: Mutex<Vec<Admitted>>,
@@ -38,12 +40,11 @@ struct Admitted {
     used: Monotonic,
 }
 
-/// A port that is not the site's own; `None` where the digits are not in their usual form, which no client sends that
-/// was given the port by somebody.
+/// A foreign port. `None` if its digits are not in canonical form, which no ordinary client sends.
 type Foreign = Option<u16>;
 
 impl ForeignPorts {
-    /// Whether pages of the port may be stored. A port that has a place keeps it, also if all its pages are hits.
+    /// Whether pages of the port may be stored. Restarts the idle time of an admitted port.
     fn is_admitted(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +53,7 @@ impl ForeignPorts {
         known.is_some() || admitted.len() < ports_max
     }
 
-    /// Whether a page of the port may be fetched to be stored, which is taken down.
+    /// Admits the port if there is room; returns whether its pages may be fetched to be stored.
     fn admit(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +71,8 @@ impl ForeignPorts {
 }
 
 impl Shared {
-    /// Whether the host of a page has no port, that of `listen`, one that the site lists, or that of its public name.
+    /// Whether the page's host has no port, the port of `listen`, one of the site's `ports`, or
+    /// that of its public name.
     pub(crate) fn is_own_port(&self, site: &Site, key: &Key) -> bool {
         let (_, Some(port)) = h1::split_port(key.host()) else { return true };
         let public = site.plan.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
@@ -78,7 +80,8 @@ impl Shared {
         public == Some(port) || own.any(|own| own.to_string().as_bytes() == port)
     }
 
-    /// Whether a request passes because of the port in its `Host`, if it would be fetched; nothing is taken down.
+    /// Whether a request would pass because of the port in its `Host`. For `why`: admits no port
+    /// and counts nothing.
     pub(crate) fn is_beyond_foreign_ports(
         &self,
         wanted: &Wanted<'_>,
@@ -100,7 +103,7 @@ impl Shared {
 }
 
 impl<'a> Visit<'a> {
-    /// Whether a request that would be fetched passes because of the port in its `Host`.
+    /// Whether a request that needs a fetch must pass because of the port in its `Host`.
     pub(crate) fn is_beyond_foreign_ports(&self, wanted: &Wanted<'a>) -> bool {
         let Some(port) = self.shared.foreign_port(wanted, &self.request.head.fields) else { return false };
         let (site, ports_max) = (wanted.subject.site, self.shared.limits.foreign_ports_max);
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn port_keeps_its_place_while_it_is_used() {
+    fn port_stays_admitted_while_it_is_used() {
         let ports = ForeignPorts::default();
         assert!(ports.is_admitted(Some(1), 2, at(0)), "there is room");
         assert!(ports.admit(Some(1), 2, at(0)) && ports.admit(Some(2), 2, at(1)));

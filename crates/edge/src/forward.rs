@@ -1,8 +1,12 @@
-//! What the application is sent.
+//! Requests as the origin receives them.
 //!
-//! Invariant: a fetch whose answer may be shared carries the key, constants, and what a known Vary put into the
-//! variant's key; nothing else of its visitor. A fetch for one visitor alone carries what that visitor sent,
-//! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
+//! Invariants: a fetch whose response may be shared carries the cache key, constants, and the
+//! fields that a known `Vary` put into the variant's key. It carries nothing else from its client.
+//! A fetch for one client carries everything that this client sent, except fields that only the
+//! edge may set. Framing and hop-by-hop fields are regenerated.
+//!
+//! A shared fetch names a constant client address, the *placeholder address*, unless the profile
+//! wants that of the leader. The default is 192.0.2.1, which belongs to no client (RFC 5737).
 
 use crate::guard::{CDN_LOOP, Subject, forwards_left};
 use crate::lookup::Base;
@@ -16,11 +20,11 @@ use semantics::{
 };
 use store::Key;
 
-/// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
+/// The edge's name in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
 
-/// A request whose answer may be shared, as the application gets it. `method` is GET or HEAD; `known` is what
-/// answers of this key are known to vary on.
+/// The head of a request whose response may be shared. `method` is GET or HEAD; `known` is the rule
+/// by which responses of this key are known to vary.
 pub(crate) fn shared_head(
     subject: &Subject<'_>,
     loop_mark: &Bytes,
@@ -42,7 +46,7 @@ pub(crate) fn shared_head(
     RequestHead { method, target, version: Version::Http11, fields }
 }
 
-/// By which servers behind the edge see that the request came through it.
+/// Adds the fields by which later servers see that the request passed through this edge.
 fn push_marks(fields: &mut Fields, subject: &Subject<'_>, loop_mark: &Bytes) {
     if subject.site.plan.via_to_origin {
         fields.push(names::VIA, VIA);
@@ -50,13 +54,14 @@ fn push_marks(fields: &mut Fields, subject: &Subject<'_>, loop_mark: &Bytes) {
     fields.push(CDN_LOOP, loop_mark.clone());
 }
 
-/// Whether a fetch whose answer may be shared carries the address that is no client's.
+/// Whether a fetch whose response may be shared carries the placeholder address, which belongs to
+/// no client.
 pub(crate) fn is_impersonal(subject: &Subject<'_>) -> bool {
     subject.peer.is_none() || matches!(subject.site.policy().client_address, ClientAddress::Constant(_))
 }
 
-/// The address on a fetch whose answer may be shared. Never none at all: an origin takes a request without the field
-/// for one of its own machine.
+/// The client address on a fetch whose response may be shared. It is never missing, because an
+/// origin takes a request without the field for a local one.
 fn shared_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
     match subject.site.policy().client_address {
         ClientAddress::Constant(address) => Bytes::from(address.to_string()),
@@ -64,7 +69,8 @@ fn shared_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
     }
 }
 
-/// The address of the client, behind those that a trusted proxy told; the address that is nobody's where none is known.
+/// The client's address, after those that a trusted proxy reported. The placeholder address if none
+/// is known.
 fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
     let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
     let own = subject.peer.and_then(|peer| peer.ip()).map(|ip| ip.to_string());
@@ -76,7 +82,8 @@ fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
     }
 }
 
-/// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
+/// The fields by which a fetch requests a part, the missing part of `base`, or a confirmation of
+/// `base`.
 pub(crate) fn flight_fields(
     range: Option<&[u8]>,
     base: Option<&Base>,
@@ -86,7 +93,8 @@ pub(crate) fn flight_fields(
     let confirming = |base: &Base| confirming_fields(&base.object.head(), base.doubt, policy);
     match (range, base) {
         (Some(range), base) => {
-            // Conditions come before ranges: if the whole is right still, the origin says so and sends no part.
+            // Conditions are evaluated before ranges: if the whole is still current, the origin
+            // sends 304 and no part.
             let whole = base.filter(|base| base.object.part().is_none());
             let mut fields = whole.map(confirming).unwrap_or_default();
             fields.push(names::RANGE, Bytes::copy_from_slice(range));
@@ -96,7 +104,8 @@ pub(crate) fn flight_fields(
             fields
         }
         (None, Some(base)) => match base.object.part() {
-            // A validator that may stand for two contents must not join parts of both.
+            // After an invalidation one validator may belong to two contents, whose parts must not
+            // be joined.
             Some(_) if base.doubt == Doubt::Invalidated => Fields::new(),
             Some(part) => missing_part_fields(&base.object.head(), part.extent)
                 .filter(|fields| fields.has(names::IF_RANGE))
@@ -107,7 +116,7 @@ pub(crate) fn flight_fields(
     }
 }
 
-/// The head with these fields added.
+/// Returns the head with these fields added.
 pub(crate) fn with_fields(head: &RequestHead, fields: Fields) -> RequestHead {
     let mut head = head.clone();
     for field in &fields {
@@ -119,7 +128,7 @@ pub(crate) fn with_fields(head: &RequestHead, fields: Fields) -> RequestHead {
 /// A request without content, ready to be sent.
 ///
 /// # Errors
-/// [`WriteError`] for what cannot stand in a head; heads that were parsed strictly have nothing of it.
+/// [`WriteError`] for a head with illegal bytes. A head that was parsed strictly has none.
 pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteError> {
     Ok(FetchRequest {
         head: written(head)?,
@@ -133,7 +142,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
     })
 }
 
-/// A visitor's own request, ready to be sent, with its content in this framing.
+/// A client's own request, ready to be sent, with its content in this framing.
 ///
 /// # Errors
 /// As [`without_content`].
@@ -185,14 +194,13 @@ pub(crate) fn passed(
     })
 }
 
-/// Whether a request may be answered 304 (RFC 9110 section 15.4.5).
+/// Whether the response to a request may be 304 (RFC 9110 section 15.4.5).
 fn is_conditional(head: &RequestHead) -> bool {
     head.fields.has(names::IF_NONE_MATCH) || head.fields.has(names::IF_MODIFIED_SINCE)
 }
 
-/// The protocols that a request asks to switch to and that the edge lets through. Other versions of HTTP, and
-/// TLS, would be a way around everything the edge does: whatever came through the tunnel would reach the
-/// application unseen.
+/// The protocols that a request asks to switch to and that the edge permits. Other versions of HTTP
+/// and TLS are not permitted: requests inside such a tunnel would bypass every check of the edge.
 pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u8]> {
     let asked = request.head.fields.list(names::UPGRADE).filter(|_| request.upgrade);
     asked.filter(|protocol| {
@@ -203,8 +211,8 @@ pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u
     })
 }
 
-/// Who the visitor is and what it asked for, as the edge vouches for it. A trusted proxy's account is kept and
-/// continued.
+/// The forwarding fields that the edge vouches for. Fields of a trusted proxy are kept and
+/// extended.
 fn forwarding_fields(subject: &Subject<'_>, visitor: &Fields) -> [(&'static str, Bytes); 3] {
     let host = match visitor.first(names::X_FORWARDED_HOST) {
         Some(host) if subject.trusted => host.clone(),
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_fetch_tells_nothing_of_its_visitor() {
+    fn shared_fetch_carries_nothing_of_its_client() {
         let text = |head: &str| {
             let (shared, request) = (shared(false), request(head));
             let subject = guard(&shared, peer(), &request).unwrap();
@@ -286,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_carries_what_the_visitor_sent_and_what_the_edge_vouches_for() {
+    fn pass_keeps_client_fields_and_adds_forwarding_fields() {
         let text = passed_text(
             "POST /form HTTP/1.1\r\nHost: A.test:80\r\nCookie: session=1\r\nContent-Length: 3\r\nX-Rewrite-URL: /admin\r\n\
              X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n\
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxys_account_is_continued() {
+    fn forwarding_fields_of_a_trusted_proxy_are_continued() {
         let text = passed_text(
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 1.2.3.4, 5.6.7.8\r\nX-Forwarded-Proto: https\r\n\
              X-Forwarded-Host: b.test",
@@ -329,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn max_forwards_counts_down_where_it_counts() {
+    fn max_forwards_is_decremented_for_options_only() {
         let text = passed_text("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10", false);
         assert!(text.contains("Max-Forwards: 9\r\n"), "{text}");
         let text = passed_text("DELETE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10", false);
@@ -337,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_is_asked_for_anew() {
+    fn permitted_upgrade_is_requested_from_the_origin() {
         let text = passed_text(
             "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Key: x",
@@ -349,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_http_is_tunnelled() {
+    fn upgrades_to_other_http_versions_and_tls_are_dropped() {
         for protocols in ["h2c", "HTTP/2.0", "TLS/1.0", "H2C"] {
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: {protocols}");
             let text = passed_text(&head, false);

@@ -1,9 +1,9 @@
-//! The first two steps with a request: *guard* refuses what must not go further, *key* says what the request
-//! is for. Nothing here asks the store or the application.
+//! The first two steps of a request: *guard* refuses requests that must go no further, *key*
+//! computes the cache key. Neither step reads the store or contacts the origin.
 //!
-//! Invariant: host and target in a [`Subject`] are what goes to the application in a visitor's own request; those of
-//! its key are what goes to it in one that is shared. What a visitor claims about host, scheme or address counts only
-//! if it comes from a trusted proxy.
+//! Invariants: a client's own request is sent to the origin with the host and target in
+//! [`Subject`], a shared one with those of its key. A client's claims about host, scheme or address
+//! count only if it is a trusted proxy.
 
 use crate::recognition::Rules;
 use crate::refusal::Refusal;
@@ -17,31 +17,32 @@ use semantics::{Directives, Reason, RequestClass, classify_request, keyed_target
 use std::sync::Arc;
 use store::Key;
 
-/// What a request is for.
+/// The site, host and target of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) site: &'a Arc<Site>,
-    /// The `Host` for the application.
+    /// The `Host` for the origin.
     pub(crate) host: Bytes,
-    /// The target in origin-form, or `*`, as it was sent. The key has it without its tracking parameters.
+    /// The target in origin-form, or `*`, as it was sent. The key has it without tracking
+    /// parameters.
     pub(crate) target: Bytes,
-    /// Whether the visitor uses https, as far as the edge was told.
+    /// Whether the client uses https, as far as the edge knows.
     pub(crate) https: bool,
-    /// Whether forwarding fields of the request are believed.
+    /// Whether the request's forwarding fields are trusted.
     pub(crate) trusted: bool,
-    /// The client's end of the connection; `None` if no client asks.
+    /// The client's end of the connection; `None` for requests of the edge itself.
     pub(crate) peer: Option<Peer>,
-    /// Which rules were in force when this was read, as [`Site::rules`] tells.
+    /// The version of the site's rules that this was computed with; see [`Site::rules`].
     pub(crate) rules: Rules,
 }
 
-/// Where a proxy writes the path from which it took the request, as Traefik and Spring do.
+/// The field in which Traefik, Spring and others write the path prefix that they removed.
 const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 
-/// Where proxies write who they are (RFC 8586).
+/// The field in which CDNs identify themselves (RFC 8586).
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 
-/// *guard*: lets a request through to its site, or refuses it.
+/// *guard*: admits a request to its site, or refuses it.
 pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Result<Subject<'a>, Refusal> {
     let head = &request.head;
     if head.method == Method::Connect {
@@ -73,7 +74,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     })
 }
 
-/// How often a request may still be forwarded; of those that are, only OPTIONS says so (RFC 9110 section 7.6.2).
+/// The remaining hops of an OPTIONS request that has `Max-Forwards` (RFC 9110 section 7.6.2).
 pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
     if head.method != Method::Options {
         return None;
@@ -87,10 +88,11 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
 }
 
 impl Subject<'_> {
-    /// Whether the request may share its answer. One that a trusted proxy took from below another path does not: the
-    /// application makes its links for that path, which is no part of the key.
+    /// Whether the request may share its response. It may not if a trusted proxy removed a path
+    /// prefix: the origin writes its links for that prefix, which is not in the key.
     ///
-    /// A URL that is shared only where its answers say so is looked up while one is stored, or said so of late.
+    /// Some URLs are shared only if their response is marked `public`. They are looked up while a
+    /// response is stored, or if a recent one was marked.
     pub(crate) fn class_of(&self, shared: &Shared, head: &RequestHead, has_content: bool) -> RequestClass {
         let class = match classify_request(head, has_content, self.site.policy()) {
             RequestClass::Pass(Reason::PassUnmarked) if shared.is_marked(&self.key()) => {
@@ -108,19 +110,19 @@ impl Subject<'_> {
         }
     }
 
-    /// *key*: what identifies the page.
+    /// *key*: the cache key of the page.
     pub(crate) fn key(&self) -> Key {
         self.key_of(&self.target)
     }
 
-    /// The key of a target of the same origin.
+    /// The key of another target of the same origin.
     pub(crate) fn key_of(&self, target: &Bytes) -> Key {
         Key::new(self.site.id, self.https, &self.host, keyed_target(target, self.site.policy()))
     }
 }
 
-/// The `Host` for the application: the configured public name, or the visitor's unchanged, or for HTTP/1.0
-/// without Host the application's own.
+/// The `Host` for the origin: the configured public name, otherwise the client's unchanged. For
+/// HTTP/1.0 without Host it is the origin's own.
 fn origin_host(site: &Site, head: &RequestHead, authority: Option<&[u8]>) -> Bytes {
     if let Some(public) = &site.plan.public_host {
         return Bytes::copy_from_slice(public.as_bytes());
@@ -132,7 +134,7 @@ fn origin_host(site: &Site, head: &RequestHead, authority: Option<&[u8]>) -> Byt
     }
 }
 
-/// The target without scheme and authority, as the application gets it (RFC 9112 section 3.2.1).
+/// The target without scheme and authority, as the origin receives it (RFC 9112 section 3.2.1).
 fn origin_target(head: &RequestHead) -> Result<Bytes, Refusal> {
     let target =
         Target::split(&head.method, &head.target).map_err(|error| Refusal::malformed(error.into()))?;
@@ -153,7 +155,8 @@ fn origin_target(head: &RequestHead) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Whether the last proxy says that the visitor used https. X-Forwarded-Proto counts before the older fields.
+/// Whether the last proxy says that the client used https. X-Forwarded-Proto has precedence over
+/// the older fields.
 fn forwarded_https(head: &RequestHead) -> bool {
     if let Some(proto) = head.fields.list(names::X_FORWARDED_PROTO).last() {
         return proto.eq_ignore_ascii_case(b"https");
@@ -164,7 +167,7 @@ fn forwarded_https(head: &RequestHead) -> bool {
     HTTPS_CLAIMS.iter().any(says)
 }
 
-/// Other fields by which proxies say that the visitor used https, and how they say it.
+/// Other fields in which proxies report that the client used https, and their values.
 const HTTPS_CLAIMS: [(&str, &str); 5] = [
     ("X-Forwarded-Ssl", "on"),
     ("Front-End-Https", "on"),
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn host_and_target_are_those_of_the_effective_request() {
+    fn host_and_target_follow_the_effective_request_target() {
         let plan = plan();
         for (head, expected) in [
             ("GET /a?b HTTP/1.1\r\nHost: A.test:8080", ok("A.test:8080", "/a?b", false)),
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_here_before_is_refused() {
+    fn request_with_the_own_cdn_loop_mark_is_refused() {
         let plan = plan();
         let head = "GET / HTTP/1.1\r\nHost: a.test\r\nCDN-Loop: other; id=1, OWN-MARK";
         assert_eq!(guarded(&plan, "127.0.0.1", head), Err(Reason::LoopDetected));
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_says_what_the_visitor_used() {
+    fn https_is_believed_only_from_a_trusted_proxy() {
         let plan = plan();
         let head =
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test";
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_name_and_scheme_replace_what_was_sent() {
+    fn configured_public_name_and_scheme_replace_those_sent() {
         let mut plan = plan();
         plan.sites[0].public_host = Some("www.example.org".to_owned());
         plan.sites[0].public_https = true;

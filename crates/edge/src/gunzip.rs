@@ -1,13 +1,15 @@
-//! Decoding gzip in small steps.
+//! Decodes gzip in small steps.
 //!
-//! Invariant: one step gives at most 64 KiB however well its input was compressed, all steps together give no
-//! more than the limit, and only content that ended as its checksum says has an end.
+//! Invariants: one step returns at most 64 KiB, however well its input is compressed. All steps
+//! together return at most the limit. Only content that ends as its checksum demands ends without
+//! an error.
 
 use bytes::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
 use std::io::Write;
 
-/// The most bytes that one step gives: the decoder's own buffer, and what the step before left in it.
+/// Maximum bytes of one step: the decoder's internal buffer and the bytes that the previous step
+/// left in it.
 #[cfg(test)]
 const STEP_BYTES: usize = 64 * 1024;
 
@@ -15,22 +17,22 @@ const STEP_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Gunzip {
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// Bytes that may still come out.
+    /// Bytes that may still be returned.
     left: u64,
     is_begun: bool,
 }
 
-/// The content is no gzip, breaks off, or is longer than the limit.
+/// The content is not gzip, is truncated, or exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Undecodable;
 
 impl Gunzip {
-    /// The decoder of a content that may have `bytes_max` bytes.
+    /// A decoder for content of at most `bytes_max` decoded bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { decoder: MultiGzDecoder::new(Vec::new()), left: bytes_max, is_begun: false }
     }
 
-    /// Takes some of `coded`, and gives what is decoded.
+    /// Consumes some of `coded` and returns the decoded bytes.
     pub(crate) fn step(&mut self, coded: &mut Bytes) -> Result<Bytes, Undecodable> {
         self.is_begun = true;
         let taken = self.decoder.write(coded).map_err(|_| Undecodable)?;
@@ -42,7 +44,7 @@ impl Gunzip {
         self.within_limit(plain)
     }
 
-    /// The rest, once all of the content was taken. A response without any content has no coding to undo.
+    /// The remaining bytes, after all content was consumed. An empty content has no coding to undo.
     pub(crate) fn end(mut self) -> Result<Bytes, Undecodable> {
         if !self.is_begun {
             return Ok(Bytes::new());
@@ -72,7 +74,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What comes of a content that arrives in pieces, in steps of at most [`STEP_BYTES`].
+    /// Decodes a content that arrives in pieces; checks that no step exceeds [`STEP_BYTES`].
     fn decoded(coded: &[u8], piece: usize, bytes_max: u64) -> Result<Vec<u8>, Undecodable> {
         let (mut gunzip, mut plain) = (Gunzip::new(bytes_max), Vec::new());
         for piece in coded.chunks(piece) {
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_the_same_however_it_is_cut() {
+    fn content_is_decoded_for_any_size_of_pieces() {
         let content: Vec<u8> =
             (0..60_000_u32).flat_map(|number| number.wrapping_mul(number).to_be_bytes()).collect();
         let coded = gzip(&content);
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn bomb_ends_at_the_limit() {
+    fn decompression_bomb_ends_at_the_limit() {
         let bomb = gzip(&vec![0; 20_000_000]);
         assert!(bomb.len() < 50_000);
         assert_eq!(decoded(&bomb, bomb.len(), 1_000_000), Err(Undecodable));
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_content_has_no_end() {
+    fn broken_content_ends_in_an_error() {
         let whole = gzip(b"some content that is long enough");
         let mut other = whole.clone();
         other[20] ^= 1;

@@ -1,7 +1,9 @@
-//! Tags that say which one post a stored page shows, so that a write to one post leaves the others alone.
+//! Surrogate tags for the post that a stored page shows, so that a write to one post leaves other
+//! posts cached.
 //!
-//! Invariant: each stored response that the profile can judge has exactly one of these tags. A response without a
-//! number has the tag of lists, so a write that names a post never misses a page.
+//! Invariants: each stored response that the profile can judge has exactly one of these tags. A
+//! response without a post number has the tag of lists, so a write that names a post never misses a
+//! page.
 
 use crate::reach::name_of;
 use crate::sites::Site;
@@ -12,7 +14,7 @@ use semantics::{Identity, identity_of};
 use store::Key;
 
 impl Site {
-    /// The tags of a response: those that it states, and the one that says which post it shows.
+    /// The tags of a response: those that it states, and the tag of the post that it shows.
     pub(crate) fn tags_of(&self, key: &Key, response: &Fields) -> Result<Vec<Bytes>, TagsError> {
         let mut tags = tags_of(response, key.is_https(), key.host())?;
         if let Some(identity) = identity_of(key.target(), response, self.policy()) {
@@ -22,9 +24,11 @@ impl Site {
         Ok(tags)
     }
 
-    /// The tag of pages of a host that show this. It begins with a byte that no header can carry, like that of a group.
+    /// The tag of a host's pages that show `identity`. Like group tags, it begins with a byte that
+    /// no header field can contain.
     pub(crate) fn identity_tag(&self, host: &[u8], identity: &Identity) -> Bytes {
-        // Aliases of a site show the same posts. Where any name is served, each is a site of its own.
+        // Aliases of a site show the same posts. If the site answers to any name, each name is
+        // treated as a separate site.
         let host = if self.plan.names.is_empty() { name_of(host) } else { Bytes::new() };
         let number = match identity {
             Identity::Post(number) => &number[..],

@@ -1,7 +1,7 @@
-//! The memory of pages that turned out not to be shareable, and why ("hit-for-miss").
+//! The hit-for-miss table: pages whose last response could not be shared, and why.
 //!
-//! Invariant: what is remembered is forgotten after its time, and the memory is bounded. It only decides whether
-//! requests wait for one another, never what may be shared.
+//! Invariant: each entry expires after a fixed time and the table is bounded. It only decides
+//! whether requests wait for one another, never whether a response may be shared.
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 use store::Key;
 
-/// Keys whose last answer could not be shared.
+/// A bounded table of keys with a reason for each.
 #[derive(Debug)]
 pub(crate) struct InVain {
     entries: Mutex<Entries>,
@@ -22,12 +22,12 @@ pub(crate) struct InVain {
     entries_max: usize,
 }
 
-/// Keys are kept as hashes: two keys with one hash only means that requests for the second do not wait for one
-/// another either.
+/// Keys are kept as hashes. If two keys collide, the requests for the second do not wait for one
+/// another either, which is harmless.
 #[derive(Debug, Default)]
 struct Entries {
     by_key: HashMap<u64, Entry>,
-    /// Oldest first.
+    /// Expiry times and hashes, oldest first.
     order: VecDeque<(Monotonic, u64)>,
 }
 
@@ -37,26 +37,27 @@ struct Entry {
     remembered: Remembered,
 }
 
-/// Why the answer for a page could not be shared.
+/// Why the response for a page could not be shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remembered {
     pub(crate) reason: Reason,
-    /// The part of the answer that was the cause.
+    /// The cookie, field or other part of the response that was the cause.
     pub(crate) culprit: Option<Culprit>,
 }
 
-/// Octets of a culprit's name that are kept.
+/// Bytes of a culprit's name that are kept.
 const NAME_BYTES_MAX: usize = 64;
 
 impl InVain {
-    /// Nothing yet; a page is remembered for `memory`, and at most `entries_max` are.
+    /// An empty table. An entry lives for `memory`, and at most `entries_max` are kept.
     pub(crate) fn new(memory: Duration, entries_max: usize) -> Self {
         Self { entries: Mutex::default(), hasher: RandomState::new(), memory, entries_max }
     }
 
-    /// Remembers that the answer for `key` could not be shared, so that its requests do not wait for one another.
+    /// Records that the response for `key` could not be shared, so that later requests do not wait
+    /// for one another.
     pub(crate) fn remember(&self, key: &Key, reason: Reason, culprit: Option<Culprit>, now: Monotonic) {
-        // A copy, because names are slices of buffers that are as long as the answer's head.
+        // Copied, because a name is a slice of a buffer that holds the response's whole head.
         let culprit = culprit.map(|Culprit { kind, name }| {
             let name = name.get(..NAME_BYTES_MAX).unwrap_or(&name);
             Culprit { kind, name: Bytes::copy_from_slice(name) }
@@ -71,40 +72,42 @@ impl InVain {
         }
     }
 
-    /// Forgets what was remembered of `key`.
+    /// Removes the entry of `key`.
     pub(crate) fn forget(&self, key: &Key) {
         let hash = self.hasher.hash_one(key);
         self.lock().by_key.remove(&hash);
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn forget_all(&self) {
         *self.lock() = Entries::default();
     }
 
-    /// Why the answer for `key` could not be shared a short while ago; `None` if nothing of the kind is known.
+    /// Why the response for `key` could not be shared a short while ago; `None` without a live
+    /// entry.
     pub(crate) fn reason(&self, key: &Key, now: Monotonic) -> Option<Reason> {
         let hash = self.hasher.hash_one(key);
         let entries = self.lock();
         entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.reason)
     }
 
-    /// As [`InVain::reason`], with what was the cause.
+    /// Like [`InVain::reason`], but also returns the culprit.
     pub(crate) fn recall(&self, key: &Key, now: Monotonic) -> Option<Remembered> {
         let hash = self.hasher.hash_one(key);
         let entries = self.lock();
         entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.clone())
     }
 
-    /// No code that can panic runs under the lock.
+    /// Poison is ignored because no code that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entries {
-    /// Drops what is over, and the oldest beyond `entries_max`. Entries in the order whose key was remembered
-    /// anew, or forgotten, since then say nothing.
+    /// Drops expired entries, and the oldest ones until at most `entries_max` are left in `order`.
+    /// An element of `order` whose key was recorded again or removed since then is only dropped
+    /// itself.
     fn forget_old(&mut self, now: Monotonic, entries_max: usize) {
         while let Some((until, hash)) = self.order.front() {
             let over = *until <= now;
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_remembered_for_their_time_and_up_to_a_number() {
+    fn entries_expire_and_the_oldest_makes_room() {
         let in_vain = InVain::new(Duration::from_secs(120), 2);
         let reason = Reason::StoreRefusedPrivate;
         in_vain.remember(&key("/a"), reason, None, at(0));
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_remembered_in_a_copy_of_limited_length() {
+    fn culprit_is_kept_as_a_copy_of_limited_length() {
         let in_vain = InVain::new(Duration::from_secs(120), 2);
         let name = Bytes::from("n".repeat(1000));
         let culprit = Culprit { kind: CulpritKind::Cookie, name: name.clone() };
@@ -163,7 +166,7 @@ mod tests {
         let remembered = in_vain.recall(&key("/a"), at(1)).unwrap();
         assert_eq!(remembered.reason, Reason::StoreRefusedSetCookie);
         assert_eq!(remembered.culprit.unwrap().name, name.slice(..64));
-        assert!(name.is_unique(), "the answer's head is not kept alive");
+        assert!(name.is_unique(), "the response's head is not kept alive");
         assert_eq!(in_vain.recall(&key("/a"), at(120)), None);
     }
 }

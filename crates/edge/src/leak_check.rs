@@ -1,9 +1,9 @@
-//! One check of the leak guard: an answer to a visitor with cookies beside what is stored, and, where they differ, the
-//! page fetched again for nobody in particular.
+//! One check of the leak guard: compares the origin's response to a client with cookies with the
+//! stored response. If they differ, it fetches the page again without cookies.
 //!
-//! Invariant: a check never costs its visitor an answer: where the application fails, is late or sends anything but an
-//! answer for this page, what would have been delivered is. Answers that cannot be compared (too long, in a coding that
-//! is not undone here, errors) prove nothing.
+//! Invariants: a check never costs its client a response. If the origin fails, is late or responds
+//! with anything but the page, the client receives the stored response. Responses that cannot be
+//! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::counters::Metric;
 use crate::flight::State;
@@ -23,10 +23,10 @@ use static_tree::Coding;
 use std::sync::Arc;
 use store::{Key, Object};
 
-/// Fetches without cookies before a page is said to depend on them.
+/// Number of fetches without cookies before a page is reported as depending on cookies.
 const FETCHES_MAX: usize = 4;
 
-/// Types of what is not made for one visitor, as they begin.
+/// Prefixes of media types that are not generated for each visitor.
 const NO_PAGES: [&[u8]; 6] = [b"image/", b"font/", b"video/", b"audio/", b"text/css", b"application/font"];
 
 /// A check under way.
@@ -35,29 +35,31 @@ pub(crate) struct LeakCheck {
     site: Arc<Site>,
     page: Page,
     stored: Arc<Object>,
-    /// For when what is stored is delivered after all; `None` if it is kept back from the visitor.
+    /// Set if the client would otherwise receive the stored response; `None` if that is withheld
+    /// from it.
     account: Option<Account>,
-    /// The visitor's cookies by name, for people.
+    /// The names of the client's cookies, for people.
     cookies: String,
 }
 
-/// What would be delivered to a visitor.
+/// A hit that may be checked.
 #[derive(Clone, Copy)]
 pub(crate) struct WouldBeHit<'a> {
     pub(crate) site: &'a Arc<Site>,
     pub(crate) key: &'a Key,
     /// The request as it was sent.
     pub(crate) sent: &'a RequestHead,
-    /// With no more of its cookies than its key has.
+    /// The request as it was looked up: its only cookies are those in the key.
     pub(crate) looked_up: &'a RequestHead,
     pub(crate) stored: &'a Arc<Object>,
-    /// Whether the cookies would make the request pass if the response was no static file.
+    /// Whether the request would pass because of its cookies if the response were not a static
+    /// file.
     pub(crate) is_file: bool,
 }
 
 impl LeakCheck {
-    /// A check, if the visitor has cookies, the answer can be compared, the application has time, and the lot falls
-    /// on it.
+    /// Starts a check if the client has cookies, the responses can be compared, the origin is not
+    /// busy, and the hit is sampled.
     pub(crate) fn draw(
         shared: &Shared,
         worker: usize,
@@ -69,7 +71,8 @@ impl LeakCheck {
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
-    /// A check of what is kept back from the visitor, if it can be compared and the application has time.
+    /// Starts a check of a page that is withheld from the client, if it can be compared and the
+    /// origin is not busy.
     pub(crate) fn again(shared: &Shared, hit: WouldBeHit<'_>, now: Moment) -> Option<Arc<Self>> {
         if !hit.can_be_checked() {
             return None;
@@ -90,8 +93,9 @@ impl LeakCheck {
         }))
     }
 
-    /// What the application is asked: what a fetch for everybody asks, with the visitor's cookies, so that only these
-    /// can make a difference. `head` is what was looked up, `sent` are the visitor's fields.
+    /// The request for the origin: a shared fetch with the client's cookies added, so that only the
+    /// cookies can make a difference. `head` is the looked-up request, `sent` are the client's
+    /// fields.
     pub(crate) fn request(
         &self,
         shared: &Shared,
@@ -102,27 +106,27 @@ impl LeakCheck {
         let (key, known) = (&self.page.key, shared.store.known_rule(&self.page.key));
         let mut asked =
             forward::shared_head(subject, &shared.loop_mark, key, Method::Get, &head.fields, &known);
-        // Those that are in the key are among the visitor's.
+        // The cookies of the key are among the client's, which are added below.
         asked.fields.remove(names::COOKIE);
         let cookies = sent.iter().filter(|field| field.is(names::COOKIE)).cloned();
         forward::with_fields(&asked, cookies.collect())
     }
 
-    /// What the visitor would have got; `None` if that is kept back.
+    /// The stored response that the client would have received; `None` if it is withheld.
     pub(crate) fn instead(&self) -> Option<(Arc<Object>, Account)> {
         Some((Arc::clone(&self.stored), self.account?))
     }
 
-    /// The same in place of an answer with this status that is none for the page.
+    /// The stored response, if the origin's response with this status is not one for the page.
     pub(crate) fn instead_of(&self, status: Status) -> Option<(Arc<Object>, Account)> {
-        // The request has no conditions and wants all of the content.
+        // The request has neither conditions nor a range, so 206, 304 and 416 do not fit it.
         let is_none =
             is_server_error(status) || is_refusal(status) || matches!(status.code(), 206 | 304 | 416);
         if is_none { self.instead() } else { None }
     }
 
-    /// Compares the application's answer with what is stored, and looks into it where they differ, while the visitor
-    /// goes on.
+    /// Compares the origin's response with the stored one, and investigates a difference. This runs
+    /// as a separate task, so the client need not wait.
     pub(crate) fn begin(
         self: Arc<Self>,
         shared: &Arc<Shared>,
@@ -148,7 +152,7 @@ impl LeakCheck {
             let finding = self.look_into(&shared, worker, before, own).await;
             self.settle(&shared, finding);
             if finding != Finding::Changes {
-                // The tree is served to everybody, cookies or not.
+                // The static tree is served to all visitors, with or without cookies.
                 shared.static_tree.withdraw(&self.site, &self.page.key);
             }
             if finding == Finding::Leak {
@@ -163,14 +167,14 @@ impl LeakCheck {
         shared.leak_guard.settle(&self.page.key, &self.cookies, finding, again, now);
     }
 
-    /// What is stored and the visitor's own answer, if they can be compared.
+    /// The stored response and the one with cookies, if they can be compared.
     async fn compared(&self, head: ResponseHead, content: Vec<u8>) -> Option<(Answer, Answer)> {
         let stored = Arc::clone(&self.stored);
         aside(move || Answer::of(&stored).zip(Answer::new(&head, content))).await.flatten()
     }
 
-    /// Whether the page differs as much from one fetch without cookies to the next. What is the same by chance in two
-    /// of them is not in more, so it is fetched a few times before the cookies are blamed.
+    /// Whether the page changes as much between fetches without cookies. It is fetched several
+    /// times before cookies are blamed, because two fetches may be equal by chance.
     async fn look_into(&self, shared: &Arc<Shared>, worker: usize, before: Answer, own: Answer) -> Finding {
         let mut fetched = vec![before.content];
         let own = Arc::new(own);
@@ -191,7 +195,7 @@ impl LeakCheck {
         Finding::Leak
     }
 
-    /// The page as the application now sends it to somebody without cookies. What was stored before is not it.
+    /// The page as the origin now sends it without cookies.
     async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<Answer> {
         let (flight, departure) = refetch::departure(shared, worker, &self.site, &self.page, None, || false)?;
         fly::fly(departure).await;
@@ -215,8 +219,9 @@ impl LeakCheck {
 }
 
 impl WouldBeHit<'_> {
-    /// Whether the request wants what is stored as it is, that is something made for a visitor, whole and in memory,
-    /// and the application has time.
+    /// Whether the hit can be checked. The request must want the whole response without conditions.
+    /// The response must be complete, in memory and of a type that may be generated for a visitor.
+    /// The origin must not be busy.
     fn can_be_checked(&self) -> bool {
         let Self { site, sent, stored, is_file, .. } = self;
         let is_plain =
@@ -233,21 +238,21 @@ fn is_made(stored: &Object) -> bool {
     media_type.is_none_or(|media_type| !NO_PAGES.iter().any(|other| media_type.starts_with(other)))
 }
 
-/// Does what takes longer than a worker has.
+/// Runs work on the blocking pool that would occupy a worker for too long.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// An answer as it is compared.
+/// A response in the form in which it is compared.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
-    /// Without its coding. Where a redirect leads to stands before it, as if it was the first line.
+    /// The decoded content. The value of `Location` precedes it as a first line.
     content: Vec<u8>,
 }
 
 impl Answer {
-    /// A response; `None` for one that cannot be compared.
+    /// Prepares a response; `None` if it cannot be compared.
     fn new(head: &ResponseHead, content: Vec<u8>) -> Option<Self> {
         let mut content = Coding::of(&head.fields)?.decoded(content, COMPARED_BYTES_MAX as u64)?;
         if let Some(location) = head.fields.first(names::LOCATION) {
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_redirect_leads_to_is_compared_and_other_fields_are_not() {
+    fn location_is_compared_and_other_fields_are_not() {
         assert_ne!(answer(&[("Location", "/de/")], b"moved"), answer(&[("Location", "/en/")], b"moved"));
         assert_eq!(answer(&[("X-User", "ann"), ("Set-Cookie", "a=1")], b"page"), answer(&[], b"page"));
         assert_eq!(answer(&[("Content-Encoding", "zstd")], b"page"), None);

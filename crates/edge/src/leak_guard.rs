@@ -1,11 +1,11 @@
-//! The leak guard: now and then a visitor with cookies, who would get what is stored, gets the application's own answer
-//! instead, to see whether it is the same page.
+//! The leak guard: sends a sample of the hits with cookies to the origin, to check whether these
+//! visitors would receive the stored page.
 //!
-//! Invariant: a visitor's cookies go to the application with that visitor's request only, and nothing of its answer is
-//! kept but for the comparison. From the first difference on nobody with cookies gets the page from the store, until a
-//! fetch without any has shown that the page itself is what changes (`distrust`). Pages for visitors without cookies
-//! are not its business. A hit that is not checked writes to no memory that another worker writes to, once a site is
-//! known.
+//! Invariants: a visitor's cookies are sent to the origin only with that visitor's request, and its
+//! response is kept only for the comparison. From the first difference on, no visitor with cookies
+//! receives the stored page. That ends when fetches without cookies show that the page changes by
+//! itself (`distrust`). Requests without cookies are not checked. For a known site, a hit that is
+//! not checked writes to no memory that another worker writes to.
 
 use crate::distrust::{Distrust, Kept, State};
 use difference::{Difference, Spot, compare};
@@ -18,76 +18,78 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use store::Key;
 
-/// So many would-be hits of visitors with cookies go to the application when a site is new, and when a page of it was
-/// found to depend on cookies.
+/// Number of hits with cookies that are checked after a site starts, and again after one of its
+/// pages turned out to vary by cookie.
 const FIRST_CHECKS: usize = 64;
 
-/// Of these so many at most for one page, or others go unseen.
+/// At most this many of the first checks are for one page, so that other pages get some.
 const FIRST_CHECKS_OF_PAGE: u8 = 4;
 
-/// After so many would-be hits a site is not new any more, however few pages it has.
+/// After this many hits with cookies the first checks end, even if few pages were checked.
 const FIRST_VISITS: usize = 16_384;
 
-/// Pages, by hash, whose first checks are counted.
+/// Number of hash buckets of pages in which the first checks are counted.
 const FIRST_PAGES: usize = 256;
 
-/// Pages that are kept from visitors with cookies at a time; of more, the oldest are trusted again.
+/// Maximum number of pages withheld from visitors with cookies. Beyond it, the oldest are trusted
+/// again.
 const DISTRUSTED_MAX: usize = 65_536;
 
-/// Octets of an answer that are compared; a longer one says nothing.
+/// Maximum size of a compared response in bytes. A longer one is not compared.
 pub(crate) const COMPARED_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a spot may be longer than where the page itself changes, in octets, before it says something else.
+/// Bytes by which a differing spot may exceed the page's own changes in that spot before it counts
+/// as a leak.
 const LONGER_BYTES_MAX: usize = 16;
 
-/// Cookies that are named, and characters of a name.
+/// Maximum number of cookies that are named, and of characters in a name.
 const NAMED_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 40;
 
-/// What is known of all sites.
+/// The state of the leak guard for all sites.
 #[derive(Debug)]
 pub(crate) struct LeakGuard {
     sites: Vec<Newness>,
-    /// The same of static files, so that these take no first checks from pages.
+    /// The first checks of static files, separate so that files take none from pages.
     files: Vec<Newness>,
     lots: Vec<Lots>,
-    /// One would-be hit in so many is checked; 0: none.
+    /// Sampling interval: one hit with cookies in this many is checked; 0 disables the guard.
     every: usize,
     distrust: Distrust,
     hasher: RandomState,
 }
 
-/// How much of a site has been looked at since it was new.
+/// The first checks of a site.
 #[derive(Debug)]
 struct Newness {
     checks: AtomicUsize,
     visits: AtomicUsize,
-    /// Checks of each page, by hash.
+    /// Number of first checks of each bucket of pages.
     pages: Vec<AtomicU8>,
 }
 
-/// The would-be hits of one worker, on a cache line of its own.
+/// The sampling state of one worker, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lots {
     drawn: AtomicUsize,
-    /// Whether one is to be checked that could not be.
+    /// Whether a sampled hit could not be checked, so that the next one is checked instead.
     is_owed: AtomicUsize,
 }
 
-/// What came of looking into a difference.
+/// The result of investigating a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// The page changes as much by itself.
+    /// The page changes as much without cookies.
     Changes,
-    /// It differs by cookies.
+    /// The page depends on cookies.
     Leak,
     /// The page could not be fetched.
     Unknown,
 }
 
 impl LeakGuard {
-    /// Nothing known yet of so many sites; of the would-be hits by visitors with cookies one in `every` is checked.
+    /// A guard for `sites` sites that checks one in `every` hits with cookies.
     pub(crate) fn new(sites: usize, workers: usize, every: usize) -> Self {
         Self {
             sites: (0..sites).map(|_| Newness::new()).collect(),
@@ -99,8 +101,9 @@ impl LeakGuard {
         }
     }
 
-    /// Whether this would-be hit of a visitor with cookies is checked, if it can be: that is asked only when the lot
-    /// falls on it, and if it cannot, the next one is. `is_file` says that it is a static file.
+    /// Decides whether this hit with cookies is checked. `can_be` says whether it can be checked
+    /// and is called only if it is sampled; if it cannot, the next hit is sampled. `is_file` is
+    /// true for a static file.
     pub(crate) fn draws(
         &self,
         worker: usize,
@@ -127,7 +130,8 @@ impl LeakGuard {
         is_checked
     }
 
-    /// Why a visitor with these cookies does not get the page of `key` from the store; `None` if it does.
+    /// Why a client with these cookies does not receive the stored page of `key`; `None` if it
+    /// does.
     pub(crate) fn kept_back(
         &self,
         key: &Key,
@@ -138,26 +142,29 @@ impl LeakGuard {
         self.distrust.of(key, || cookie_names(fields, policy), now)
     }
 
-    /// Whether the page of `key` may be given to visitors whose cookies nobody looks at.
+    /// Whether the page of `key` may be served where no cookies are checked, as from the static
+    /// tree.
     pub(crate) fn is_for_all(&self, key: &Key) -> bool {
         self.distrust.state(key).is_none_or(|state| state == State::Suspected)
     }
 
-    /// A page that is kept from visitors with cookies is looked at again, by one of them.
+    /// Records that a withheld page is being checked again.
     pub(crate) fn looks_again(&self, key: &Key, now: Monotonic) {
         self.distrust.is_looked_at(key, now);
     }
 
-    /// Somebody with these cookies got another page: from now on nobody with cookies gets it from the store.
+    /// Records that a client with these cookies received another page. From now on no client with
+    /// cookies receives the stored one.
     pub(crate) fn suspect(&self, key: &Key, cookies: &str, now: Monotonic) {
         self.distrust.take_in(key, State::Suspected, cookies, now);
     }
 
-    /// What came of that. `again` says that the page was kept back before.
+    /// Records the result of the investigation. `again` is true if the page was already withheld
+    /// before the check.
     pub(crate) fn settle(&self, key: &Key, cookies: &str, finding: Finding, again: bool, now: Monotonic) {
         match finding {
             Finding::Changes => self.distrust.trust(key, again),
-            // What was found once is not doubted because the application has no time.
+            // A leak once found is not doubted because the origin was too busy.
             Finding::Unknown if again => {}
             Finding::Unknown => self.distrust.take_in(key, State::Doubted, cookies, now),
             Finding::Leak => {
@@ -182,7 +189,8 @@ impl Newness {
         Self { checks: AtomicUsize::new(0), visits: AtomicUsize::new(0), pages }
     }
 
-    /// What a check of this page counts as, if the site is so new that it is checked.
+    /// The counters for a first check of this page; `None` if the site or the page has had all of
+    /// them.
     fn first(&self, page: impl FnOnce() -> usize) -> Option<(&Self, &AtomicU8)> {
         let is_new = self.checks.load(Ordering::Relaxed) < FIRST_CHECKS
             && self.visits.load(Ordering::Relaxed) < FIRST_VISITS;
@@ -195,7 +203,7 @@ impl Newness {
         Some((self, page))
     }
 
-    /// Where one page depends on cookies, others may.
+    /// Restarts the first checks: if one page depends on cookies, others may too.
     fn is_new_again(&self) {
         self.pages.iter().for_each(|page| page.store(0, Ordering::Relaxed));
         self.visits.store(0, Ordering::Relaxed);
@@ -203,15 +211,15 @@ impl Newness {
     }
 }
 
-/// Whether the lookups of visitors who send these fields are watched: by the letter of the standards it is the
-/// application that says what depends on cookies, and those that are in the key were sent with its fetch.
+/// Whether look-ups with these fields are checked. Under the `rfc` profile the origin itself
+/// declares what depends on cookies. Cookies in the key were sent with the fetch and need no check.
 pub(crate) fn is_guarded(fields: &Fields, policy: &Policy) -> bool {
     fields.has(names::COOKIE)
         && policy.forwarding == Forwarding::Keyed
         && other_cookies(fields, policy).next().is_some()
 }
 
-/// The names of the cookies in a request that are not in its key, for people.
+/// The names of the request's cookies that are not in its key, for people.
 pub(crate) fn cookie_names(fields: &Fields, policy: &Policy) -> String {
     let mut names: Vec<String> = Vec::new();
     for name in other_cookies(fields, policy) {
@@ -223,8 +231,8 @@ pub(crate) fn cookie_names(fields: &Fields, policy: &Policy) -> String {
     names.join(", ")
 }
 
-/// Whether what a visitor with cookies got differs from what one without gets only where the page does from one fetch
-/// to the next: `last` and those `before` it were fetched without cookies, `own` with them.
+/// Whether the response with cookies (`own`) differs only in spots where the page changes between
+/// fetches without cookies (`last` and those `before` it).
 pub(crate) fn is_explained(before: &[Vec<u8>], last: &[u8], own: &[u8]) -> bool {
     let own = match compare(last, own) {
         Difference::Equal => return true,
@@ -242,7 +250,7 @@ fn spots(last: &[u8], before: &[u8]) -> Vec<Spot> {
     }
 }
 
-/// Whether a page that changes in the spot `usual` explains that a visitor's own one differs in `spot`.
+/// Whether the change of the page in the spot `usual` explains the difference in `spot`.
 fn explains(usual: &Spot, spot: &Spot) -> bool {
     let longest = usual.first.len().max(usual.second.len()) + LONGER_BYTES_MAX;
     is_within(&spot.first, &usual.first) && spot.second.len() <= longest
@@ -273,11 +281,11 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_by_itself_is_explained_and_nothing_else() {
+    fn only_changes_between_plain_fetches_explain_a_difference() {
         let (before, last) = (&[page("a1b2c3", "")][..], page("d4e5f6", ""));
         assert!(is_explained(before, &last, &last));
         assert!(is_explained(before, &last, &page("090909", "")));
-        assert!(!is_explained(before, &last, &page("090909", "Hello Ann")), "somebody's own");
+        assert!(!is_explained(before, &last, &page("090909", "Hello Ann")), "the text is personal");
         assert!(!is_explained(before, &before[0], &page("090909", "")), "it did not change by itself");
         assert!(!is_explained(before, &last, &page("0909 and Ann's address, 1 Main Street", "")));
         assert!(!is_explained(before, &last, b"another page"));
@@ -285,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_by_chance_shows_with_more_fetches() {
+    fn more_fetches_reveal_a_change_that_one_missed() {
         let (last, own) = (page("79", ""), page("51", ""));
         assert!(!is_explained(&[page("79", "")], &last, &own));
         assert!(is_explained(&[page("79", ""), page("69", "")], &last, &own));
@@ -295,13 +303,13 @@ mod tests {
         Key::new(SiteId(0), false, b"a", Bytes::copy_from_slice(target.as_bytes()))
     }
 
-    /// How many of so many would-be hits are checked, of one page each or all of one.
+    /// Number of hits out of `visits` that are checked; `page` gives the page of each.
     fn checked(guard: &LeakGuard, visits: usize, page: impl Fn(usize) -> String) -> usize {
         (0..visits).filter(|number| guard.draws(0, &key(&page(*number)), false, || true)).count()
     }
 
     #[test]
-    fn new_sites_are_looked_at_first_and_all_now_and_then() {
+    fn first_hits_of_a_site_are_checked_and_later_ones_sampled() {
         let guard = LeakGuard::new(1, 1, 1_000);
         assert_eq!(checked(&guard, 3_000, |number| format!("/{number}")), FIRST_CHECKS + 3);
         let other = Key::new(SiteId(1), false, b"a", Bytes::from_static(b"/"));
@@ -310,17 +318,17 @@ mod tests {
     }
 
     #[test]
-    fn no_page_takes_the_first_checks_from_the_others() {
+    fn first_checks_are_spread_over_pages() {
         let guard = LeakGuard::new(1, 1, 1_000_000);
         assert_eq!(checked(&guard, 500, |_| "/".to_owned()), usize::from(FIRST_CHECKS_OF_PAGE));
-        // But for the few that have a hash with it.
+        // Fewer than 60, because some share a bucket with `/`.
         assert!(checked(&guard, 60, |number| format!("/{number}")) > 40);
         checked(&guard, FIRST_VISITS, |_| "/".to_owned());
         assert_eq!(checked(&guard, 100, |number| format!("/{number}")), 0, "it is not new any more");
     }
 
     #[test]
-    fn where_one_page_depends_on_cookies_others_are_looked_at() {
+    fn leak_on_one_page_restarts_the_first_checks() {
         let guard = LeakGuard::new(1, 1, 1_000_000);
         let at = Monotonic::default();
         checked(&guard, 500, |number| format!("/{number}"));
@@ -331,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lot_that_falls_on_what_cannot_be_checked_goes_to_the_next() {
+    fn sample_that_cannot_be_checked_moves_to_the_next_hit() {
         let guard = LeakGuard::new(0, 1, 10);
         let drawn: Vec<_> = (0..30)
             .filter(|number| guard.draws(0, &key("/"), false, || number % 10 != 9 && *number > 12))
@@ -340,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_named_but_those_in_the_key_and_not_without_end() {
+    fn names_of_unkeyed_cookies_are_listed_up_to_a_limit() {
         let mut fields = Fields::new();
         fields.push("Cookie", "_ga=1; lang=de; currency=EUR; ; _ga=2");
         fields.push("Cookie", "x");
@@ -352,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn visitors_are_guarded_who_have_more_cookies_than_the_key() {
+    fn clients_with_cookies_outside_the_key_are_guarded() {
         let policy = Policy { keyed_cookies: vec!["currency".to_owned()], ..Policy::default_profile() };
         let is = |cookie: &'static str, policy: &Policy| {
             let mut fields = Fields::new();

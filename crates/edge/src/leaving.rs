@@ -1,18 +1,18 @@
-//! Threads at the end of an edge: joined if they end, named and left behind if they do not.
+//! Joins threads at the end of an edge; a thread that does not end is reported and left behind.
 //!
-//! Invariant: the end never waits for a thread that the kernel holds in disk sleep.
+//! Invariant: the shutdown never waits for a thread that the kernel holds in disk sleep.
 
 use crate::operator;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is looked whether a thread has ended.
+/// How often the thread is checked.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How many times: a thread has two seconds to end once it was told to.
+/// Number of checks: a thread that was told to end has two seconds.
 const TICKS_MAX: u32 = 400;
 
-/// What a thread has given; `None` if it did not end in time, which standard error is told.
+/// The result of a thread; `None`, and a message on standard error, if it did not end in time.
 pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Result<T>> {
     for _ in 0..TICKS_MAX {
         if thread.is_finished() {

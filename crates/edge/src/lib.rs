@@ -1,10 +1,13 @@
-//! The accelerator: takes requests, answers what it can prove safe to share from memory, and lets the rest
-//! through to the applications, which it shields from more than they can take.
+//! The caching reverse proxy. It answers requests from its store if the stored response is proven
+//! shareable, and forwards the rest to the origins. It also protects the origins from more load
+//! than they can take.
 //!
-//! Invariant: every request ends in one recorded verdict with one reason; nothing is shared that `semantics` did
-//! not allow; a body that did not end as its framing said is neither stored nor passed on as complete. This
-//! crate assembles: what may be shared is decided in `semantics`, octets are read and written by `h1`, kept by
-//! `store` and fetched by `origin`.
+//! Invariants: every request ends in one recorded verdict with one reason. A response is shared
+//! only if `semantics` allowed it. A body that did not end as its framing declared is neither
+//! stored nor passed on as complete.
+//!
+//! This crate connects the others: `semantics` decides which responses may be shared, `h1` reads
+//! and writes HTTP/1.1 messages, `store` keeps the objects and `origin` fetches them.
 
 mod access_log;
 mod address_limit;

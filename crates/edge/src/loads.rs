@@ -1,9 +1,9 @@
-//! Reading what look-ups found on the disk.
+//! Reads stored objects from disk for look-ups.
 //!
-//! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many requests
-//! ask for one object, it is read once at a time, and the queue of objects is bounded. A body is read into memory if it
-//! finds room among the bodies outside the store; else it is sent from the disk. Reading goes on when the visitor who
-//! asked first has left.
+//! Invariants: no worker waits for the disk, and no request waits longer than
+//! `limits.disk_timeout`. Concurrent requests for one object share one read, and the queue of
+//! objects is bounded. A body is read into memory if the budget of bodies outside the store allows
+//! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
 
 use crate::backlog::Backlog;
 use crate::disk_threads;
@@ -15,33 +15,33 @@ use std::sync::Arc;
 use store::{Key, Shelved};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Objects and bodies that are read at the same time. Each takes a thread, which may take two mebibytes of its own from
-/// the allocator.
+/// Maximum number of concurrent reads of objects and bodies. Each needs a thread, whose heap may
+/// take 2 MiB.
 const READS_MAX: usize = 8;
 
-/// Parts of files that are brought into memory at the same time for downloads. Turns of their own, because a queue of
-/// objects to be read would make a healthy disk look late to a download.
+/// Maximum number of file parts that are read ahead for downloads at the same time. Separate from
+/// `READS_MAX`, because a queue of objects would make a healthy disk look late to a download.
 const READS_AHEAD_MAX: usize = 4;
 
-/// Objects that are read or wait for it. One that waits takes about a kilobyte; a disk that answers reads far more than
-/// this within `limits.disk_timeout`.
+/// Maximum number of objects that are read or wait for it. A waiting one takes about 1 kB, and a
+/// working disk reads far more than this within `limits.disk_timeout`.
 const WAITING_MAX: usize = 4096;
 
-/// What is being read.
+/// The reads under way.
 #[derive(Debug)]
 pub(crate) struct Loads {
     objects: Arc<Backlog<Shelved>>,
     ahead: Arc<Semaphore>,
 }
 
-/// What became of an object that was to be read.
+/// The outcome of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loaded {
-    /// It was read, or could not be: to be looked up again.
+    /// It was read, or could not be; look it up again.
     Ended,
-    /// The disk hangs, or has not answered within `limits.disk_timeout`; to be fetched.
+    /// The disk hangs, or did not answer within `limits.disk_timeout`; fetch the page.
     Late,
-    /// Too many others are waiting to be read; to be fetched.
+    /// Too many objects wait to be read; fetch the page.
     Refused,
 }
 
@@ -54,7 +54,8 @@ impl Default for Loads {
     }
 }
 
-/// A turn to read a body, to be dropped when the read has ended; `None` if none is free within `limits.disk_timeout`.
+/// A permit to read a body, to be dropped after the read; `None` if none is free within
+/// `limits.disk_timeout`.
 pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
     turn_of(shared.loads.objects.turns(), shared).await
 }
@@ -64,19 +65,20 @@ async fn turn_of(turns: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemapho
     tokio::time::timeout(shared.limits.disk_timeout, turn).await.ok()?.ok()
 }
 
-/// Has a part of a file read into memory, in a turn, so that however many clients download what is not there, threads
-/// are left for purges; `false` if the disk failed, or if turn or disk were late.
+/// Reads a part of a file into the page cache. The number of such reads is limited, so that many
+/// downloads leave threads for purges. Returns `false` if the disk failed, or if permit or disk
+/// were late.
 pub(crate) async fn read_ahead(
     shared: &Shared,
     read: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> bool {
     let Some(turn) = turn_of(&shared.loads.ahead, shared).await else { return false };
-    // The turn ends when the read has ended, also where its request has given up.
+    // The permit is released when the read has ended, even if its request has given up.
     let read = move || (read(), turn).0;
     matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
 }
 
-/// Has what was found under `key` read, and waits for that.
+/// Reads the object found under `key` and waits for the result.
 pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> Loaded {
     if shared.persistence.is_hung() {
         return Loaded::Late;
@@ -86,25 +88,25 @@ pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> L
     let Some(mut done) = shared.loads.objects.join(shelved, within, read) else { return Loaded::Refused };
     match tokio::time::timeout(within, done.changed()).await {
         Ok(Ok(())) => Loaded::Ended,
-        // Whoever looks it up again would wait as long once more.
+        // A second look-up would wait as long again.
         Ok(Err(_)) | Err(_) => Loaded::Late,
     }
 }
 
-/// As [`load`], for a thread that may wait so long.
+/// Blocking variant of [`load`].
 pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
     if shared.persistence.is_hung() {
         return;
     }
     let (reader, key) = (Arc::clone(shared), key.detached());
-    // What was not read in time is not in memory when it is looked up.
+    // An object that was not read in time is simply not in memory at the next look-up.
     let _ = disk_threads::run_here(shared.limits.disk_timeout, move || read_here(&reader, &key, shelved));
 }
 
-/// Reads what was found, within the memory that there is. Blocks.
+/// Reads an object within the memory budget. Blocks.
 fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
     let mut room = Room::new(shared);
-    // It is read piece by piece and then gathered, so for a moment it is there twice.
+    // Twice the size, because the body is read in pieces and then joined.
     shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
 }
 
@@ -134,7 +136,7 @@ mod tests {
             let (gate, begun) = (Arc::clone(&gate), begun.clone());
             let stuck = move || {
                 let _ = begun.send(());
-                // It ends when the gate is gone.
+                // Ends when the gate is dropped.
                 drop(gate.lock().map(|gate| gate.recv()));
                 Ok(())
             };

@@ -1,7 +1,7 @@
-//! The file or stream that access log lines go to.
+//! The file or stream that receives the access log.
 //!
-//! Invariant: a line is written whole or lost and counted. An output that fails, or a file that cannot be reopened,
-//! stops nothing: what was open stays open, and the operator is told once.
+//! Invariants: a line is written completely, or lost and counted. An output that fails, or a file
+//! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
 use crate::operator;
 use config::AccessLog as Target;
@@ -11,47 +11,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of lines that are written at once.
+/// Number of bytes after which lines are written.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// What the writer of the log and the other threads tell each other.
+/// State shared between the log's writer and other threads.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
-    /// The file is to be opened anew.
+    /// The file must be reopened.
     is_reopening: AtomicBool,
-    /// Lines that could not be written.
+    /// Number of lines that could not be written.
     lost: AtomicU64,
 }
 
-/// The writer's end of the log.
+/// The writer's side of the log.
 pub(crate) struct LogOutput {
-    /// The file's name; `None` for a stream, which cannot be reopened.
+    /// The path of the file; `None` for a stream, which cannot be reopened.
     path: Option<PathBuf>,
     to: Box<dyn Write + Send>,
     batch: Vec<u8>,
     batch_lines: u64,
-    /// The last write has failed, perhaps in the middle of a line.
+    /// Whether the last write failed, perhaps in the middle of a line.
     is_failing: bool,
     state: Arc<LogState>,
 }
 
 impl LogState {
-    /// Asks for the file to be opened anew.
+    /// Requests that the file is reopened.
     pub(crate) fn reopen(&self) {
         self.is_reopening.store(true, Ordering::SeqCst);
     }
 
-    /// Lines that could not be written so far.
+    /// Number of lines that could not be written so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
 impl LogOutput {
-    /// Opens what the plan names.
+    /// Opens the target of the log.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// If the file cannot be opened.
     pub(crate) fn open(target: &Target, state: Arc<LogState>) -> io::Result<Self> {
         Ok(match target {
             Target::Stdout => Self::new(Box::new(io::stdout()), state),
@@ -62,7 +62,7 @@ impl LogOutput {
         })
     }
 
-    /// A log that goes to a stream.
+    /// A log that is written to a stream.
     pub(crate) fn new(to: Box<dyn Write + Send>, state: Arc<LogState>) -> Self {
         Self { path: None, to, batch: Vec::new(), batch_lines: 0, is_failing: false, state }
     }
@@ -82,13 +82,13 @@ impl LogOutput {
         }
     }
 
-    /// Writes the lines that were put.
+    /// Writes the lines added so far.
     pub(crate) fn flush(&mut self) {
         if self.batch.is_empty() {
             return;
         }
         if self.is_failing {
-            // The part of a line that was written before the failure ends here.
+            // Ends the partial line that was written before the failure.
             self.batch.insert(0, b'\n');
         }
         let written = self.to.write_all(&self.batch).and_then(|()| self.to.flush());
@@ -145,7 +145,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// A device that is full at times: then it takes three bytes and fails.
+    /// A device that can be made full: it then accepts three more bytes and fails.
     #[derive(Clone, Default)]
     struct Device(Arc<(AtomicBool, Mutex<Vec<u8>>)>);
 

@@ -1,7 +1,7 @@
-//! *lookup*: what the store has for a request, and what is to be made of it.
+//! *lookup*: finds the stored response for a request and decides the next step.
 //!
-//! Invariant: nothing here has an effect beyond counting a use in the store, and [`Touch::No`] leaves out even that; so
-//! the same decision can be asked for without being carried out.
+//! Invariant: the only side effect of this module is counting a use in the store, and [`Touch::No`]
+//! avoids that too. A decision can therefore be computed without being carried out.
 
 use crate::asked_target::AskedTarget;
 use crate::delivery::Delivery;
@@ -21,85 +21,89 @@ use std::time::Duration;
 use store::{Key, Lookup, Object, Shelved};
 use tokio::time::Instant;
 
-/// A look-up and what it is for.
+/// A look-up and the request it is made for.
 pub(crate) struct Wanted<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) key: Key,
-    /// What the client asked for, if the key is that of an equivalent target.
+    /// The client's own target, if the key is that of an equivalent target.
     pub(crate) asked_target: AskedTarget,
     pub(crate) directives: Directives,
-    /// What of the request is not looked up by.
+    /// The parts of the request that the look-up ignores.
     pub(crate) left_out: LeftOut,
-    /// The part of the content that is wanted, as `Range` says it.
+    /// The value of `Range`, if a part of the content is wanted.
     pub(crate) range: Option<Bytes>,
-    /// Whether the request shares no fetch with others, whatever becomes of the answer.
+    /// Whether the request shares no fetch with others, whatever the response is.
     pub(crate) solo: bool,
-    /// Whether the client must not be sent gzip.
+    /// Whether the client does not accept gzip.
     refuses_gzip: bool,
-    /// Whether it is to be fetched, whatever is stored.
+    /// Whether the page is fetched even if it is stored.
     pub(crate) fetches: bool,
-    /// Flights that this request has taken part in.
+    /// Number of coalesced fetches that this request has taken part in.
     pub(crate) flights: u32,
-    /// How often what was found had to be read from the disk.
+    /// Number of times that the stored object had to be read from disk.
     pub(crate) loads: u32,
-    /// When waiting for others ends; set by the first wait.
+    /// When the request stops waiting for other requests' fetches; set by the first wait.
     pub(crate) patience_ends: Option<Instant>,
 }
 
-/// What is read so often and has left memory each time before it was used is fetched instead.
+/// After this many disk reads whose result was evicted before use, the request goes to the origin.
 pub(crate) const LOADS_MAX: u32 = 3;
 
-/// What is stored of a page that is to be fetched.
+/// The stored object that a fetch may confirm, complete or replace.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) object: Arc<Object>,
-    /// Why it cannot be used as it is, which decides what proves that it is still right.
+    /// Why the object cannot be used without asking the origin. The reason decides which validators
+    /// prove it current.
     pub(crate) doubt: Doubt,
 }
 
 impl Base {
-    /// What was found; `softened` or ordered anew, it was invalidated.
+    /// An object from the store. `invalidated` is true if it was softly purged, or if the request
+    /// itself demands a fetch.
     pub(crate) fn new(object: Arc<Object>, invalidated: bool) -> Self {
         Self { object, doubt: if invalidated { Doubt::Invalidated } else { Doubt::Expired } }
     }
 }
 
-/// What the store has for a request.
+/// The store's result for a request.
 pub(crate) enum Found {
-    /// An answer.
+    /// A response that may be delivered.
     Deliver(Delivery),
-    /// An answer that is stale; it is time to fetch a newer one meanwhile.
+    /// A stale response that may be delivered while a newer one is fetched in the background.
     Refresh(Delivery, Base),
-    /// Something that is on the disk and must be read before it can be judged.
+    /// An object on disk, which must be read before it can be judged.
     Load(Shelved),
-    /// Something that does not answer the request with the parts that its look-up leaves out, or with its own target.
+    /// A response that may not be used because of the request's own target, or of a part that the
+    /// look-up ignored.
     Unfit,
-    /// Something that cannot be decoded for this client.
+    /// A response whose coding this client refuses and that cannot be decoded.
     Unusable,
-    /// Nothing that may be used unasked, and why; with what a fetch may confirm or an error may fall back on.
+    /// No response that may be used without the origin, and why. The object, if there is one, may
+    /// be confirmed by the fetch or delivered if the fetch fails.
     Fetch(Reason, Option<Base>),
 }
 
-/// What is to become of a look-up.
+/// The next step after a look-up.
 pub(crate) enum Decision {
-    /// It is answered from the store.
+    /// Deliver the stored response.
     Deliver(Delivery),
-    /// It is answered from the store, and a newer answer is fetched meanwhile.
+    /// Deliver the stored response and fetch a newer one in the background.
     Refresh(Delivery, Base),
-    /// It is answered at once from the store by what is stale, because the origin's breaker is open or the origin
-    /// failed on the page a moment ago; a newer answer is fetched meanwhile if it is time for a probe.
+    /// Deliver a stale response at once, because the origin's breaker is open or its last fetch of
+    /// the page has just failed. If a probe is due, it fetches a newer response in the background.
     StandIn(Delivery, Base),
-    /// What is stored is read from the disk; then it is looked up again.
+    /// Read the object from disk, then look up again.
     Load(Shelved),
-    /// It wants a stored answer only, and there is none that it may have.
+    /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
-    /// It goes to the application by itself.
+    /// Send the request to the origin, without sharing its response.
     Alone(Reason),
-    /// It joins a flight or starts one; `solo`: one that nobody else joins.
+    /// Join a coalesced fetch or start one. If `solo`, no other request joins it.
     Fly { reason: Reason, solo: bool },
 }
 
-/// Whether looking counts as a use.
+/// Whether a look-up counts as a use of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     Yes,
@@ -107,12 +111,12 @@ pub(crate) enum Touch {
 }
 
 impl<'a> Wanted<'a> {
-    /// Whether the site has gone over to other rules since the request was read.
+    /// Whether the site's rules have changed since the request was read.
     pub(crate) fn is_outdated(&self) -> bool {
         self.subject.rules != self.subject.site.rules()
     }
 
-    /// What a request that was classified as a look-up wants.
+    /// The look-up of a request that was classified as shareable.
     pub(crate) fn new(
         shared: &Shared,
         subject: Subject<'a>,
@@ -139,8 +143,8 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Why this visitor does not get the page from the store, although its cookies mean nothing by the profile: what is
-    /// known of the page says otherwise.
+    /// Why the leak guard withholds the stored page from this client although the profile ignores
+    /// its cookies. `None` if it does not.
     pub(crate) fn kept_back(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Kept> {
         let policy = self.subject.site.policy();
         if !is_guarded(&head.fields, policy) {
@@ -149,7 +153,7 @@ impl<'a> Wanted<'a> {
         shared.leak_guard.kept_back(&self.key, &head.fields, policy, now.monotonic)
     }
 
-    /// What is to become of the look-up.
+    /// Decides the next step of the request.
     pub(crate) fn decide(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Decision {
         let (reason, base) = match self.find(shared, head, touch, now) {
             Found::Deliver(delivery) => return Decision::Deliver(delivery),
@@ -175,10 +179,12 @@ impl<'a> Wanted<'a> {
             return Decision::Alone(reason);
         }
         let in_vain = remembered.is_some();
-        // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
+        // A response that cannot be shared may depend on anything its client sent, so it is fetched
+        // with all of that.
         let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
-        // A HEAD fetches the page for those to come, unless the page is known not to be shared. Where something is
-        // stored, its own answer says whether that is still right.
+        // A HEAD request fetches the page for later requests, unless the page is known not to be
+        // shareable. If an object is stored, the HEAD request's own response says whether it is
+        // still current.
         if head.method == Method::Head && (in_vain || everything || self.solo || base.is_some()) {
             return Decision::Alone(reason);
         }
@@ -188,7 +194,7 @@ impl<'a> Wanted<'a> {
         Decision::Fly { reason, solo: in_vain }
     }
 
-    /// What the store has for the request.
+    /// Finds the stored response for the request and judges it.
     pub(crate) fn find(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Found {
         let looked_up = match touch {
             Touch::Yes => shared.store.lookup(&self.key, &head.fields),
@@ -220,7 +226,8 @@ impl<'a> Wanted<'a> {
                 if self.subject.site.writes.is_to_be_refreshed(received, now.monotonic) {
                     let reason = Reason::StaleWhileRevalidate;
                     let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
-                    // A write has changed the page, so its validators must prove more than after its lifetime.
+                    // A write has changed the page, so the object counts as invalidated: its
+                    // validators must prove more than those of an expired one.
                     return Found::Refresh(delivery, Base::new(object, true));
                 }
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
@@ -243,14 +250,14 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Whether the application said a short while ago that the site is closed.
+    /// Whether the origin reported maintenance mode a short while ago.
     fn is_closed(&self, shared: &Shared, now: Moment) -> bool {
         shared.in_vain.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
-    /// The stale answer that is sent at once because the breaker of the origin is open, or because the origin failed on
-    /// the page less than `limits.failure_pause` ago. What was invalidated is sent only if the origin was asked for
-    /// this request and has failed.
+    /// The stale response that is sent at once because the origin's breaker is open, or because it
+    /// failed on the page less than `limits.failure_pause` ago. An invalidated response is not sent
+    /// here: it is sent only after the origin was asked for this request and failed.
     fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated {
             return None;
@@ -267,7 +274,7 @@ impl<'a> Wanted<'a> {
         Some(delivery)
     }
 
-    /// A stored answer that may stand in for one that the origin does not give.
+    /// A stored response that may replace one that the origin fails to give.
     pub(crate) fn stale_instead(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Delivery> {
         let Lookup::Found { object, softened } = shared.store.peek(&self.key, &head.fields) else {
             return None;
@@ -292,14 +299,15 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Whether the object answers the request with its own target and the parts that its look-up leaves out.
+    /// Whether the object answers the request with its own target and with the parts that the
+    /// look-up ignored.
     pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {
         let concerns = |name: &[u8]| LeftOut::concerns(name) || AskedTarget::concerns(name);
         let is_looked_up_whole = self.left_out.reason().is_none() && !self.asked_target.is_another();
         is_looked_up_whole || self.is_answered_by_head(&object.head_of(concerns), head)
     }
 
-    /// The same of a response of which the content is still to come.
+    /// As [`Wanted::is_answered_by`], for a response whose content has not arrived yet.
     pub(crate) fn is_answered_by_head(&self, response: &ResponseHead, head: &RequestHead) -> bool {
         let (target, policy) = (&self.subject.target, self.subject.site.policy());
         self.asked_target.is_answered(&self.key, &response.fields)
@@ -316,13 +324,13 @@ impl<'a> Wanted<'a> {
         self.refuses_gzip && without_gzip(fields) == WithoutGzip::Unusable
     }
 
-    /// Whether what is stored for the request was invalidated, also by the request itself.
+    /// Whether the stored response counts as invalidated, by a purge or by the request itself.
     pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
         self.fetches
             || matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 
-    /// Whether the object holds what the request wants of the content.
+    /// Whether the object holds the part of the content that the request wants.
     fn is_served_by(&self, object: &Object, head: &RequestHead) -> bool {
         let Some(part) = object.part() else { return true };
         let Some(range) = &self.range else { return false };
@@ -333,24 +341,26 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What a client that refuses gzip gets of a stored response. Most have no coding, and then no head is read.
+/// The form of a stored response for a client that refuses gzip. Most responses have no coding, and
+/// then their head is not parsed.
 pub(crate) fn stored_without_gzip(object: &Object) -> WithoutGzip {
     if object.is_coded() { without_gzip(&object.head().fields) } else { WithoutGzip::AsIs }
 }
 
-/// The freshness of a stored response. One that was softly invalidated has been stale all its life.
+/// The freshness of a stored response. A softly purged one counts as stale from the start.
 pub(crate) fn freshness(object: &Object, softened: bool, policy: &Policy) -> Freshness {
     let freshness = object.freshness();
     if !softened {
         return freshness;
     }
-    // What the policy gave was for a page that nobody said had changed.
+    // A grace period from the policy is for pages that were not reported as changed, so it ends
+    // here.
     let given = freshness.while_revalidate <= policy.grace;
     let while_revalidate = if given { Duration::ZERO } else { freshness.while_revalidate };
     Freshness { lifetime: Duration::ZERO, while_revalidate, ..freshness }
 }
 
-/// The delivery of a stored answer.
+/// The delivery of a stored response.
 fn stored(object: Arc<Object>, reason: Reason, age_secs: u64, ttl_secs: i64) -> Delivery {
     let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
     let account = Account { reason, facts, age_secs: Some(age_secs) };

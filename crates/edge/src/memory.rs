@@ -1,7 +1,8 @@
-//! The memory that responses take outside of the store, as a ledger.
+//! Accounting of the memory that responses take outside the store.
 //!
-//! Invariant: all reservations together are at most the share, and each gives back what it holds when it is dropped.
-//! The ledger allocates and frees nothing: its users ask before they take memory, and do with less where there is none.
+//! Invariants: all reservations together never exceed the share, and each is released when it is
+//! dropped. The accounting allocates nothing: its users reserve before they take memory, and do
+//! with less if that fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +19,13 @@ impl MemoryShare {
         Arc::new(Self { bytes_max, taken: AtomicU64::new(0) })
     }
 
-    /// What is reserved now, in bytes.
+    /// The bytes that are reserved now.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-/// What one user holds of the share. It is given back when this is dropped.
+/// The reservation of one user, released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     share: Arc<MemoryShare>,
@@ -36,13 +37,13 @@ impl Reservation {
         Self { share: Arc::clone(share), bytes: 0 }
     }
 
-    /// What it holds, in bytes.
+    /// Its size in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds to it, where `beside` bytes are taken without a reservation. `false`: the share has not so much left, and
-    /// nothing was added.
+    /// Reserves more bytes, while `beside` bytes are in use without a reservation. Returns `false`
+    /// and reserves nothing if the share does not suffice.
     pub(crate) fn add(&mut self, bytes: u64, beside: u64) -> bool {
         let bytes_max = self.share.bytes_max.saturating_sub(beside);
         let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= bytes_max);
@@ -51,7 +52,7 @@ impl Reservation {
         is_taken
     }
 
-    /// Gives back what is more than `bytes`.
+    /// Releases everything beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.bytes -= surplus;
@@ -77,7 +78,7 @@ mod tests {
         assert!(!one.add(1, 0) && !other.add(u64::MAX, 0));
         one.shrink_to(20);
         assert_eq!((one.bytes(), share.taken()), (20, 60));
-        assert!(!other.add(11, 30), "what lingers counts");
+        assert!(!other.add(11, 30), "lingering bytes count");
         assert!(other.add(10, 30));
         drop(other);
         assert_eq!(share.taken(), 20);

@@ -1,10 +1,11 @@
-//! A stored response that ran into damage on the disk while it was sent, and goes on from the origin.
+//! Completes a response from the origin after its stored body turned out to be damaged while it was
+//! sent.
 //!
-//! Invariant: the origin has `limits.completion_timeout` for all of it, however little it sends at a time; the
-//! client's own pace has the limits of every response. What is damaged is forgotten before anything is fetched. The
-//! visitor gets octets of one representation only, which the origin proves by a strong validator; where it does not,
-//! the response stays visibly incomplete. What the origin sends here is not stored: the next request fetches the
-//! whole.
+//! Invariants: the origin has `limits.completion_timeout` in total, however slowly it sends; the
+//! client has the limits of every response. A damaged object is removed before anything is fetched.
+//! The client receives bytes of one representation only, which the origin must prove by a strong
+//! validator. Otherwise the response stays visibly incomplete. The completed part is not stored:
+//! the next request fetches the whole.
 
 use crate::client::Client;
 use crate::client_address::client_of;
@@ -30,7 +31,8 @@ use std::time::Duration;
 use store::{Object, OnDisk};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What is known of the request whose response may run into damage. Made for every response, and so only references.
+/// The request whose response may turn out damaged. Created for every response, so it holds only
+/// references.
 pub(crate) struct Mender<'a> {
     shared: &'a Arc<Shared>,
     worker: usize,
@@ -45,12 +47,12 @@ impl<'a> Mender<'a> {
         Self { shared, worker: *worker, peer: visit.client.peer(), request }
     }
 
-    /// A turn to read a body on the disk.
+    /// A permit to read a body on disk; `None` if none is free in time.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         loads::turn(self.shared).await
     }
 
-    /// Has a part of a file read into memory, in a turn; `false` if the disk failed or was late.
+    /// Reads a part of a file into the page cache; `false` if the disk failed or was late.
     pub(crate) async fn read_ahead(&self, read: impl FnOnce() -> io::Result<()> + Send + 'static) -> bool {
         loads::read_ahead(self.shared, read).await
     }
@@ -59,8 +61,8 @@ impl<'a> Mender<'a> {
         self.shared.cells(self.worker)
     }
 
-    /// Sends what is queued and the `missing` bytes of an object's content. `damaged` is the body on the disk that has
-    /// other bytes there, which is forgotten; `None` where the disk is late.
+    /// Sends the queue and then the `missing` bytes of an object's content. `damaged` is the
+    /// damaged body on disk, which is removed; `None` if the disk was only late.
     pub(crate) async fn complete(
         &self,
         client: &mut Client,
@@ -68,12 +70,12 @@ impl<'a> Mender<'a> {
         damaged: Option<&Arc<OnDisk>>,
         missing: ByteRange,
     ) -> Result<(), Interrupted> {
-        // Asked before the response is forgotten, and with it what it varies on.
+        // Built first, because removing the object also removes its rule of variation.
         let request = self.fetch_request(object, missing);
         if let Some(body) = damaged {
             self.forget(body);
         }
-        // What was read is sound; the visitor shall have it before the wait, or the cut.
+        // The bytes read so far are sound, so the client receives them before the wait or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
         let mut waiting = Waiting { mender: self, left: self.shared.limits.completion_timeout };
@@ -84,12 +86,12 @@ impl<'a> Mender<'a> {
         Ok(())
     }
 
-    /// Forgets a stored response whose body on the disk is damaged.
+    /// Removes a stored object whose body on disk is damaged.
     pub(crate) fn forget(&self, damaged: &Arc<OnDisk>) {
         self.shared.store.forget_damaged(damaged);
     }
 
-    /// The request for the missing octets; `None` where no answer to it could be proven to fit.
+    /// The request for the missing bytes; `None` if no response could prove that it fits.
     fn fetch_request(&self, object: &Object, missing: ByteRange) -> Option<(&'a Arc<Site>, FetchRequest)> {
         let asks = completion_fields(&object.head(), missing)?;
         let subject = guard(self.shared, self.peer, self.request).ok()?;
@@ -105,7 +107,7 @@ impl<'a> Mender<'a> {
         Some((subject.site, FetchRequest { urgency, ..request }))
     }
 
-    /// Passes on exactly the missing octets.
+    /// Passes on exactly the missing bytes.
     async fn send(
         &self,
         client: &mut Client,
@@ -119,7 +121,7 @@ impl<'a> Mender<'a> {
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
                 Event::Informational(_) => {}
-                // Framing that says another length than the range was made for other octets.
+                // A length that differs from the range belongs to other bytes.
                 Event::Head { head, framing }
                     if is_meant(&head)
                         && [BodyFraming::Length(left), BodyFraming::Chunked].contains(&framing) =>
@@ -129,7 +131,8 @@ impl<'a> Mender<'a> {
                 _ => return Err(Interrupted::Damage),
             }
         }
-        // The last octets are held back until the answer has ended: one that is too long must not look whole.
+        // The last piece is held back until the response has ended, because a response that is too
+        // long must not look complete.
         let mut held = Bytes::new();
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
@@ -155,14 +158,14 @@ impl<'a> Mender<'a> {
     }
 }
 
-/// The time that the origin has left. The time in which the client takes what was sent does not count.
+/// The remaining time of the origin. The time in which the client reads does not count.
 struct Waiting<'a> {
     mender: &'a Mender<'a>,
     left: Duration,
 }
 
 impl Waiting<'_> {
-    /// Waits for the origin, but not beyond its time.
+    /// Waits for the origin within its remaining time.
     async fn within<T>(
         &mut self,
         work: impl Future<Output = Result<T, FetchError>>,

@@ -1,7 +1,7 @@
-//! The metrics as OpenMetrics text, for `GET /metrics` at the admin address.
+//! Renders the metrics as OpenMetrics text, for `GET /metrics` at the admin address.
 //!
-//! Invariant: every row of the table and every reason appears, also at zero, so that a dashboard can be built
-//! before anything goes wrong.
+//! Invariant: every row of the table and every reason is present, even at zero, so that a dashboard
+//! can be built before anything goes wrong.
 
 use crate::counters::{Kind, METRICS, Row};
 use crate::shared::Shared;
@@ -21,7 +21,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The site it belongs to, if it is one of several.
+    /// The site, for a metric with one value per site.
     pub(crate) site: Option<String>,
     pub(crate) value: u64,
 }
@@ -31,7 +31,7 @@ pub(crate) fn render(shared: &Arc<Shared>) -> String {
     let mut registry = Registry::with_prefix("petasos");
     registry.register_collector(Box::new(Table { shared: Arc::clone(shared) }));
     let mut text = String::with_capacity(32 * 1024);
-    // Writing to a String cannot fail, and the table's names are legal: a test encodes them all.
+    // Cannot fail: writing to a String succeeds, and a test encodes all names of the table.
     let _ = text::encode(&mut text, &registry);
     text
 }
@@ -72,7 +72,7 @@ fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Readin
             Some(site) => {
                 encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;
             }
-            // Without a label there is one reading, which ends the family.
+            // Without a label there is exactly one reading.
             None => return encode_value(family, row.kind, reading.value),
         }
     }

@@ -1,7 +1,8 @@
 //! Messages to the operator on standard error.
 //!
-//! Invariant: a message never stops or delays what the edge does. Messages wait in a short queue for a thread of their
-//! own, so a reader that is slow or gone costs messages, which are counted, and nothing else.
+//! Invariant: a message never stops or delays the edge. A separate thread writes messages from a
+//! short queue. If their reader is slow or gone, messages are lost and counted, and nothing else
+//! happens.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -11,43 +12,44 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Messages that wait to be written.
+/// Maximum number of queued messages.
 const WAITING_MAX: usize = 1024;
 
-/// How long the end of an edge waits for the messages before it.
+/// How long the end of an edge waits for queued messages.
 const FINISH_MAX: Duration = Duration::from_secs(1);
 
 static OPERATOR: Operator = Operator { queue: OnceLock::new(), lost: AtomicU64::new(0), start };
 
 enum Message {
     Line(String),
-    /// Everything before it has been written when this is dropped.
+    /// Dropped when everything queued before it has been written.
     Mark(SyncSender<()>),
 }
 
 struct Operator {
-    /// Empty until the thread that writes has started. If the system refuses it, the next message tries again.
+    /// Empty until the writer thread has started. If the system cannot create it, the next message
+    /// tries again.
     queue: OnceLock<SyncSender<Message>>,
     lost: AtomicU64,
     start: fn(Receiver<Message>) -> io::Result<()>,
 }
 
-/// Writes `petasos: TEXT` to standard error, soon.
+/// Queues `petasos: TEXT` for standard error.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     OPERATOR.say(format!("petasos: {text}\n"));
 }
 
-/// Messages that could not be written, or found no room in the queue.
+/// Number of messages that could not be written or queued.
 pub(crate) fn lost() -> u64 {
     OPERATOR.lost.load(Ordering::Relaxed)
 }
 
-/// Waits until the messages so far are written, but not for a reader that has stopped.
+/// Waits until the queued messages are written, but not for a reader that has stopped.
 pub(crate) fn finish() {
     let (done, waits) = sync_channel(1);
     let is_sent = OPERATOR.queue.get().is_some_and(|queue| queue.try_send(Message::Mark(done)).is_ok());
     if is_sent {
-        // The channel's end says that it is done.
+        // Dropping the sender tells the receiver that all is written.
         let _ = waits.recv_timeout(FINISH_MAX);
     }
 }
@@ -66,7 +68,8 @@ impl Operator {
         }
         let (queue, messages) = sync_channel(WAITING_MAX);
         (self.start)(messages).ok()?;
-        // Of two threads that start at the same time, the one whose queue is dropped here ends at once.
+        // If two threads were started concurrently, the one whose queue is dropped here ends at
+        // once.
         Some(self.queue.get_or_init(|| queue))
     }
 }
@@ -79,7 +82,7 @@ fn write(messages: &Receiver<Message>) {
     for message in messages {
         match message {
             Message::Line(line) => {
-                // One call, so that lines of several threads and processes do not mix.
+                // In a single call, so that lines of several threads and processes do not mix.
                 if io::stderr().write_all(line.as_bytes()).is_err() {
                     OPERATOR.lost.fetch_add(1, Ordering::Relaxed);
                 }
@@ -104,7 +107,7 @@ mod tests {
             if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // It takes messages and writes none.
+            // Accepts messages and writes none.
             std::thread::Builder::new().spawn(move || messages.into_iter().for_each(drop)).map(drop)
         }
         let operator = Operator { queue: OnceLock::new(), lost: AtomicU64::new(0), start: refused_once };

@@ -1,32 +1,32 @@
-//! The rate at which a client sends or takes, over the time in which the edge waits for it.
+//! Measures the rate at which a client sends or reads while the edge waits for it.
 //!
-//! Invariant: only waiting counts. A client is not slow because an origin is, and a long pause between two events of a
-//! stream is nobody's fault.
+//! Invariant: only the time of waiting for the client counts. A client is not slow because an
+//! origin is, nor because of a long pause between two events of a stream.
 
 use net::Patience;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a client has done in the current window.
+/// A client's progress in the current window.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Time of waiting in this window, without the wait that goes on.
+    /// Waiting time in this window, without the current wait.
     waited: Duration,
     bytes: u64,
-    /// Since when the edge waits.
+    /// Start of the current wait.
     since: Option<Instant>,
     patience: Patience,
 }
 
 impl Pace {
-    /// Begins anew, with the next request.
+    /// Starts a new window, for the next request.
     pub(crate) fn reset(&mut self) {
         (self.waited, self.bytes, self.since) = (Duration::ZERO, 0, None);
         self.patience.reset();
     }
 
-    /// The client has sent or taken so many bytes.
+    /// Records that the client has sent or read this many bytes.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         if let Some(since) = self.since.take() {
@@ -35,8 +35,8 @@ impl Pace {
         }
     }
 
-    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it
-    /// only after whatever is waited for was pending.
+    /// Ready when the edge has waited for `window` and the client did not reach `bytes_per_second`
+    /// in that time. To be called only after the client's I/O was pending.
     pub(crate) fn poll_too_slow(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +70,8 @@ mod tests {
         poll_fn(|context| pace.poll_too_slow(context, 100, WINDOW)).await;
     }
 
-    /// Waits for the client for a second at a time, in which it moves `bytes`; gives the seconds until it is too slow.
+    /// Waits for the client in steps of a second, in each of which it moves `bytes`. Returns the
+    /// seconds until it is too slow, or `None` after `seconds` steps.
     async fn seconds_until_too_slow(pace: &mut Pace, bytes: usize, seconds: u64) -> Option<u64> {
         let begin = Instant::now();
         for _ in 0..seconds {
@@ -84,13 +85,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_below_the_rate_is_too_slow_after_the_window() {
+    async fn client_below_the_rate_is_too_slow_after_the_window() {
         assert_eq!(seconds_until_too_slow(&mut Pace::default(), 90, 100).await, Some(10));
         assert_eq!(seconds_until_too_slow(&mut Pace::default(), 110, 100).await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_rate_or_no_window_is_no_minimum() {
+    async fn without_rate_or_window_no_client_is_too_slow() {
         let mut pace = Pace::default();
         for (rate, window) in [(0, WINDOW), (100, Duration::ZERO)] {
             let too_slow = poll_fn(|context| pace.poll_too_slow(context, rate, window));
@@ -99,10 +100,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_waiting_for_the_client_counts() {
+    async fn pauses_of_the_other_side_do_not_count() {
         let mut pace = Pace::default();
         for _ in 0..100 {
-            // A byte at once, then a long pause of the other side.
+            // The client moves a byte at once, then the other side pauses for long.
             tokio::select! {
                 biased;
                 () = too_slow(&mut pace) => panic!("the client was never waited for"),

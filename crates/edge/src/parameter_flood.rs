@@ -1,8 +1,10 @@
-//! How many different addresses with unknown parameters the origin of a site is asked for.
+//! Limits the number of different URLs with unknown query parameters that are fetched from a site's
+//! origin.
 //!
-//! Invariant: within any minute at most the limit of different addresses is admitted of one path, and
-//! [`PATHS_AT_LIMIT`] times as many of the site; an address that was admitted is free until its minute is over. The
-//! memory is bounded by that number. Which parameters are unknown is `semantics`' part; hits are never counted.
+//! Invariants: within any minute, at most the limit of different URLs is admitted for one path, and
+//! [`PATHS_AT_LIMIT`] times as many for the site. An admitted URL is free until its minute is over.
+//! The same limit bounds the memory. `semantics` decides which parameters are unknown. Hits are
+//! never counted.
 
 use crate::counters::Metric;
 use crate::lookup::Wanted;
@@ -17,26 +19,26 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 use store::Key;
 
-/// The time that `unknown_parameters_per_minute` counts in.
+/// The period of `unknown_parameters_per_minute`.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Paths of a site that may be at their limit at the same time.
+/// Number of paths of a site that may be at their limit at the same time.
 const PATHS_AT_LIMIT: usize = 10;
 
-/// The addresses of a site that were admitted within the last minute.
+/// The URLs of a site that were admitted within the last minute.
 #[derive(Debug, Default)]
 pub(crate) struct ParameterFlood {
     window: Mutex<Window>,
     hasher: RandomState,
 }
 
-/// Paths and addresses are kept as hashes under a random key: two with one hash are counted as one.
+/// Paths and URLs are kept as randomly keyed hashes. Two that collide count as one.
 #[derive(Debug, Default)]
 struct Window {
     /// Oldest first.
     admitted: VecDeque<Admitted>,
     addresses: HashSet<u64>,
-    /// When the admitted addresses of a path were admitted, oldest first.
+    /// Admission times of each path's URLs, oldest first.
     paths: HashMap<u64, VecDeque<Monotonic>>,
 }
 
@@ -48,10 +50,10 @@ struct Admitted {
 }
 
 impl ParameterFlood {
-    /// Admits an address.
+    /// Admits a URL.
     ///
     /// # Errors
-    /// How long until this address can be admitted, if a limit is reached.
+    /// If a limit is reached: the time until this URL can be admitted.
     fn admit(&self, key: &Key, per_minute: usize, now: Monotonic) -> Result<(), Duration> {
         let target = key.target();
         let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
@@ -71,8 +73,8 @@ impl Window {
         let of_site = &self.admitted;
         let of_site = (of_site.len() >= per_minute.saturating_mul(PATHS_AT_LIMIT)).then_some(of_site);
         if of_path.is_some() || of_site.is_some() {
-            // The path's oldest address is never older than the site's, so where both limits are reached it is the one
-            // to wait for. With a limit of zero there is none.
+            // The path's oldest URL is never older than the site's, so if both limits are reached,
+            // it decides. With a limit of zero there is none.
             let oldest = of_path.and_then(|times| times.front().copied());
             let oldest = oldest.or_else(|| of_site?.front().map(|oldest| oldest.at));
             let age = oldest.map_or(Duration::ZERO, |oldest| new.at.since(oldest));
@@ -84,7 +86,7 @@ impl Window {
         Ok(())
     }
 
-    /// Forgets the addresses whose minute is over.
+    /// Removes the URLs whose minute is over.
     fn forget(&mut self, now: Monotonic) {
         while let Some(oldest) = self.admitted.front().filter(|oldest| now.since(oldest.at) >= MINUTE) {
             self.addresses.remove(&oldest.address);
@@ -100,7 +102,8 @@ impl Window {
 }
 
 impl<'a> Visit<'a> {
-    /// What a request gets that would be fetched and is one of a flood of unknown parameters; `None` for any other.
+    /// The next step of a request that needs a fetch but exceeds the limit of unknown parameters;
+    /// `None` for any other request.
     pub(crate) fn flooded(&self, wanted: &Wanted<'a>) -> Option<Step<'a>> {
         let (site, policy) = (wanted.subject.site, wanted.subject.site.policy());
         let limit = policy.unknown_parameters?;

@@ -1,7 +1,9 @@
-//! *pass*: a visitor's own request to the application, and what its answer teaches about what is stored.
+//! *pass*: sends a client's own request to the origin, and learns from the response about stored
+//! pages.
 //!
-//! Invariant: the answer goes to this visitor alone and is not stored, as more than the key went into it. A write
-//! that succeeded is known to the store before its visitor is told, and so is what the profile says that it changes.
+//! Invariant: the response goes to this client alone and is not stored, because it depends on more
+//! than the cache key. The effects of a successful write, including those that the profile
+//! declares, are applied to the store before its client receives the response.
 
 use crate::client_address::client_of;
 use crate::counters::Metric;
@@ -32,18 +34,19 @@ use semantics::{
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
 
-/// A request for its visitor alone.
+/// A request whose response is for its client alone.
 pub(crate) struct Passing<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) reason: Reason,
-    /// What was looked for, if the request would have shared its answer: then the answer is judged for those to come.
+    /// The look-up, if the response could have been shared. The response is then judged for the
+    /// benefit of later requests.
     pub(crate) wanted: Option<Wanted<'a>>,
-    /// What the answer is to be compared with, if the request would have been answered from the store.
+    /// The leak guard's comparison, if the request would otherwise have been a hit.
     pub(crate) check: Option<Arc<LeakCheck>>,
 }
 
-/// A HEAD on its way, which may tell something about what is stored: in the table of flights, so that an invalidation
-/// reaches it.
+/// A HEAD request under way whose response may say something about a stored page. It is registered
+/// in the table of coalesced fetches, so that an invalidation reaches it.
 struct Enlisted<'v> {
     visit: &'v crate::shared::Shared,
     key: Key,
@@ -58,11 +61,12 @@ impl Drop for Enlisted<'_> {
 }
 
 impl<'a> Wanted<'a> {
-    /// To the application alone, after all.
+    /// Sends the request to the origin without sharing, after a look-up.
     pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
         let subject = self.subject.clone();
         match self.left_out.reason() {
-            // What a client gets for a part that others leave out says nothing about what they get.
+            // If the look-up ignored a part of the request, the response says nothing about clients
+            // that do not send that part.
             Some(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
             None => Step::Pass(Passing { subject, reason, wanted: Some(self), check: None }),
         }
@@ -70,8 +74,8 @@ impl<'a> Wanted<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// *pass*: this visitor's own request. Where a stored answer may stand in, such as for a HEAD or for what is only
-    /// to be compared, the application is not waited for longer than in *wait*.
+    /// *pass*: sends this client's own request. If a stored response could replace the answer, as
+    /// for a HEAD request or a comparison, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
         let compared = passing.check.as_ref().and_then(|check| check.instead());
         let instead = match compared {
@@ -84,8 +88,8 @@ impl<'a> Visit<'a> {
         asking.await.unwrap_or(Step::Deliver(instead))
     }
 
-    /// Asks the application, until the head of its answer is there. The content of the request has been read before, or
-    /// streams up meanwhile.
+    /// Sends the request to the origin and waits for the head of the response. The content of the
+    /// request has been read in advance, or is uploaded meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
         let enlisted = self.enlist(&passing);
         if may_write(&self.request.head, passing.subject.site.policy()) {
@@ -101,7 +105,8 @@ impl<'a> Visit<'a> {
         };
         let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
-        // Checks of the leak guard and what a HEAD asks are made from the look-up, which says nothing of the client.
+        // The urgency is set here, because requests of the leak guard and of HEAD are built from
+        // the look-up, which does not identify the client.
         if !is_robot(&self.request.head.fields) {
             request.urgency.rise();
         }
@@ -130,8 +135,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Reads the content of the request before it takes a turn at the origin, unless it must stream or finds no room.
-    /// Gives its framing for the application.
+    /// Reads the content of the request before it takes a turn at the origin. Content that must be
+    /// streamed, or whose length exceeds the limit, is not read. Returns its framing for the
+    /// origin.
     async fn read_ahead(&mut self) -> Result<BodyFraming, UploadError> {
         let framing = self.request.framing;
         if matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
@@ -150,8 +156,9 @@ impl<'a> Visit<'a> {
         Ok(whole.unwrap_or(framing))
     }
 
-    /// A HEAD is asked as a fetch whose answer may be shared, because what it tells may change what is. It is not if it
-    /// would ask for an equivalent target, because the answer may state no rule any more.
+    /// Registers a HEAD request like a fetch whose response may be shared, because the response may
+    /// change the stored page. A request for an equivalent target is not registered: the response
+    /// may no longer state the rule that makes them equivalent.
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         if wanted.asked_target.is_another() {
@@ -171,12 +178,12 @@ impl<'a> Visit<'a> {
         Some(Enlisted { visit: shared, key, head, flight })
     }
 
-    /// Whether the origin has refused the shared fetch of the page a short while ago.
+    /// Whether the origin refused the shared fetch of the page a short while ago.
     fn is_denied(&self, key: &Key) -> bool {
         self.shared.in_vain.reason(key, self.now().monotonic) == Some(Reason::StoreRefusedDenied)
     }
 
-    /// The next step where the origin refused a request that went out with the address that is no client's: the
+    /// If the origin refused a request that carried the placeholder address, the next step is the
     /// client's own request.
     fn after_denial(
         &self,
@@ -216,7 +223,7 @@ impl<'a> Visit<'a> {
                 if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
                     return passed(self.request);
                 }
-                // The answer's content is read on its way, which no coding must hide.
+                // The response's content is read while it is streamed, so it must not be coded.
                 let mut request = self.request.clone();
                 request.head.fields.set(names::ACCEPT_ENCODING, "identity");
                 passed(&request)
@@ -295,7 +302,7 @@ impl<'a> Visit<'a> {
         };
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let parcel = Parcel { head, framing, exchange };
-        // The conditions of a HEAD were not sent on; they are evaluated here.
+        // The conditions of a HEAD request were not forwarded, so they are evaluated here.
         let content = match (&passing.check, enlisted, witness) {
             (Some(check), ..) => Content::Checked(parcel, Arc::clone(check)),
             (None, Some(_), _) => Content::Claimed(parcel),
@@ -305,8 +312,9 @@ impl<'a> Visit<'a> {
         Step::Deliver(Delivery { content, account })
     }
 
-    /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3), as far as the head
-    /// of its answer tells. Gives what is needed to read the rest from the content.
+    /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
+    /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
+    /// response must be read to learn the rest.
     async fn invalidate(
         &self,
         subject: &Subject<'_>,
@@ -321,7 +329,7 @@ impl<'a> Visit<'a> {
         let key = subject.key();
         let witness =
             Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
-        // An answer without content has ended with its head.
+        // A response without content is complete with its head.
         let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
         let written = self.written(&witness, answer, is_empty.then_some(&[]));
         let stale = match &written {
@@ -334,8 +342,8 @@ impl<'a> Visit<'a> {
         (written == Written::Unread).then_some(witness)
     }
 
-    /// Remembers that a request which passed because of its cookies was answered by a static file. The next one is
-    /// fetched without cookies, and that response decides.
+    /// Records that a request which passed because of its cookies was answered with a static file.
+    /// The next such request is fetched without cookies, and that response decides.
     fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
         let Passing { subject, reason, .. } = passing;
         let policy = subject.site.policy();
@@ -345,17 +353,18 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
+    /// Learns from the response to one client whether responses for the page could be shared.
+    /// Returns the reason if not.
     fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
         let is_of_another = wanted.asked_target.is_another();
         let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
         if is_of_another || is_partial || is_server_error(head.status) {
-            // It says what the visitor has or wants, that the origin fails, or what the page of another target is; not
-            // what others would get.
+            // The response depends on a copy or range of this client, is an origin error, or
+            // belongs to another target. It says nothing about the responses to other clients.
             return None;
         }
         if self.is_denied(&wanted.key) {
-            // What this client may see says nothing about others; the next shared fetch does.
+            // This client's response says nothing about others; the next shared fetch does.
             return Some(Reason::StoreRefusedDenied);
         }
         if is_refusal(head.status) {
@@ -380,7 +389,7 @@ impl<'a> Visit<'a> {
         refusal
     }
 
-    /// Learns whether the answer says that it may be shared, where the profile takes its word for that.
+    /// Records that the response is marked as shareable, if the profile relies on that mark.
     fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
         if passing.reason != Reason::PassUnmarked || passing.check.is_some() {
             return;
@@ -392,7 +401,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Learns from the answer to a HEAD what it says about the page that is stored (RFC 9111 section 4.3.5).
+    /// Learns from the response to a HEAD request about the stored page (RFC 9111 section 4.3.5).
     fn learn_from_head(
         &self,
         wanted: &Wanted<'_>,
@@ -407,7 +416,8 @@ impl<'a> Visit<'a> {
             return None;
         }
         let policy = subject.site.policy();
-        // Servers code the answer to a HEAD in another way, or not at all: it tells nothing of the stored form then.
+        // Servers often code the response to HEAD in another way or not at all. It then says
+        // nothing about the stored form, so a GET refreshes the page.
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
             self.shared.flights.remove(&enlisted.key, &enlisted.flight);
@@ -424,8 +434,9 @@ impl<'a> Visit<'a> {
         let doubt = if softened { Doubt::Invalidated } else { Doubt::Expired };
         if !head_confirms(&object.head(), head, doubt, policy) {
             if policy.forwarding == Forwarding::Keyed {
-                // A client that only ever sends HEAD would find the page expired each time.
-                // The HEAD itself is in the table, and would count as the fetch that renews the page.
+                // Without this, a client that sends only HEAD requests would find the page expired
+                // each time. The HEAD itself is removed from the table, where it would count as the
+                // fetch that renews the page.
                 self.shared.flights.remove(&enlisted.key, &enlisted.flight);
                 self.refresh(wanted, Base::new(object, softened));
             }
@@ -452,9 +463,10 @@ impl<'a> Visit<'a> {
         let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {
-            // An object that was stored is not too large.
+            // The size is not checked: the body was stored before.
             let (key, begun) = (&enlisted.key, enlisted.flight.begun());
-            // What has come meanwhile is newer than what the answer was compared with.
+            // An object that was stored since is newer than the one that the response was compared
+            // with.
             let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));
             if !is_same {
                 return;
@@ -469,13 +481,13 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// Whether the application and the client talk to each other while the content is on its way: the application decides
-/// whether it wants it, switches protocols, or answers in pieces.
+/// Whether the content must be streamed, because origin and client communicate while it is sent:
+/// with `Expect: 100-continue`, a protocol switch, or gRPC.
 fn must_stream(request: &Request) -> bool {
     let content_type = request.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
     let is_grpc = content_type.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
     request.expect_continue || is_grpc || forward::tunnelled_protocols(request).next().is_some()
 }
 
-/// How the media types of gRPC begin.
+/// The beginning of gRPC's media types.
 const GRPC: &[u8] = b"application/grpc";

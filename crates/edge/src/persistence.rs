@@ -1,8 +1,8 @@
-//! The disk below the store: opened when the edge starts, taken over from the process before, written by a thread of
-//! its own, closed at the end.
+//! The disk tier below the store. The edge opens it at the start, takes over the objects of the
+//! previous process, and closes it at the end. A separate thread writes to it.
 //!
-//! Invariant: serving never depends on it. A directory that cannot be used, a full disk, a disk that fails: each is
-//! one line on standard error and a metric, and the edge goes on from memory.
+//! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
+//! disk each cause one line on standard error and a metric. The edge continues from memory.
 
 use crate::detections_file;
 use crate::disk_threads;
@@ -24,62 +24,65 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use store::{Ban, Bans, Selector, SiteId, SiteNames, Store};
 
-/// How long the edge waits for what the process before has left, before it takes its first connection. What is not
-/// taken over by then follows while it serves.
+/// How long the edge waits for the objects of the previous process before it accepts its first
+/// connection. The rest is taken over while it serves.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
 
-/// How long a start waits for the directory to be opened, which reads and replaces a few small files.
+/// How long a start waits for the directory to be opened, which reads and replaces a few small
+/// files.
 const OPEN_MAX: Duration = Duration::from_secs(10);
 
-/// The part of the memory that may wait for the disk's writer: one in this many, and at most the disk's own default.
+/// One in this many bytes of memory may wait for the disk's writer, at most the disk's own default.
 const QUEUE_SHARE: u64 = 8;
 
-/// Less would be too little for one body.
+/// Minimum size of that queue, because a smaller one might not hold one body.
 const QUEUE_BYTES_MIN: u64 = 4 << 20;
 
-/// The disk of a running edge; or its absence.
+/// The disk tier of a running edge, or its absence.
 #[derive(Default)]
 pub(crate) struct Persistence {
     tier: Option<Tier>,
     /// Whether the plan names a directory.
     is_wanted: bool,
-    /// The last attempt to make purges durable has failed, or is late.
+    /// The last attempt to make purges durable has failed or is late.
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// The directory that the plan names, if it could not be opened.
+    /// The directory of the plan, if it could not be opened.
     unopened: Option<Unopened>,
-    /// Why it was off when that was last looked at.
+    /// The reason for being off that was last reported.
     noted: Mutex<Option<OffReason>>,
-    /// What is recorded for purges that find the disk hanging.
+    /// Records purges outside the directory while the disk hangs.
     set_aside: SetAside,
-    /// The edge ends and closes the directory, which is no failure of the disk.
+    /// The edge is closing the directory, so an end of the tier is not a failure.
     is_closing: AtomicBool,
 }
 
-/// What the operator is told when the disk changes.
+/// A change of the disk's state that the operator is told about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     WentOff(OffReason),
     WorksAgain,
 }
 
-/// A directory that could not be opened. What an earlier process left in it may be opened by a later one.
+/// A directory that could not be opened, although a later process may open it with what an earlier
+/// one left in it.
 ///
-/// The lock is never held while a file is written, because the sweeper and the metrics read the state.
+/// The lock is never held while a file is written, because the sweeper and the metrics read the
+/// state.
 struct Unopened {
     disk: Arc<dyn Disk>,
     settings: Settings,
     state: Mutex<Distrust>,
-    /// Signals the end of a write.
+    /// Notified at the end of each write.
     written: Condvar,
 }
 
-/// Whether a later process may use what is in a directory that could not be opened.
+/// Whether a later process may use the contents of a directory that could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Distrust {
     /// It may: nothing was purged.
     NotDue,
-    /// It must not, and that could not be recorded yet.
+    /// It must not, and that is not recorded yet.
     Due,
     /// It must not, and a thread is recording that.
     Writing,
@@ -95,13 +98,13 @@ impl Unopened {
         *lock(&self.state)
     }
 
-    /// Whether something was purged, and that is not recorded.
+    /// Whether a purge has not been recorded yet.
     fn is_due(&self) -> bool {
         matches!(self.state(), Distrust::Due | Distrust::Writing)
     }
 
-    /// Records the distrust, or waits for the thread that is recording it, but no longer than for any other operation
-    /// of the disk.
+    /// Records the distrust, or waits for the thread that is recording it, at most for the disk
+    /// timeout.
     fn distrust(&self) -> Result<(), OffReason> {
         let is_writing = |state: &mut Distrust| *state == Distrust::Writing;
         let waited = self.written.wait_timeout_while(lock(&self.state), self.settings.timeout, is_writing);
@@ -120,12 +123,12 @@ impl Unopened {
     }
 }
 
-/// The store above the disk that the plan names, and what is to be taken over; the store alone where the plan names
-/// none, or none that can be used, which standard error is told. `hear` is told of each invalidation by the process
-/// before and its number.
+/// Opens the disk that the plan names below `store`, and returns the objects to be taken over.
+/// Without a usable disk it returns the store alone and reports why on standard error. `hear` is
+/// called with each invalidation of the previous process and its number.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn open(
     store: Store,
     plan: &Plan,
@@ -182,25 +185,27 @@ pub(crate) fn open(
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
 }
 
-/// What may wait for the disk's writer of a memory of this size, in bytes.
+/// Size in bytes of the disk writer's queue, for a memory of this size.
 fn queue_bytes_max(memory_bytes: u64) -> u64 {
     (memory_bytes / QUEUE_SHARE).clamp(QUEUE_BYTES_MIN, Settings::default().queue_bytes_max)
 }
 
-/// So many percent of a size; no product overflows, and the rounding is a hundred bytes at most.
+/// This percentage of a size. Dividing first avoids overflow and rounds off less than `percent`
+/// bytes.
 fn percent_of(bytes: u64, percent: usize) -> u64 {
     bytes / 100 * percent as u64
 }
 
-/// Takes over what the process before has left, in a thread of its own; waits for it, though not for ever.
+/// Takes over the objects of the previous process in a separate thread. Waits for it, but at most
+/// [`TAKE_OVER_MAX`].
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
     let (done, waits): (_, Receiver<()>) = channel();
     let shared = Arc::clone(shared);
     Builder::new().name("petasos-recovery".to_owned()).spawn(move || {
-        // The channel's end says that it is done.
+        // Dropping the sender tells the receiver that the thread is done.
         let _done = done;
         for recovered in recovery {
             if shared.is_quitting() {
@@ -218,34 +223,34 @@ pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<
 }
 
 impl Persistence {
-    /// With a directory on this disk that could not be opened.
+    /// A tier whose directory on this disk could not be opened.
     #[cfg(test)]
     pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: Settings) -> Self {
         Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
     }
 
-    /// The figures now; zeros where there is no disk.
+    /// The current figures; zeros without a disk.
     pub(crate) fn figures(&self) -> Figures {
         self.tier.as_ref().map(Tier::figures).unwrap_or_default()
     }
 
-    /// Whether what is stored should be kept on a disk, and is not.
+    /// Whether a disk was configured but is not used.
     pub(crate) fn is_off(&self) -> bool {
         self.is_wanted && self.tier.as_ref().is_none_or(|tier| tier.off().is_some())
     }
 
-    /// Makes what was invalidated known to the next start, or makes that begin empty; blocks.
+    /// Makes the next start know all invalidations, or begin empty; blocks.
     ///
     /// # Errors
-    /// Neither is sure. [`Persistence::is_behind`] is true then.
+    /// If neither could be ensured. [`Persistence::is_behind`] is then true.
     pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
         let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), Unopened::distrust);
         self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
         outcome
     }
 
-    /// As [`Persistence::persist`], and then takes back what [`Persistence::set_aside`] has recorded; blocks.
-    /// `persisted` says whether all that was invalidated is known to the next start.
+    /// Runs `persisted`, which makes all invalidations durable and returns whether it succeeded.
+    /// Then takes back the records of [`Persistence::set_aside`]. Blocks.
     pub(crate) fn catch_up(&self, persisted: impl FnOnce() -> bool) {
         match &self.tier {
             Some(tier) => self.set_aside.catch_up(tier, persisted),
@@ -255,41 +260,41 @@ impl Persistence {
         }
     }
 
-    /// Makes the next start begin empty while the disk hangs; blocks, but not for that disk. False if no place outside
-    /// of the directory works.
+    /// Makes the next start begin empty while the disk hangs. Blocks, but does not wait for that
+    /// disk. Returns false if no place outside of the directory can be written.
     pub(crate) fn set_aside(&self) -> bool {
         self.tier.as_ref().is_some_and(|tier| self.set_aside.record(tier))
     }
 
-    /// Whether [`Persistence::set_aside`] has recorded what covers every purge that is in force now.
+    /// Whether a record of [`Persistence::set_aside`] covers every purge that is in force now.
     pub(crate) fn is_set_aside(&self) -> bool {
         self.set_aside.is_recorded()
     }
 
-    /// Whether [`Persistence::set_aside`] is known to wait for a disk that hangs as well.
+    /// Whether [`Persistence::set_aside`] is known to wait for a second disk that hangs.
     pub(crate) fn is_set_aside_hung(&self) -> bool {
         self.set_aside.is_hung()
     }
 
-    /// A caller does not wait any longer for [`Persistence::set_aside`].
+    /// Called when a caller stops waiting for [`Persistence::set_aside`].
     pub(crate) fn give_up_set_aside(&self) {
         self.set_aside.give_up();
     }
 
-    /// Whether something is left to do for [`Persistence::catch_up`].
+    /// Whether [`Persistence::catch_up`] has work to do.
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
         let is_recorded = self.set_aside.is_recorded();
         store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(Unopened::is_due)
     }
 
-    /// A purge was answered although a restart could undo it.
+    /// Records that a purge was answered although a restart could undo it.
     pub(crate) fn note_risk(&self) {
         self.at_risk.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a restart would bring back what was purged.
+    /// Whether a restart would bring back purged objects.
     pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
-        // A write that was late may have succeeded since the risk was noted.
+        // A late write may have succeeded since the risk was noted.
         let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
         is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
     }
@@ -306,25 +311,25 @@ impl Persistence {
         self.tier.as_ref().is_some_and(|tier| tier.off() == Some(OffReason::Hung))
     }
 
-    /// Whether a purge that waits for the journal waits in vain, as far as is known.
+    /// Whether a purge need not wait for the journal, because the disk hangs.
     pub(crate) fn is_journal_hung(&self) -> bool {
         self.is_hung() && !self.set_aside.is_taking_back()
     }
 
-    /// Whether a thread waits for an answer of the disk that is late.
+    /// Whether a thread waits for a late disk operation.
     pub(crate) fn is_stuck(&self) -> bool {
         self.tier.as_ref().is_some_and(|tier| !tier.stuck().is_empty())
     }
 
-    /// Names the threads that wait for the disk.
+    /// Reports the threads that wait for the disk.
     fn say_stuck(&self) {
         for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
             operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
         }
     }
 
-    /// Tells standard error when the disk has gone off, or works again. A disk that has hung is used again when it
-    /// answers and all purges are written down. Does not wait for the disk.
+    /// Reports on standard error when the disk fails or works again. A disk that hung is used again
+    /// once it answers and all purges are durable. Does not wait for the disk.
     pub(crate) fn look_after(&self, is_written_down: bool) {
         let Some(tier) = &self.tier else { return };
         tier.look_after(is_written_down && self.set_aside.is_clear());
@@ -340,9 +345,10 @@ impl Persistence {
         }
     }
 
-    /// What has changed since the last look, if that is to be told.
+    /// The change since the last call, if it is to be reported.
     fn change(&self, off: Option<OffReason>) -> Option<Change> {
-        // Looked at after `off` was read: the flag is set before the disk is closed, so no closed disk is told of.
+        // Read after `off`: the flag is set before the disk is closed, so a closed disk is never
+        // reported as failed.
         if self.is_closing.load(Ordering::SeqCst) {
             return None;
         }
@@ -354,8 +360,8 @@ impl Persistence {
         Some(off.map_or(Change::WorksAgain, Change::WentOff))
     }
 
-    /// Writes what is left to be written, and returns when the directory is closed, or the disk hangs: then threads
-    /// are left behind, which standard error is told.
+    /// Writes the rest of the queue, and returns when the directory is closed or the disk hangs. In
+    /// the latter case the threads that wait for it are left behind and reported on standard error.
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
         self.is_closing.store(true, Ordering::SeqCst);
@@ -364,7 +370,8 @@ impl Persistence {
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {
-            // A writer that panicked has left what a crash leaves; the next process finds its way.
+            // A writer that panicked leaves the directory as a crash does, which the next process
+            // can handle.
             let _ = writer.join();
         }
         if let Some(reason) = self.failure_at_end() {
@@ -374,7 +381,8 @@ impl Persistence {
         }
     }
 
-    /// Why the disk has failed since it was last looked at: [`Persistence::change`] tells of nothing during the end.
+    /// Why the disk has failed since its state was last reported. Needed because
+    /// [`Persistence::change`] reports nothing during the end.
     fn failure_at_end(&self) -> Option<OffReason> {
         let off = self.tier.as_ref()?.off().filter(|off| *off != OffReason::Closed);
         off.filter(|_| *lock(&self.noted) != off)
@@ -391,18 +399,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The sites under names that say what must not change while their pages are kept: who answers to them, by which
-/// rules, with whose content.
+/// The sites under names that cover everything that must not change while their pages are kept:
+/// host names, origin and rules.
 struct Names(Vec<Name>);
 
-/// A site, and its names under the rules that it begins with and under those that it may be found to need.
+/// A site with its names: under its first rules, and under those of each profile that may be
+/// detected.
 struct Name {
     site: Arc<Site>,
     own: Box<[u8]>,
     recognised: Vec<Box<[u8]>>,
 }
 
-/// Octets of such a name: enough that no two settings have the same by chance.
+/// Length of a name in bytes: enough to exclude collisions between settings.
 const NAME_BYTES: usize = 16;
 
 impl Names {
@@ -416,9 +425,9 @@ impl Names {
     }
 }
 
-/// A digest of all that pages of the site depend on under these rules.
+/// A digest of everything that pages of the site depend on under these rules.
 fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
-    // Named one by one, so that a new part cannot be forgotten.
+    // Destructured in full, so that a new setting cannot be forgotten.
     let config::Site {
         id: _,
         names,
@@ -433,7 +442,7 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
         static_tree_layout: _,
         error_page: _,
     } = &site.plan;
-    // What was fetched with Via may be uncompressed for that reason alone.
+    // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };
     let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}");
     Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
@@ -465,7 +474,7 @@ impl SiteNames for Names {
     }
 }
 
-/// Bans by their texts.
+/// Restores bans from their texts.
 struct TextBans;
 
 impl Bans for TextBans {
@@ -493,7 +502,7 @@ mod tests {
         fn moved(&self, _: disk::Location, _: disk::Location) {}
     }
 
-    /// A disk with a thread that writes.
+    /// A disk tier with a running writer thread.
     fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
         let settings = Settings { directory: directory.into(), ..Settings::default() };
         let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
@@ -509,7 +518,7 @@ mod tests {
         assert_eq!(persistence.change(off()), None);
         persistence.close();
         assert_eq!(off(), Some(OffReason::Closed));
-        assert_eq!(persistence.change(off()), None, "a thread that is left behind may look");
+        assert_eq!(persistence.change(off()), None, "a remaining thread may still ask");
         assert_eq!(persistence.failure_at_end(), None);
     }
 

@@ -1,7 +1,8 @@
-//! Making purges outlive the process without waiting for a disk that hangs.
+//! Makes purges durable without waiting for a hanging disk.
 //!
-//! Invariant: a purge is in force in this process before anything here is asked; what is late is only whether a restart
-//! knows it, and the caller is told so. What is late is made up for when the disk answers again, before it is used.
+//! Invariants: a purge is in force in this process before this module is called. If it is late
+//! here, only the effect on a restart is open, and the caller is told so. Late purges are made
+//! durable when the disk answers again, before the disk is used.
 
 use crate::disk_threads;
 use crate::shared::Shared;
@@ -9,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 
-/// Purges at a time that wait for the disk of the journal, as many for that of the static tree, and as many for those
-/// of the state and runtime directories. Each holds a thread. What one of them writes down covers all that are in
-/// force by then, so further turns would bring nothing.
+/// Maximum number of purges that wait for each disk at the same time. The disks are those of the
+/// journal, the static tree, and the state and runtime directories. Each purge holds a thread. Two
+/// are enough, because one write covers all purges in force.
 const WAITING_MAX: usize = 2;
 
-/// Turns for purges that are in force and wait for a disk.
+/// Permits for purges that are in force and wait for a disk.
 #[derive(Debug)]
 pub(crate) struct DiskTurns {
     journal: Arc<Semaphore>,
@@ -30,16 +31,17 @@ impl Default for DiskTurns {
 }
 
 impl Shared {
-    /// Removes purged pages from the static tree; `true` if no file of them is left within `limits.disk_timeout`.
+    /// Removes purged pages from the static tree; `true` if none of their files is left within
+    /// `limits.disk_timeout`.
     pub(crate) async fn lose_in_time(self: &Arc<Self>) -> bool {
         let shared = Arc::clone(self);
         let lost = self.in_turn(&self.disk_turns.tree, move || shared.static_tree.lose(&shared.store));
         lost.await == Some(true)
     }
 
-    /// Makes purges known to the next start, or makes that begin empty; `true` if that is done in time. The disk of the
-    /// journal has `limits.disk_timeout` to answer, unless it is known to hang, and then the places outside of its
-    /// directory have as long.
+    /// Makes the next start know all purges, or begin empty; `true` if that is done in time. The
+    /// journal's disk has `limits.disk_timeout`, unless it is known to hang. After that, the places
+    /// outside its directory have the same time.
     pub(crate) async fn persist_in_time(self: &Arc<Self>) -> bool {
         if !self.persistence.is_journal_hung() {
             let shared = Arc::clone(self);
@@ -55,8 +57,8 @@ impl Shared {
         is_durable
     }
 
-    /// Makes the next start begin empty without the disk of the journal; `true` if that is done within
-    /// `limits.disk_timeout`.
+    /// Makes the next start begin empty without using the journal's disk; `true` if that is done
+    /// within `limits.disk_timeout`.
     async fn set_aside_in_time(self: &Arc<Self>) -> bool {
         if self.persistence.is_set_aside_hung() {
             return false;
@@ -69,8 +71,8 @@ impl Shared {
         outcome == Some(true)
     }
 
-    /// Has `work` done on a thread that may wait for a disk; `None` if it is not done within `limits.disk_timeout`, the
-    /// wait for a turn included. Work that is late keeps its turn until it has ended.
+    /// Runs `work` on a disk thread. `None` if it is not done within `limits.disk_timeout`,
+    /// including the wait for a permit. Late work keeps its permit until it has ended.
     async fn in_turn<T: Send + 'static>(
         &self,
         turns: &Arc<Semaphore>,
@@ -83,13 +85,13 @@ impl Shared {
         tokio::time::timeout(self.limits.disk_timeout, done).await.ok().flatten()
     }
 
-    /// Has written down what is not, on a thread that may wait for the disk. One such thread is enough.
+    /// Makes late purges durable on a disk thread. At most one such thread runs.
     pub(crate) fn persist_aside(self: &Arc<Self>) {
         if self.persistence.is_stuck() || self.is_persisting.swap(true, Ordering::SeqCst) {
             return;
         }
         let persisting = Persisting(Arc::clone(self));
-        // Nothing waits for it.
+        // No caller waits for the result.
         drop(disk_threads::begin(move || {
             let Persisting(shared) = &persisting;
             shared.persistence.catch_up(|| shared.persist());
@@ -97,7 +99,8 @@ impl Shared {
     }
 }
 
-/// A thread that writes down, or is to be one. It ends also where there is no thread to be had.
+/// Marks that a thread makes purges durable, or is about to. Its drop clears the mark, also if no
+/// thread was available.
 struct Persisting(Arc<Shared>);
 
 impl Drop for Persisting {

@@ -1,17 +1,19 @@
-//! A request's life, as named steps with explicit outcomes.
+//! The life of a request, as named steps with explicit outcomes.
 //!
 //! ```text
-//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }  (`lookup`, `wait`, `pass`)
-//!                               ^  '--> load from the disk                              (`loads`)
-//!                               '---------'
-//!              flight: fetch -> judge -> { store and stream | stream only }              (`fly`)
-//!              deliver -> send -> record                                                (`conclude`)
-//!                          '--> damage on the disk: the rest comes from the origin      (`mender`)
+//!   receive -> guard -> key -> lookup -> { deliver | wait for a fetch | pass | refuse }
+//!                               ^  |                           (`lookup`, `wait`, `pass`)
+//!                               |  '-> load from the disk -.   (`loads`)
+//!                               '--------------------------'
+//!              fetch -> judge -> { store and stream | stream only }              (`fly`)
+//!              deliver -> send -> record                                         (`conclude`)
+//!                          '--> damage on the disk: the rest comes from the origin (`mender`)
+//!
 //! ```
 //!
-//! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what
-//! comes next without doing it. A request that passes shares its fetch with nobody, and so carries what its
-//! visitor sent.
+//! Invariant: every request passes through these steps once and ends in exactly one recorded
+//! outcome. A step returns the next step and does not run it. A request that passes shares its
+//! fetch with no other request, so it carries everything that its client sent.
 
 use crate::asking::Asking;
 use crate::client::Client;
@@ -43,22 +45,22 @@ use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
 
-/// What is to become of the connection.
+/// The next state of the connection after a response.
 #[derive(Debug)]
 pub(crate) enum After {
-    /// The next request.
+    /// It is kept for the next request.
     Keep,
-    /// Nothing more; the response is whole, and the visitor knows that it is the last.
+    /// It is closed: the response is complete and announced that it is the last one.
     Close,
-    /// Nothing more; the response is whole, and the visitor may be sending still.
+    /// It is closed after lingering: the response is complete, but the client may still be sending.
     Linger,
-    /// Nothing more; the response is not whole, or the visitor is gone.
+    /// It is dropped: the response is incomplete, or the client is gone.
     Gone,
-    /// Another protocol, with what the application sent early.
+    /// It becomes a tunnel for another protocol, with the bytes that the origin sent early.
     Tunnel(Stream, BytesMut),
 }
 
-/// A step and what it needs from those before it.
+/// A step and the results of earlier steps that it needs.
 pub(crate) enum Step<'a> {
     Guard,
     Key(Subject<'a>),
@@ -71,13 +73,13 @@ pub(crate) enum Step<'a> {
     Refuse(Refusal),
 }
 
-/// A request that takes part in a flight.
+/// A request that waits for a coalesced fetch.
 pub(crate) struct Waiting<'a> {
     pub(crate) wanted: Wanted<'a>,
     /// Why it was not answered from the store.
     pub(crate) reason: Reason,
     pub(crate) receiver: watch::Receiver<Progress>,
-    /// Whether the flight is its own.
+    /// Whether the request is the leader of the fetch.
     pub(crate) leads: bool,
 }
 
@@ -89,9 +91,9 @@ pub(crate) struct Visit<'a> {
     pub(crate) request: &'a Request,
     pub(crate) begun: Moment,
     pub(crate) asker: Asker,
-    /// Whether the page is to be fetched, whatever is stored.
+    /// Whether the page is fetched even if it is stored.
     fetches: bool,
-    /// The request as it is looked up, where that is not as it was sent.
+    /// The request as the look-up sees it, if that differs from the request that was sent.
     looked_up: Option<Box<RequestHead>>,
     /// The site, once it is known.
     pub(crate) site: Option<&'a Arc<Site>>,
@@ -111,12 +113,12 @@ impl<'a> Visit<'a> {
         Self { shared, worker, client, request, begun, asker, fetches: false, looked_up: None, site: None }
     }
 
-    /// The same, which fetches its page if it `fetches`, whatever is stored.
+    /// Makes the request fetch its page even if it is stored, if `fetches` is true.
     pub(crate) fn fetching(self, fetches: bool) -> Self {
         Self { fetches, ..self }
     }
 
-    /// Takes the request through its steps.
+    /// Runs the request through its steps and returns the next state of the connection.
     pub(crate) async fn run(mut self) -> After {
         let mut step = Step::Guard;
         let outcome = loop {
@@ -136,7 +138,8 @@ impl<'a> Visit<'a> {
         outcome.after
     }
 
-    /// The request as it is looked up, and as its fetch is shared: with no more of its cookies than its key has.
+    /// The request as it is looked up and as its shared fetch sends it. Its only cookies are those
+    /// in the cache key.
     pub(crate) fn head(&self) -> &RequestHead {
         self.looked_up.as_deref().unwrap_or(&self.request.head)
     }
@@ -149,7 +152,7 @@ impl<'a> Visit<'a> {
         Moment::read(&*self.shared.clock)
     }
 
-    /// *guard*: limits, method, host.
+    /// *guard*: checks limits, method and host.
     fn guard(&mut self) -> Step<'a> {
         if purge::is_purge_method(&self.request.head.method) {
             return Step::Purge;
@@ -163,7 +166,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// *key*: what identifies the page, if the request may share one at all.
+    /// *key*: computes the cache key, if the request may share a response at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match Asking::new(self.shared, subject, &self.request.head, has_content) {
@@ -178,7 +181,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// *lookup*: a stored answer that this request may have, or a fetch.
+    /// *lookup*: finds a stored response that this request may receive, or decides on a fetch.
     fn lookup(&self, mut wanted: Wanted<'a>) -> Step<'a> {
         if let Some(kept) = wanted.kept_back(self.shared, &self.request.head, self.begun) {
             return alone(&wanted, self.look_again(&wanted, &kept));
@@ -196,7 +199,7 @@ impl<'a> Visit<'a> {
             Decision::Deliver(delivery) => {
                 self.note(&wanted);
                 match self.check(&wanted, &delivery) {
-                    // An origin that does not answer is not asked for a comparison.
+                    // The origin does not answer, so it is not asked for a comparison.
                     Some(check) if !wanted.subject.site.origin.is_open() => alone(&wanted, Some(check)),
                     Some(_) | None => Step::Deliver(delivery),
                 }
@@ -224,7 +227,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// A check of what the leak guard keeps back from this visitor, if it is time for one.
+    /// The check of a response that the leak guard withholds from this client, if one is due.
     fn look_again(&self, wanted: &Wanted<'a>, kept: &Kept) -> Option<Arc<LeakCheck>> {
         if !kept.may_look || wanted.subject.site.origin.is_open() {
             return None;
@@ -233,7 +236,7 @@ impl<'a> Visit<'a> {
         LeakCheck::again(self.shared, self.would_be_hit(wanted, &delivery)?, self.begun)
     }
 
-    /// A check of what would be delivered, if the lot falls on it.
+    /// The leak guard's check of a hit, if the hit is sampled.
     fn check(&self, wanted: &Wanted<'a>, delivery: &Delivery) -> Option<Arc<LeakCheck>> {
         LeakCheck::draw(self.shared, self.worker, self.would_be_hit(wanted, delivery)?, delivery.account)
     }
@@ -245,7 +248,7 @@ impl<'a> Visit<'a> {
         Some(WouldBeHit { site, key, sent: &self.request.head, looked_up: self.head(), stored, is_file })
     }
 
-    /// *load*: what was found is read from the disk, and looked up again.
+    /// *load*: reads the object from disk; then the request is looked up again.
     async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         wanted.loads += 1;
@@ -260,7 +263,8 @@ impl<'a> Visit<'a> {
         Step::Lookup(wanted)
     }
 
-    /// Notes that a stored page was requested, by somebody who could be anybody.
+    /// Counts a request for a stored page towards its popularity. Only plain GET requests for a
+    /// whole page count, because any visitor may have sent them.
     fn note(&self, wanted: &Wanted<'_>) {
         let head = self.head();
         if wanted.solo || wanted.range.is_some() || head.method != Method::Get {
@@ -275,12 +279,12 @@ impl<'a> Visit<'a> {
         wanted.find(self.shared, self.head(), touch, now)
     }
 
-    /// Joins the flight for the wanted page, or starts it.
+    /// Joins the fetch for the wanted page, or starts it.
     pub(crate) fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         let mut base = None;
         let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
-            // It was in memory a moment ago, and has gone, or was replaced.
+            // It was in memory a moment ago, and was evicted or replaced since.
             Found::Load(_) | Found::Unfit | Found::Unusable => None,
             Found::Fetch(_, stored) => {
                 base = stored;
@@ -307,7 +311,8 @@ impl<'a> Visit<'a> {
                 Step::Wait(Waiting { wanted, reason, receiver, leads: false })
             }
             Joined::Leader(flight) => {
-                // Asked after the flight has its number: whatever goes over later invalidates what it brings.
+                // Checked after the fetch has its sequence number: a later change of the site's
+                // rules then invalidates the response.
                 if wanted.is_outdated() {
                     self.shared.flights.remove(&wanted.key, &flight);
                     return Step::Guard;
@@ -322,8 +327,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. While the breaker of
-    /// the origin is open, only the next probe goes.
+    /// Starts a background fetch that replaces a stale response, unless one is under way. While the
+    /// origin's breaker is open, only the next probe is sent.
     pub(crate) fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
         let origin = &wanted.subject.site.origin;
         let is_probe = origin.is_open();
@@ -337,18 +342,20 @@ impl<'a> Visit<'a> {
             return;
         }
         let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
-        // Claimed only now, because a page that is being fetched already would waste the turn.
+        // The probe is claimed only now: a page that is already being fetched would waste it.
         let probe = if is_probe { origin.claim_probe() } else { None };
         if is_probe && probe.is_none() {
             self.shared.flights.remove(&wanted.key, &flight);
             return;
         }
         self.cells().count(Metric::BackgroundRefreshes);
-        // What cannot be sent was refused to visitors before it was ever stored.
+        // A request that cannot be written was refused to clients before its response was ever
+        // stored.
         let _ = self.depart(wanted, flight, Some(stale), probe);
     }
 
-    /// Starts a flight as a task of its own. `base` is what is stored of the answer, for the origin to confirm.
+    /// Starts a fetch as a separate task. `base` is the stored response that the origin may
+    /// confirm.
     fn depart(
         &self,
         wanted: &Wanted<'_>,
@@ -360,7 +367,7 @@ impl<'a> Visit<'a> {
         let completable = |part: &Part| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
-        // A part of what is too large to be stored whole is not completed.
+        // A stored part is not completed if the whole is too large to be stored.
         let base = base.filter(|base| flight.range().is_some() || base.object.part().is_none_or(completable));
         let head = forward::shared_head(
             subject,
@@ -390,8 +397,8 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// Passes on an informational response to visitors that understand it. One that cannot be sent is found out
-    /// by the response itself.
+    /// Passes an informational response on to clients that speak HTTP/1.1. A write error is ignored
+    /// because the final response will meet it too.
     pub(crate) async fn inform(&mut self, head: ResponseHead) {
         if self.request.head.version == Version::Http11 {
             self.client.push(respond::write_informational(head));
@@ -400,20 +407,22 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// To the application alone, because of the leak guard.
+/// Sends the request to the origin on behalf of the leak guard.
 fn alone<'a>(wanted: &Wanted<'a>, check: Option<Arc<LeakCheck>>) -> Step<'a> {
     let subject = wanted.subject.clone();
     Step::Pass(Passing { subject, reason: Reason::PassLeakGuard, wanted: None, check })
 }
 
 impl Wanted<'_> {
-    /// What responses of the key are known to vary on, and what the request itself selects by.
+    /// The fields that stored responses for the key vary on, and those by which the request itself
+    /// selects.
     fn known_rule(&self, shared: &Shared, head: &RequestHead) -> VaryRule {
         shared.store.known_rule(&self.key).union(&selecting_rule(&head.fields, self.subject.site.policy()))
     }
 
-    /// What the flights have for the request, unless `find` finds an answer after all; else a new flight, which is
-    /// the caller's to start. `head` is what was looked up, `sent` are the client's fields.
+    /// Asks the table of coalesced fetches for one that serves the request, unless `find` now finds
+    /// a stored response. Otherwise returns a new fetch, which the caller must start. `head` is the
+    /// request as it was looked up, `sent` are the client's own fields.
     pub(crate) fn ask_flights<T>(
         &self,
         shared: &Shared,
@@ -434,8 +443,9 @@ impl Wanted<'_> {
         shared.flights.join(&self.key, asked, known, begun, find, usable)
     }
 
-    /// A flight that renews a stale answer, unless there is one already, or no need any more. What is stored whole
-    /// is renewed whole, whatever part of it was wanted.
+    /// A fetch that renews a stale response, or `None` if one is under way or the stored response
+    /// is fresh again. A response that is stored whole is renewed whole, even if the client wanted
+    /// a part.
     pub(crate) fn renew(
         &self,
         shared: &Shared,

@@ -1,8 +1,10 @@
-//! The most requested pages, and what to send to get one for nobody in particular.
+//! The most requested pages, and the request fields with which to fetch them for no particular
+//! visitor.
 //!
-//! Invariant: a page is remembered by its key and by what is negotiated, of a visitor who showed neither credentials
-//! nor cookies but those that keys have; so whoever fetches it again sends nothing of any visitor's own. A hit costs
-//! one counter of its worker's, and a note now and then; what is remembered is bounded, and fades.
+//! Invariants: a page is remembered by its key and its negotiated fields. Cookies are kept only if
+//! the cache key contains them, and credentials never. A later fetch of the page therefore sends
+//! nothing personal. A hit costs one counter of its worker and an occasional note. The memory is
+//! bounded, and old requests fade.
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -17,20 +19,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use store::Key;
 
-/// Requests that a worker notes between two merges; of more, one in so many is noted that it stays about that.
+/// Target number of notes per worker between two merges. Of more requests, only a sample is noted.
 const NOTES_WANTED: u32 = 256;
 
-/// Pages that a worker notes between two merges.
+/// Maximum number of pages that a worker notes between two merges.
 const NOTES_MAX: usize = 1024;
 
-/// At most one request in so many is noted.
+/// Maximum sampling interval: at least one request in this many is noted.
 const STRIDE_MAX: u32 = 4096;
 
-/// How long it takes until half of a page's requests are forgotten.
+/// Time after which a request counts half.
 const HALF_LIFE: Duration = Duration::from_secs(600);
 
-/// Request fields that say what a visitor can read, and nothing about who it is. A page that varies on any other is not
-/// remembered.
+/// Request fields that say what a client can display, and nothing about who it is. A page that
+/// varies on any other field is not remembered.
 const NEGOTIATED: &[&str] = &[
     "Accept",
     "Accept-Charset",
@@ -42,17 +44,17 @@ const NEGOTIATED: &[&str] = &[
     "Sec-CH-UA-Platform",
 ];
 
-/// A page, as anybody might ask for it.
+/// A page, as any visitor might request it.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) key: Key,
-    /// What of it is negotiated.
+    /// The values of its negotiated fields.
     pub(crate) fields: Fields,
-    /// What its responses are known to vary on.
+    /// The fields that its responses are known to vary on.
     pub(crate) rule: VaryRule,
 }
 
-/// What is known of all pages.
+/// The ranking of all pages.
 #[derive(Debug)]
 pub(crate) struct Popular {
     workers: Vec<Sampler>,
@@ -61,12 +63,12 @@ pub(crate) struct Popular {
     pages_max: usize,
 }
 
-/// What one worker notes, on cache lines of its own.
+/// The notes of one worker, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Sampler {
     requests: AtomicU32,
-    /// One request in so many is noted, less one; a power of two, less one.
+    /// The sampling interval less one; the interval is a power of two.
     mask: AtomicU32,
     notes: Mutex<HashMap<u64, Note>>,
 }
@@ -84,16 +86,16 @@ struct Ranking {
 }
 
 impl Page {
-    /// The page of `key`, whose responses vary on what `rule` says, for a visitor with these fields, as they are looked
-    /// up; `None` if it may depend on who that is.
+    /// The page of `key` for a client with these looked-up fields; its responses vary on `rule`.
+    /// `None` if the page may depend on who the client is.
     pub(crate) fn of(key: &Key, fields: &Fields, rule: VaryRule, policy: &Policy) -> Option<Self> {
         let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        // Where keys have cookies, a request is looked up with these alone.
+        // If keys contain cookies, the looked-up request has only those.
         let has_keyed = policy.forwarding == Forwarding::Keyed && !policy.keyed_cookies.is_empty();
         let is_negotiated = |name: &[u8]| {
             NEGOTIATED.iter().any(|known| is(name, known)) || has_keyed && is(name, names::COOKIE)
         };
-        // The page of who sends none of them is one.
+        // A request without a selecting field belongs to the variant for its absence.
         let is_absent = |name: &Bytes| {
             is_selecting(name) && !fields.iter().any(|field| field.name.eq_ignore_ascii_case(name))
         };
@@ -110,27 +112,28 @@ impl Page {
                 continue;
             }
             if is(&field.name, names::ACCEPT_ENCODING) || rule.selects_on(&field.name) {
-                // Copies: the visitor's are slices of a buffer that is longer.
+                // Copied, because the originals are slices of a larger buffer.
                 kept.push(Bytes::copy_from_slice(&field.name), Bytes::copy_from_slice(&field.value));
             }
         }
         Some(Self { key: key.detached(), fields: kept, rule })
     }
 
-    /// The page of `key` as it is asked for by who says nothing.
+    /// The page of `key` as requested without any of these fields.
     pub(crate) fn plain(key: &Key) -> Self {
         Self { key: key.detached(), fields: Fields::new(), rule: VaryRule::default() }
     }
 }
 
 impl Popular {
-    /// Nothing yet, for this many workers; at most `pages_max` pages will be remembered.
+    /// An empty ranking for this many workers, with at most `pages_max` pages.
     pub(crate) fn new(workers: usize, pages_max: usize) -> Self {
         let workers = (0..workers.max(1)).map(|_| Sampler::default()).collect();
         Self { workers, ranking: Mutex::default(), hasher: RandomState::new(), pages_max }
     }
 
-    /// A stored page was delivered by a worker; now and then `page` is asked which.
+    /// Counts the delivery of a stored page by a worker. `page` is called only if the request is
+    /// sampled.
     pub(crate) fn note(&self, worker: usize, page: impl FnOnce() -> Option<Page>) {
         let Some(sampler) = self.workers.get(worker).filter(|_| self.pages_max > 0) else { return };
         let number = sampler.requests.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +155,9 @@ impl Popular {
         }
     }
 
-    /// Brings together what the workers have noted. To be called every second or so.
+    /// Merges the notes of all workers. To be called about once a second.
+    ///
+    /// Lock order: the ranking, then the notes of a worker.
     pub(crate) fn merge(&self, now: Monotonic) {
         let mut ranking = lock(&self.ranking);
         ranking.fade(now);
@@ -180,22 +185,23 @@ impl Popular {
         notes.into_iter().map(|note| Arc::clone(&note.page)).collect()
     }
 
-    /// How many pages are remembered.
+    /// Number of remembered pages.
     pub(crate) fn len(&self) -> usize {
         lock(&self.ranking).pages.len()
     }
 }
 
 impl Ranking {
-    /// Lets requests count less the longer ago they were.
+    /// Lowers the weight of past requests according to the time since the last merge.
     fn fade(&mut self, now: Monotonic) {
         let since = self.merged.replace(now).map_or(Duration::ZERO, |merged| now.since(merged));
         let left = 0.5_f64.powf(since.as_secs_f64() / HALF_LIFE.as_secs_f64());
         self.pages.values_mut().for_each(|note| note.requests *= left);
     }
 
-    /// Forgets all but the most requested. Of those that were requested as often as the first who is left out, as many
-    /// stay as there is room for: else a site all of whose pages are requested alike would have none.
+    /// Keeps only the `pages_max` most requested pages. Pages with the same count as the first
+    /// excluded one fill the remaining room. Without this, a site whose pages are all requested
+    /// equally would keep none.
     fn keep(&mut self, pages_max: usize) {
         if self.pages.len() <= pages_max {
             return;
@@ -213,7 +219,7 @@ impl Ranking {
     }
 }
 
-/// No code that can panic runs under these locks.
+/// Poison is ignored because no code that can panic runs under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_requested_come_first_and_only_so_many_are_kept() {
+    fn most_requested_pages_come_first_up_to_the_limit() {
         let popular = Popular::new(2, 3);
         for (number, requests) in [(1, 2), (2, 9), (3, 4), (4, 7)] {
             (0..requests).for_each(|request| popular.note(request % 2, || page(number)));
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_requested_long_ago_counts_less() {
+    fn old_requests_count_less() {
         let popular = Popular::new(1, 10);
         (0..10).for_each(|_| popular.note(0, || page(1)));
         popular.merge(at(0));
@@ -276,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_requests_few_are_looked_at() {
+    fn many_requests_are_sampled() {
         let popular = Popular::new(1, 10);
         let mut looked_at = 0;
         for second in 1..=3 {
@@ -293,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_remembered_without_anything_of_its_visitor() {
+    fn remembered_page_has_no_personal_fields() {
         let mut fields = Fields::new();
         for (name, value) in [
             ("Accept-Encoding", "gzip"),
@@ -332,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_are_pages_of_their_own() {
+    fn variants_are_ranked_separately() {
         let popular = Popular::new(1, 10);
         for (language, requests) in [("fr", 3), ("de", 5)] {
             let mut fields = Fields::new();
@@ -350,9 +356,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain table of counts, as long as everything is noted and nothing fades.
+        /// Compares the ranking with a plain table of counts, without sampling or fading.
         #[test]
-        fn the_order_is_that_of_the_counts(requests in prop::collection::vec((0_usize..12, 0_usize..3), 0..200)) {
+        fn ranking_follows_the_counts(requests in prop::collection::vec((0_usize..12, 0_usize..3), 0..200)) {
             let popular = Popular::new(3, 8);
             let mut counts: HashMap<usize, usize> = HashMap::new();
             for (number, worker) in requests {
@@ -370,7 +376,7 @@ mod tests {
             let least_kept = ranked.iter().map(count).min().unwrap_or(0);
             let mut left_out = counts.iter().filter(|(number, _)| !ranked.contains(&key(**number)));
             let is_fair = left_out.all(|(_, requests)| *requests <= least_kept);
-            prop_assert!(is_fair, "who is left out was not requested more than who is kept");
+            prop_assert!(is_fair, "no omitted page was requested more often than a kept one");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Who may purge, and who may read at the admin address.
+//! Access control: which clients may purge, and which may read at the admin address.
 //!
-//! Invariant: at the visitors' listener an address on loopback proves nothing, because every proxy on this machine has
-//! one and forwards the requests of anybody. There the token counts, and the peers that the operator lists. The admin
-//! listener, which no proxy serves, also obeys this machine while there is no token. An address never counts for a
-//! request that says it was forwarded.
+//! Invariants: at the visitors' listener a loopback address proves nothing, because any proxy on
+//! this machine has one and forwards requests of arbitrary clients. Only the token and the listed
+//! peers count there. The admin listener, behind no proxy, also obeys this machine while there is
+//! no token. An address never counts for a request that was forwarded.
 
 use crate::shared::Shared;
 use message::{Fields, names};
 use net::Peer;
 use purge::api;
 
-/// The listener that a request came in by.
+/// The listener on which a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entrance {
     Visitors,
@@ -20,17 +20,17 @@ pub(crate) enum Entrance {
 /// Why a client may not purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// It shows a token, and not the right one.
+    /// It presented a wrong token.
     WrongToken,
-    /// Its address would do, but the request was forwarded for somebody else.
+    /// Its address is permitted, but the request was forwarded for another client.
     Forwarded,
-    /// There is a token and it shows none.
+    /// A token is configured, and it presented none.
     NoToken,
-    /// There is no token, and its address does not do.
+    /// No token is configured, and its address is not permitted.
     Address(Entrance),
 }
 
-/// Fields beside `X-Forwarded-*` by which a proxy says that it forwards for somebody.
+/// Fields, beside `X-Forwarded-*`, that show that a proxy forwarded the request.
 const FORWARDING_FIELDS: [&str; 11] = [
     names::FORWARDED,
     names::VIA,
@@ -45,11 +45,11 @@ const FORWARDING_FIELDS: [&str; 11] = [
     "CDN-Loop",
 ];
 
-/// What the names of the other forwarding fields begin with.
+/// Prefix of the other forwarding fields.
 const FORWARDED_PREFIX: &[u8] = b"X-Forwarded-";
 
 impl Shared {
-    /// Whether the client that sent these fields over this connection may purge.
+    /// Whether the client that sent these fields on this connection may purge.
     pub(crate) fn may_purge(&self, entrance: Entrance, peer: Peer, fields: &Fields) -> Result<(), Denied> {
         let mut presented = api::presented_tokens(fields).peekable();
         let has_shown = presented.peek().is_some();
@@ -69,31 +69,32 @@ impl Shared {
         })
     }
 
-    /// Whether a client may read the state of the edge at the admin address. From this machine it may without the
-    /// token, also where the address is open to other machines; from others it needs the token.
+    /// Whether a client may read the state of the edge at the admin address. A client on this
+    /// machine needs no token, even if the address is open to other machines. Clients on other
+    /// machines need it.
     pub(crate) fn may_read(&self, peer: Peer, fields: &Fields) -> bool {
         let is_local = self.is_known(Entrance::Admin, peer) && !is_forwarded(fields);
         is_local || self.may_purge(Entrance::Admin, peer, fields).is_ok()
     }
 
-    /// Whether the head of a purge may be longer than that of a visitor although it has shown no token yet: the token
-    /// may follow the tags.
+    /// Whether a purge order may have a longer head although no token has arrived yet. It may,
+    /// because the token may follow the tags.
     pub(crate) fn may_show_token_late(&self, entrance: Entrance, peer: Peer) -> bool {
         self.token.is_some() && self.is_known(entrance, peer)
     }
 
-    /// Whether the peer's address is one that counts at this listener.
+    /// Whether the peer's address is permitted at this listener.
     fn is_known(&self, entrance: Entrance, peer: Peer) -> bool {
         match entrance {
             Entrance::Visitors => peer.ip().is_some_and(|ip| self.plan.purge_peers.contains(ip)),
-            // A process that connects over loopback, or to a socket in the file system.
+            // A process that connects over loopback or a Unix socket.
             Entrance::Admin => peer.ip().is_none_or(|ip| ip.to_canonical().is_loopback()),
         }
     }
 }
 
 impl Denied {
-    /// What is wrong and what the operator can do about it.
+    /// Explains the refusal and what the operator can do about it.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::WrongToken => {
@@ -119,7 +120,7 @@ impl Denied {
     }
 }
 
-/// Whether a proxy says that it forwards for somebody.
+/// Whether a proxy has forwarded the request.
 fn is_forwarded(fields: &Fields) -> bool {
     let has_prefix = |name: &[u8]| {
         name.get(..FORWARDED_PREFIX.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(FORWARDED_PREFIX))
@@ -128,7 +129,7 @@ fn is_forwarded(fields: &Fields) -> bool {
         || fields.iter().any(|field| has_prefix(&field.name))
 }
 
-/// Whether two secrets are the same; takes the same time wherever they differ.
+/// Compares two secrets in constant time, except for their lengths.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
 }
@@ -170,7 +171,7 @@ mod tests {
     const FORWARDED: (&str, &str) = ("x-forwarded-for", "203.0.113.9");
 
     #[test]
-    fn loopback_counts_at_the_admin_listener_only() {
+    fn loopback_address_counts_only_at_the_admin_listener() {
         let shared = edge(None);
         for peer in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix"] {
             let denied = Err(Denied::Address(Entrance::Visitors));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_token_loopback_counts_nowhere() {
+    fn loopback_address_does_not_count_if_there_is_a_token() {
         let shared = edge(Some("secret"));
         for entrance in [Entrance::Visitors, Entrance::Admin] {
             for peer in ["127.0.0.1:1", "unix", "192.0.2.1:1"] {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_no_secret() {
+    fn without_a_configured_token_no_token_is_accepted() {
         for secret in [TOKEN, ("Authorization", "Bearer "), ("X-Auth-Key", "")] {
             let denied = Err(Denied::Address(Entrance::Visitors));
             assert_eq!(asked(&edge(None), Entrance::Visitors, "127.0.0.1:1", secret), denied);

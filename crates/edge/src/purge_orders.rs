@@ -1,10 +1,12 @@
-//! Purges: reading them, and carrying them out.
+//! Purges: reads purge orders and carries them out.
 //!
-//! Invariant: when an order is answered, no later request gets what it meant; and when it is answered 200, none does
-//! after a restart either. An order from a client that may not purge is refused and never forwarded; `purge_access`
-//! says which clients may. Carrying one out is the work of a thread that may take its time, so that a flood of them
-//! stalls no visitor. What an order means is read by `purge`, which sites and hosts that is by `reach`; the barrier
-//! itself is the store's.
+//! Invariants: once an order was answered, no later request receives a response that it purged. If
+//! the answer was 200, that holds after a restart too. An order from a client that may not purge is
+//! refused and never forwarded; `purge_access` says which clients may. Orders run on blocking
+//! threads, so that many of them do not delay clients.
+//!
+//! `purge` parses an order, `reach` determines its sites and hosts, and the store is the barrier
+//! itself.
 
 use crate::counters::{Cells, Metric};
 use crate::purge_access::{Denied, Entrance};
@@ -17,19 +19,19 @@ use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, S
 use std::sync::Arc;
 use store::{Invalidated, Key, Mode, Selector, SiteId};
 
-/// Orders that are carried out in memory at a time; the others wait.
+/// Maximum number of orders carried out in memory at the same time; others wait.
 pub(crate) const ORDERS_MAX: usize = 4;
 
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
-    /// The client that sent it may not purge.
+    /// Its client may not purge.
     Forbidden(Denied),
-    /// It cannot be understood.
+    /// It cannot be parsed.
     Malformed(Malformed),
 }
 
 impl Shared {
-    /// The order that a visitor's request with a purge method gives.
+    /// The order of a client's request with a purge method.
     pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<Order, Unserved> {
         self.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
         purge::read(head).map_err(Unserved::Malformed)
@@ -54,8 +56,8 @@ impl Shared {
         purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
     }
 
-    /// Notes for each site that an authorised client purges pages of it. An order for the whole site may be an
-    /// operator's, and tells nothing.
+    /// Records for each site that an authorised client purged pages of it. An order for a whole
+    /// site is not recorded, because it may come from an operator.
     fn note_purge(&self, order: &Order) {
         if order.style == Style::Refreshing {
             return;
@@ -74,7 +76,8 @@ impl Shared {
         }
     }
 
-    /// Has the pages of an order fetched again that were or are stored; or, if none was, the one it names.
+    /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
+    /// fetched.
     fn refresh(&self, order: &Order) {
         for Invalidation { want, .. } in &order.invalidations {
             let Want::Target { host, target } = want else { continue };
@@ -84,8 +87,8 @@ impl Shared {
         }
     }
 
-    /// What a request orders that wants its page fetched again and answered with, if it comes from somebody who may
-    /// purge; what is not for the application is taken from it.
+    /// The order of a GET request that wants its page fetched again, if its client may purge.
+    /// Removes the fields of the order, which are not for the origin.
     pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<Order> {
         let order = purge::refresh_by_get(head)?;
         self.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
@@ -93,20 +96,20 @@ impl Shared {
         Some(order)
     }
 
-    /// Whether a request head that is longer than those of visitors may be goes on being read: it orders a purge, as
-    /// far as `begun` tells, and comes from somebody who may.
+    /// Whether a request head beyond the usual limit is read further: its beginning must be a purge
+    /// order from a client that may purge.
     pub(crate) fn admits_longer_head(&self, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
         let is_order = |head: &RequestHead| {
             purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some()
         };
         let Some(head) = beginning(begun).filter(is_order) else { return false };
-        // Whether the token follows is seen when the head is whole.
+        // A token may still follow; it is checked when the head is complete.
         self.may_purge(entrance, peer, &head.fields).is_ok() || self.may_show_token_late(entrance, peer)
     }
 
-    /// Makes unusable what an answer of the application has made out of date: the pages that a write has changed, by
-    /// the RFC and as its site's profile knows it, and what the answer asks for (`X-LiteSpeed-Purge`,
-    /// `Cache-Group-Invalidation` and others), which may only be its own site's.
+    /// Carries out the invalidations of an origin's response: `pages` and `changed` by a write, and
+    /// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and other
+    /// fields. A response can only invalidate pages of its own site.
     pub(crate) async fn obey(
         self: &Arc<Self>,
         cells: &Cells,
@@ -122,7 +125,8 @@ impl Shared {
         self.make_unusable(key, pages, [signals.invalidations, changed].concat()).await;
     }
 
-    /// Carries out invalidations of the site of `key`, and removes pages of it under all of the site's names.
+    /// Carries out invalidations for the site of `key`, and purges `pages` under all names of the
+    /// site.
     pub(crate) async fn make_unusable(
         self: &Arc<Self>,
         key: &Key,
@@ -145,21 +149,22 @@ impl Shared {
     }
 
     async fn perform(self: &Arc<Self>, task: Task) -> Outcome {
-        // The semaphore is never closed.
+        // Cannot fail, because the semaphore is never closed.
         let turn = self.orders.acquire().await;
         let (shared, task) = (Arc::clone(self), Arc::new(task));
         let performing = Arc::clone(&task);
         let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
-        // Without a thread, as when the edge ends, it is done here.
+        // If no thread is available, for example during shutdown, the order is carried out here.
         let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
-        // The purge is in force now. A disk that hangs must not keep the next ones from being so.
+        // The purge is in force now. A hanging disk must not delay the next purges, so the turn
+        // ends here.
         drop(turn);
         outcome.in_tree = !self.lose_in_time().await;
         outcome.undurable = !self.persist_in_time().await;
         outcome
     }
 
-    /// The sites that are meant.
+    /// The sites that `reach` covers.
     fn reached(&self, reach: &Reach) -> Vec<SiteId> {
         match reach {
             Reach::Site(host) => self.scopes(host).iter().map(|scope| scope.site.id).collect(),
@@ -168,10 +173,10 @@ impl Shared {
     }
 }
 
-/// Something to invalidate.
+/// Invalidations to be carried out.
 struct Task {
     invalidations: Vec<Invalidation>,
-    /// A key of the one site that may be meant; `None`: of any.
+    /// A key of the only site that may be affected; `None` for all sites.
     own: Option<Key>,
 }
 
@@ -203,7 +208,7 @@ impl Task {
         self.selectors(shared, want).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
     }
 
-    /// What the store is told, for each site that is meant.
+    /// The store's selectors, for each affected site.
     fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
         let sites = |reach| match &self.own {
             Some(key) => vec![key.site()],
@@ -246,7 +251,7 @@ impl Task {
     }
 }
 
-/// What can be told of a head from its first octets: its lines up to the last whole one.
+/// Parses the complete lines at the beginning of a head.
 fn beginning(begun: &[u8]) -> Option<RequestHead> {
     let end = begun.windows(2).rposition(|window| window == b"\r\n")? + 2;
     let mut octets = BytesMut::from([begun.get(..end)?, b"\r\n"].concat().as_slice());
@@ -260,7 +265,7 @@ fn beginning(begun: &[u8]) -> Option<RequestHead> {
     read.ok().flatten().map(|request| request.head)
 }
 
-/// Adds what one invalidation has done.
+/// Adds the result of one invalidation.
 fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
     outcome.sequence = outcome.sequence.max(done.sequence);
     outcome.uncounted += u64::from(done.objects.is_none());

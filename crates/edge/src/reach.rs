@@ -1,11 +1,13 @@
-//! Which pages a purge means: of which sites, and under which of the hosts they are stored by.
+//! The reach of a purge: the affected sites, and the hosts under which their pages are stored.
 //!
-//! Clients name a page by one of several names: an alias of the site, a name without the port that visitors use, the
-//! address of the cache. Keys have the host as visitors sent it. So the *site* is the scope of a purge: a named site is
-//! meant with all its names and ports. On the site that answers to any name each name is taken for itself, with all
-//! ports. A host that no site has names the cache itself, as do addresses and names without a dot: all sites are meant.
+//! Clients may name a page by an alias of the site, a name without the visitors' port, or the
+//! address of the cache. Keys contain the host as visitors sent it. Therefore the *site* is the
+//! scope of a purge: naming a site covers all its names and ports. On the site that answers to any
+//! name, each name is a separate scope with all its ports. A host that belongs to no site names the
+//! cache itself, as do IP addresses and names without a dot; it covers all sites.
 //!
-//! Invariant: a purge means the pages that its client could mean, or more, never less.
+//! Invariant: a purge covers every page that its client could have meant. It may cover more, but
+//! never less.
 
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -16,30 +18,32 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use store::{Key, Selector, SiteId};
 
-/// Hosts that a purge names one by one; more are named by a ban.
+/// Maximum number of hosts that are invalidated one by one. More are covered by a ban.
 const HOSTS_MAX: usize = 64;
 
-/// Hosts with which a prefix is named one by one: each is one of the few invalidations that are kept in a list.
+/// Maximum number of hosts for which a prefix is invalidated one by one. It is small, because each
+/// takes one of the few listed invalidations.
 const PREFIXES_MAX: usize = 4;
 
-/// A site, and which of the hosts that its pages are stored by.
+/// A site and the hosts of its pages that a purge covers.
 pub(crate) struct Scope<'a> {
     pub(crate) site: &'a Arc<Site>,
     hosts: Hosts,
-    /// As the client named it: what is not stored yet may be on its way, or be another edge's.
+    /// The host as the client named it, because pages under it may be on their way or in another
+    /// edge's cache.
     asked: Bytes,
 }
 
-/// Hosts of a site.
+/// The covered hosts of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     All,
-    /// Those with this name, in lower case, whatever their port is.
+    /// Hosts with this lower-case name and any port.
     Named(Bytes),
 }
 
 impl Shared {
-    /// What a client means that names `host`, `name [":" port]` or nothing.
+    /// The scopes of a purge that names `host`: a name with or without a port, or nothing.
     pub(crate) fn scopes(&self, host: &Bytes) -> Vec<Scope<'_>> {
         let name = name_of(host);
         let all = |site| Scope { site, hosts: Hosts::All, asked: host.clone() };
@@ -47,7 +51,7 @@ impl Shared {
             return vec![all(site)];
         }
         let unnamed = self.sites.unnamed();
-        // As operators and the clients of CDNs call it, who name sites and not hosts.
+        // Operators, and clients made for CDNs, name a site by its label.
         if let Some(site) = unnamed.filter(|site| name == site.label()) {
             return vec![all(site)];
         }
@@ -57,7 +61,7 @@ impl Shared {
         self.sites.iter().map(all).collect()
     }
 
-    /// What an application means by a host of its own site.
+    /// The scope of a host that an origin names within its own site.
     pub(crate) fn own_scope(&self, key: &Key) -> Option<Scope<'_>> {
         let site = self.sites.iter().find(|site| site.id == key.site())?;
         let asked = Bytes::copy_from_slice(key.host());
@@ -65,17 +69,17 @@ impl Shared {
         Some(Scope { site, hosts, asked })
     }
 
-    /// The hosts that pages of a site are stored by, or may be when a fetch that is under way has ended; `None` if
-    /// there are more than `hosts_max`.
+    /// The hosts under which pages of a site are stored or being fetched; `None` if there are more
+    /// than `hosts_max`.
     fn hosts(&self, site: SiteId, hosts: &Hosts, hosts_max: usize) -> Option<Vec<Bytes>> {
         let is_meant = |host: &[u8]| match hosts {
             Hosts::All => true,
             Hosts::Named(name) => name_of(host) == *name,
         };
-        // First those on their way: what leaves the table of flights is in the store by then.
+        // Fetches first: a fetch that leaves the table in between is in the store by then.
         let mut known = self.flights.hosts(site, is_meant);
         known.extend(self.store.hosts(site, is_meant, hosts_max)?);
-        // What has left the store may still have its file.
+        // A page that was evicted from the store may still have a file in the static tree.
         known.extend(self.static_tree.hosts(site, is_meant));
         known.sort_unstable();
         known.dedup();
@@ -84,13 +88,13 @@ impl Shared {
 }
 
 impl Scope<'_> {
-    /// The target by which the site knows the page that a client calls so.
+    /// The target in the site's cache keys for a target as a client names it.
     pub(crate) fn keyed(&self, target: &Bytes) -> Bytes {
         keyed_target(target, self.site.policy())
     }
 
-    /// What means one page, by its [`Scope::keyed`] target; `Err` has the hosts under which it is to be invalidated,
-    /// page by page.
+    /// The selector for one page with this [`Scope::keyed`] target. `Err` has the hosts under which
+    /// it must be invalidated page by page instead.
     pub(crate) fn target(&self, shared: &Shared, target: &Bytes) -> Result<Selector, Vec<Bytes>> {
         match self.listed(shared, HOSTS_MAX) {
             Some(hosts) => Err(hosts),
@@ -98,12 +102,13 @@ impl Scope<'_> {
         }
     }
 
-    /// The hosts under which pages are to be invalidated, as far as they can be named one by one.
+    /// The hosts to invalidate one by one; beyond the limit, only the named host.
     pub(crate) fn hosts(&self, shared: &Shared) -> Vec<Bytes> {
         self.listed(shared, HOSTS_MAX).unwrap_or_else(|| vec![self.asked.clone()])
     }
 
-    /// The keys under which a page is stored, on one scheme or both; or would be, if it is not.
+    /// The keys of a stored page, under both schemes. If none is stored, the key that it would
+    /// have.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
         let hosts = self.hosts(shared);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
@@ -116,16 +121,16 @@ impl Scope<'_> {
         keys
     }
 
-    /// What means all pages whose target begins so.
+    /// The selectors for all pages whose target starts with `prefix`.
     pub(crate) fn prefix(&self, shared: &Shared, prefix: &Bytes) -> Vec<Selector> {
-        // Only a ban knows that other query strings may mean the same page.
+        // Only a ban takes into account that other query strings may name the same page.
         let hosts = if prefix.contains(&b'?') { None } else { self.listed(shared, PREFIXES_MAX) };
         let Some(hosts) = hosts else { return vec![self.ban(Pages::Prefix(prefix.clone()))] };
         let site = self.site.id;
         hosts.into_iter().map(|host| Selector::Prefix { site, host, prefix: prefix.clone() }).collect()
     }
 
-    /// What means all of these pages.
+    /// The ban for these pages.
     pub(crate) fn ban(&self, pages: Pages) -> Selector {
         let host = match &self.hosts {
             Hosts::All => &b""[..],
@@ -134,7 +139,7 @@ impl Scope<'_> {
         Selector::Ban { site: self.site.id, ban: Arc::new(Ban::of_pages(host, pages)) }
     }
 
-    /// What means all pages.
+    /// The selectors for all pages.
     pub(crate) fn everything(&self, shared: &Shared) -> Vec<Selector> {
         let site = self.site.id;
         match (&self.hosts, self.listed(shared, HOSTS_MAX)) {
@@ -146,7 +151,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The hosts, one by one, if there are at most `hosts_max` that are in use.
+    /// The hosts one by one; `None` if more than `hosts_max` are in use.
     fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
         let mut hosts = shared.hosts(self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {
@@ -161,13 +166,14 @@ impl Scope<'_> {
     }
 }
 
-/// The name of a host, in lower case, without port and final dot.
+/// A host's name in lower case, without port and final dot.
 pub(crate) fn name_of(host: &[u8]) -> Bytes {
     let (name, _) = h1::split_port(host);
     Bytes::from(name.strip_suffix(b".").unwrap_or(name).to_ascii_lowercase())
 }
 
-/// Whether a name is one that machines have and sites do not: an address, or a single label as in `localhost`.
+/// Whether a name denotes a machine rather than a site: an address, or a single label such as
+/// `localhost`.
 fn is_of_a_machine(name: &[u8]) -> bool {
     let is_address = || {
         let text = std::str::from_utf8(name).unwrap_or_default();
@@ -220,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_site_means_all_of_it() {
+    fn name_of_a_site_covers_the_whole_site() {
         let shared = edge(&[&["a.test", "www.a.test"], &["b.test"]]);
         for host in ["a.test", "WWW.A.test:8080", "a.test."] {
             assert_eq!(scopes(&shared, host), [(0, Hosts::All)], "{host}");
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn where_any_name_is_served_each_means_itself() {
+    fn each_name_of_a_catch_all_site_is_a_separate_scope() {
         let shared = edge(&[&["a.test"], &[]]);
         store(&shared, 1, "c.test:8080");
         store(&shared, 1, "127.0.0.1:6081");
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_in_use_is_named_and_too_many_are_a_ban() {
+    fn hosts_in_use_are_listed_and_too_many_become_a_ban() {
         let shared = edge(&[&["a.test", "www.a.test"]]);
         store(&shared, 0, "www.a.test:8080");
         store(&shared, 0, "a.test:80");
@@ -261,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_with_a_query_are_bans() {
+    fn prefix_with_a_query_becomes_a_ban() {
         let shared = edge(&[&["a.test"]]);
         let scope = shared.scopes(&Bytes::from_static(b"a.test")).remove(0);
         let told = |prefix: &'static [u8]| scope.prefix(&shared, &Bytes::from_static(prefix)).remove(0);
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_told_from_sites() {
+    fn addresses_and_single_labels_denote_machines() {
         for machine in ["localhost", "", "10.0.0.1", "[fe80::1]", "cache"] {
             assert!(is_of_a_machine(machine.as_bytes()), "{machine}");
         }

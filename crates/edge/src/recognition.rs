@@ -1,14 +1,16 @@
-//! Detecting what a site runs on, and changing to the profile for that.
+//! Detection: recognises the CMS of a site from its responses and switches to the matching profile.
 //!
-//! A detection lasts while signs confirm it. One that no sign has confirmed for [`UNCONFIRMED_MAX`] is dropped, and so
-//! is one that an operator refuses. Then the site has its first rules again.
+//! A detection lasts while signs confirm it. It is dropped if no sign has confirmed it for
+//! [`UNCONFIRMED_MAX`] or if an operator rejects it. The site then returns to its first rules.
 //!
-//! Invariant: no response that was judged by the rules before a change is used after it. The rules change first and
-//! everything of the site is invalidated then, both under the lock of the site's state. So an old response is either
-//! gone or, as its fetch began before that, neither stored nor shared. A request that was read by the old rules and
-//! would begin a fetch after the change is read again.
+//! Invariant: a response that was judged by the rules before a change is never used after it. Under
+//! the lock of the site's state, the rules change first and then everything of the site is
+//! invalidated. An old response is therefore removed, or, if it is still being fetched, neither
+//! stored nor shared. A request that was read with the old rules and would start a fetch after the
+//! change is read again.
 //!
-//! A hit reads one number here. Responses are looked at while nothing is detected, and after that once an hour.
+//! For a hit, detection costs only atomic loads. Responses are inspected until something is
+//! detected, and once an hour afterwards.
 
 use crate::counters::Metric;
 use crate::detections_file;
@@ -32,49 +34,50 @@ use store::{Invalidation, Mode, Selector};
 /// A detection that no sign has confirmed for this long is dropped.
 pub(crate) const UNCONFIRMED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Time from one confirmation until responses are looked at again.
+/// Time from one confirmation until responses are inspected again.
 const CONFIRMED_FOR: Duration = Duration::from_secs(3600);
 
-/// Documents of one site whose heads are parsed in one minute.
+/// Maximum number of documents per site and minute whose heads are parsed.
 const DOCUMENTS_PER_MINUTE_MAX: u32 = 60;
 
-/// What is known of what a site runs on.
+/// The detection state of a site.
 #[derive(Debug, Default)]
 pub(crate) struct Recognition {
-    /// The rules in force, as [`Rules`].
+    /// The rules in force, encoded as [`Rules`].
     rules: AtomicU64,
-    /// When responses are looked at again, in nanoseconds of the monotonic clock.
+    /// Time of the next inspection, in nanoseconds of the monotonic clock.
     next_look: AtomicU64,
     state: Mutex<State>,
 }
 
-/// Which of a site's rules are in force, and after how many changes: the same rules after a change are another value.
+/// The rules in force and the number of changes so far. The same rules after a change are a
+/// different value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules(u64);
 
 #[derive(Debug, Default)]
 struct State {
     found: Option<Found>,
-    /// Whether an operator has switched detection off.
+    /// Whether an operator has switched off detection.
     is_off: bool,
-    /// The target that the start page has redirected to.
+    /// The target that the start page redirects to.
     start: Option<Bytes>,
-    /// The minute of the monotonic clock in which documents were parsed last, and how many.
+    /// The minute of the monotonic clock in which documents were last parsed, and their number.
     parsed: (u64, u32),
 }
 
-/// A detection.
+/// A detected system.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// The place of its rules among those of the plan.
+    /// Index of its rules in the plan's `recognisable`.
     pub(crate) place: usize,
-    /// The system.
+    /// The name of the detected system.
     pub(crate) software: String,
     /// The signs that it was detected by.
     pub(crate) signs: Vec<String>,
     /// When it was detected.
     pub(crate) since: Timestamp,
-    /// When signs of the same profile were seen last.
+    /// When a sign of the same profile was last seen.
     pub(crate) confirmed: Moment,
 }
 
@@ -85,13 +88,13 @@ enum Dropped {
     ByOperator,
 }
 
-/// The request that a response answers, as the application got it.
+/// The request of a response, as the origin received it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent<'a> {
     pub(crate) method: &'a Method,
     pub(crate) target: &'a [u8],
     pub(crate) host: &'a [u8],
-    /// Whether the application could tell one visitor from others by it.
+    /// Whether the request has fields by which the origin can tell visitors apart.
     pub(crate) is_personal: bool,
 }
 
@@ -101,12 +104,12 @@ impl Found {
         self.signs.join(" and ")
     }
 
-    /// When it was detected, as a date of HTTP.
+    /// When it was detected, as an HTTP date.
     pub(crate) fn since_text(&self) -> String {
         date_text(self.since)
     }
 
-    /// When a sign was seen last, as a date of HTTP.
+    /// When a sign was last seen, as an HTTP date.
     pub(crate) fn confirmed_text(&self) -> String {
         date_text(self.confirmed.wall)
     }
@@ -117,21 +120,22 @@ fn date_text(moment: Timestamp) -> String {
 }
 
 impl Rules {
-    /// The place of these rules among those that the site may be found to need; `None` for those it began with.
+    /// Index of these rules in the plan's `recognisable`; `None` for the first rules.
     fn place(self) -> Option<usize> {
         usize::from(self.0 as u8).checked_sub(1)
     }
 
-    /// The rules after one more change.
+    /// The value after one more change.
     fn changed(self, place: Option<usize>) -> Self {
-        // Fewer profiles are shipped than a byte counts; a place beyond would mean the first rules, which are safe.
+        // Fewer than 255 profiles are shipped. A larger index would select the first rules, which
+        // is safe.
         let place = place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or_default();
         Self(((self.0 >> 8) + 1) << 8 | u64::from(place))
     }
 }
 
 impl<'a> Sent<'a> {
-    /// The request `head` for this target and host.
+    /// The request `head`, sent for this target and host.
     pub(crate) fn new(head: &'a RequestHead, target: &'a [u8], host: &'a [u8]) -> Self {
         let is_personal = head.fields.has(names::COOKIE) || head.fields.has(names::AUTHORIZATION);
         Self { method: &head.method, target, host, is_personal }
@@ -144,19 +148,19 @@ impl Recognition {
         self.state().found.clone()
     }
 
-    /// Whether an operator has switched detection off.
+    /// Whether an operator has switched off detection.
     pub(crate) fn is_off(&self) -> bool {
         self.state().is_off
     }
 
-    /// Takes over a detection of the process before, at the start.
+    /// Takes over a detection of the previous process at the start.
     pub(crate) fn recall(&self, found: Found) {
         let mut state = self.state();
         self.set_rules(Some(found.place));
         state.found = Some(found);
     }
 
-    /// Detects nothing from now on.
+    /// Switches off detection.
     pub(crate) fn switch_off(&self) {
         self.state().is_off = true;
         self.next_look.store(u64::MAX, Ordering::Relaxed);
@@ -166,7 +170,7 @@ impl Recognition {
         Rules(self.rules.load(Ordering::Relaxed))
     }
 
-    /// To be called under the lock of the state.
+    /// Must be called with the lock of the state held.
     fn set_rules(&self, place: Option<usize>) {
         self.rules.store(self.rules().changed(place).0, Ordering::Relaxed);
     }
@@ -181,7 +185,7 @@ impl Recognition {
 }
 
 impl State {
-    /// Whether one more document may be parsed.
+    /// Whether one more document may be parsed in this minute.
     fn take_document(&mut self, now: Monotonic) -> bool {
         let minute = now.as_nanos() / 60_000_000_000;
         if self.parsed.0 != minute {
@@ -191,7 +195,7 @@ impl State {
         self.parsed.1 <= DOCUMENTS_PER_MINUTE_MAX
     }
 
-    /// Whether a request is for the start page, and tells nothing of its visitor.
+    /// Whether a request is for the start page and does not identify its visitor.
     fn is_start(&self, sent: &Sent<'_>) -> bool {
         !sent.is_personal && (sent.target == b"/" || self.start.as_deref() == Some(sent.target))
     }
@@ -204,17 +208,17 @@ impl Site {
         found.unwrap_or(&self.plan.policy)
     }
 
-    /// Which rules are in force, to be compared later.
+    /// Identifies the rules in force, for a later comparison.
     pub(crate) fn rules(&self) -> Rules {
         self.recognition.rules()
     }
 
-    /// The place of the rules in force among those that the site may be found to need; `None` for those it began with.
+    /// Index of the rules in force in the plan's `recognisable`; `None` for the first rules.
     pub(crate) fn recognised(&self) -> Option<usize> {
         self.rules().place()
     }
 
-    /// Whether its responses are looked at now.
+    /// Whether the site's responses are inspected now.
     pub(crate) fn is_looked_at(&self, now: Monotonic) -> bool {
         !self.plan.recognisable.is_empty()
             && now.as_nanos() >= self.recognition.next_look.load(Ordering::Relaxed)
@@ -222,7 +226,7 @@ impl Site {
 }
 
 impl Shared {
-    /// Looks at the head of a response of a site.
+    /// Inspects the head of a site's response.
     pub(crate) fn look(self: &Arc<Self>, site: &Arc<Site>, sent: Sent<'_>, head: &ResponseHead) {
         let now = Moment::read(&*self.clock);
         if !site.is_looked_at(now.monotonic) {
@@ -240,7 +244,7 @@ impl Shared {
         }
     }
 
-    /// Looks at the document that a response begins with.
+    /// Inspects the beginning of the document in a response.
     pub(crate) fn look_into(
         self: &Arc<Self>,
         site: &Arc<Site>,
@@ -253,7 +257,8 @@ impl Shared {
             return;
         }
         let mut state = site.recognition.state();
-        // A document is no sign by itself, unless it is the start page's.
+        // Unless it is the start page, a document counts only together with a cookie that the
+        // response sets.
         let is_start = state.is_start(&sent);
         let matters = is_start || head.fields.has(names::SET_COOKIE);
         if !matters || !shown(&sent, head, None, is_start).counts() || !state.take_document(now.monotonic) {
@@ -288,7 +293,7 @@ impl Shared {
         };
         match &mut state.found {
             Some(found) if found.place == place => found.confirmed = now,
-            // Another system on the same site neither confirms nor replaces what was found first.
+            // Another system on the same site neither confirms nor replaces the first one.
             Some(_) => return,
             None => {
                 let (software, signs) = (recognised.software.to_owned(), recognised.signs);
@@ -306,7 +311,7 @@ impl Shared {
         self.note_aside(site);
     }
 
-    /// Gives a site its first rules again.
+    /// Returns a site to its first rules.
     fn drop_detection(self: &Arc<Self>, site: &Arc<Site>, state: &mut State, why: Dropped) {
         let Some(found) = &state.found else { return };
         let why = match why {
@@ -331,13 +336,14 @@ impl Shared {
         state.found = found;
         let selector = Selector::Everything { site: Some(site.id) };
         self.tell(Invalidation { selector, mode: Mode::Hard });
-        // What could not be shared by the old rules may be by the new ones.
+        // Responses that could not be shared by the old rules may be shareable by the new ones.
         self.in_vain.forget_all();
         self.sweeper.wake();
     }
 
-    /// Drops the detection of a site, if there is one; then detects nothing there until told to again, or, with
-    /// `detects`, looks for signs anew. Says whether the next process knows too, as far as the disk tells in time.
+    /// Drops the detection of a site, if there is one. With `detects` it then looks for signs anew;
+    /// otherwise detection stays off until it is switched on again. Returns whether the disk
+    /// confirmed in time that the next process will know.
     pub(crate) async fn set_detection(self: &Arc<Self>, site: &Arc<Site>, detects: bool) -> bool {
         {
             let mut state = site.recognition.state();
@@ -351,12 +357,12 @@ impl Shared {
 
     fn note_aside(self: &Arc<Self>, site: &Arc<Site>) {
         let (shared, site) = (Arc::clone(self), Arc::clone(site));
-        // Nothing waits for it.
+        // No caller waits for the result.
         drop(disk_threads::begin(move || shared.note(&site)));
     }
 
-    /// Writes down for the next process what is detected, once the invalidation that came with it is on the disk. False
-    /// if that failed.
+    /// Records the detections for the next process, after the invalidation that came with the
+    /// change is durable. Returns false on failure.
     fn note(&self, site: &Site) -> bool {
         self.static_tree.lose(&self.store);
         if !self.persist() {
@@ -406,7 +412,7 @@ fn redirected(sent: &Sent<'_>, head: &ResponseHead) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(target.as_bytes()))
 }
 
-/// The first bytes of a content without its coding; `None` for a coding that is not undone here.
+/// The first bytes of a content without its coding; `None` for codings other than gzip.
 fn beginning(fields: &Fields, octets: &[u8]) -> Option<Vec<u8>> {
     let octets = octets.get(..HEAD_BYTES_MAX).unwrap_or(octets);
     let Some(coding) = fields.first(names::CONTENT_ENCODING) else { return Some(octets.to_vec()) };
@@ -414,7 +420,7 @@ fn beginning(fields: &Fields, octets: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut beginning = Vec::new();
-    // It ends in the middle, which is an error behind what was read.
+    // The compressed content ends midway. That is an error only after the bytes that could be read.
     let _ = GzDecoder::new(octets).take(HEAD_BYTES_MAX as u64).read_to_end(&mut beginning);
     Some(beginning)
 }
@@ -426,7 +432,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn same_rules_after_changes_are_another_value() {
+    fn same_rules_after_a_change_are_a_different_value() {
         let first = Rules::default();
         let found = first.changed(Some(3));
         let dropped = found.changed(None);

@@ -1,10 +1,10 @@
-//! docs/observing.md, rendered from the table of metrics. A test compares the file with this text.
+//! Renders docs/observing.md from the table of metrics. A test compares the file with this text.
 
 use crate::access_log::FORMAT;
 use crate::counters::{Kind, METRICS};
 use std::fmt::Write;
 
-/// What an operator can see of a running edge, as Markdown.
+/// The reference of everything that an operator can observe of a running edge, as Markdown.
 pub fn observing_reference() -> String {
     let mut page = format!(
         "# Observing the edge\n\n\
@@ -46,7 +46,7 @@ pub fn observing_reference() -> String {
             Kind::Counter => ("_total", "counter"),
             Kind::Gauge => ("", "gauge"),
         };
-        // Writing into a String cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "| `petasos_{}{suffix}` | {kind} | {} |", row.name, row.help);
     }
     page

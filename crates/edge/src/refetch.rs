@@ -1,6 +1,7 @@
-//! A page fetched again for nobody in particular.
+//! Fetches a page again without any particular client.
 //!
-//! Invariant: what is sent is the page's key and what of it is negotiated; nothing of any visitor's own.
+//! Invariant: the request consists of the page's key and its negotiated fields, and contains
+//! nothing of any client.
 
 use crate::flight::{Asked, Flight};
 use crate::fly::Departure;
@@ -14,8 +15,9 @@ use bytes::Bytes;
 use message::Method;
 use std::sync::Arc;
 
-/// A flight for a page, to be flown by the caller; `None` if there is one already, or if `is_renewed`, asked under the
-/// lock of the flights, says that there is no need any more. `base` is what is stored, for the origin to confirm.
+/// A flight for a page, which the caller must run. `None` if an equal one is under way, or if
+/// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the flight
+/// table. `base` is the stored object, for the origin to confirm.
 pub(crate) fn departure(
     shared: &Arc<Shared>,
     worker: usize,

@@ -1,13 +1,14 @@
-//! After a purge: the most requested of the pages that are gone are fetched again, before a visitor has to wait.
+//! Refill: fetches the most requested purged pages again, before a visitor has to wait for them.
 //!
 //! ```text
-//!   purge -> woken -> for each page, the most requested first:
-//!              is it there? -> next  |  wait for its turn, and until the origin has nothing else to do -> fetch
+//!   purge -> wake -> for each page, the most requested first:
+//!     stored? -> next page
+//!     missing -> wait for its turn, and until the origin is idle -> fetch
 //! ```
 //!
-//! Invariant: one page at a time and `refill.rate` a second at most, and only while nothing waits for the origin, so
-//! that visitors always go first; nothing is sent of any visitor's own (see `popular`). A fetch is a flight like any
-//! other: visitors join it, and a purge revokes it.
+//! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
+//! only while no request waits for the origin, so visitors have priority. It sends nothing personal
+//! (see `popular`). Its fetches are ordinary flights: requests join them, and a purge revokes them.
 
 use crate::counters::{Cells, Metric};
 use crate::flight::State;
@@ -26,25 +27,26 @@ use store::{Key, Lookup};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often what the workers have noted is brought together.
+/// How often the workers' notes are merged.
 const MERGE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long an origin that is busy is left alone before it is looked at again.
+/// Pause before a busy origin is checked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// After so many fetches in a row that failed, the rest is left to visitors.
+/// After this many failed fetches in a row, refill stops and leaves the rest to visitors' requests.
 const FAILURES_MAX: u32 = 3;
 
-/// Fetches for one page: the first may show that it varies on more than was known.
+/// Maximum number of fetches for one page. The first may show that the page varies on more fields
+/// than was known.
 const FLIGHTS_MAX: u32 = 2;
 
-/// Pages that somebody has ordered to be fetched again and that wait for it; of more, the oldest are left to visitors.
+/// Maximum number of ordered pages that wait for their refetch. Beyond it the oldest are dropped.
 const ORDERED_MAX: usize = 1024;
 
-/// Pages that are looked at before others get their turn.
+/// Number of pages that are checked before the task yields.
 const LOOKS_MAX: usize = 32;
 
-/// Tells the refilling task what there is to do.
+/// The queue of the refill task.
 #[derive(Debug, Default)]
 pub(crate) struct Refiller {
     work: Mutex<Work>,
@@ -53,31 +55,31 @@ pub(crate) struct Refiller {
 
 #[derive(Debug, Default)]
 struct Work {
-    /// Something was purged.
+    /// Whether pages were purged since the last refill.
     due: bool,
-    /// Fetched first, and whether they are there or not.
+    /// Pages that are fetched first, even if they are stored.
     ordered: VecDeque<Key>,
 }
 
-/// What became of a page.
+/// The outcome for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refilled {
-    /// It is there, or will be, or nobody may share it.
+    /// The page is stored, is being fetched, or cannot be shared.
     Done,
-    /// The origin has failed.
+    /// The origin failed.
     Failed,
-    /// There is something that goes before.
+    /// Work with a higher priority has arrived.
     Interrupted,
 }
 
 impl Refiller {
-    /// Something was purged that shall be fetched again.
+    /// Starts a refill after a purge.
     pub(crate) fn wake(&self) {
         self.work().due = true;
         self.changed.notify_one();
     }
 
-    /// This page shall be fetched again.
+    /// Orders the refetch of one page.
     pub(crate) fn order(&self, key: &Key) {
         let mut work = self.work();
         if work.ordered.contains(key) {
@@ -109,7 +111,7 @@ impl Refiller {
     }
 }
 
-/// Refills until the edge ends.
+/// Runs the refill task until the drain begins.
 pub(crate) async fn run(shared: Arc<Shared>) {
     tokio::spawn(merge(Arc::clone(&shared)));
     let mut refill = Refill { shared, last: None };
@@ -122,7 +124,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Keeps the ranking of pages up to date.
+/// Merges the workers' notes periodically.
 async fn merge(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(MERGE_EVERY).await;
@@ -130,7 +132,7 @@ async fn merge(shared: Arc<Shared>) {
     }
 }
 
-/// The task at work.
+/// The state of the refill task.
 struct Refill {
     shared: Arc<Shared>,
     /// When the last fetch began.
@@ -142,11 +144,11 @@ impl Refill {
         self.shared.cells(0)
     }
 
-    /// Fetches what was ordered, and then what is most requested and not there.
+    /// Fetches the ordered pages, then the most requested ones that are missing.
     async fn work(&mut self) {
         while let Some(key) = self.shared.refiller.take_ordered() {
             for page in self.pages_of(&key) {
-                // A purge in between changes nothing: it was ordered.
+                // Retried, because a purge in between does not cancel an order.
                 while self.refetch(&page, true).await == Refilled::Interrupted {}
             }
         }
@@ -170,7 +172,7 @@ impl Refill {
         }
     }
 
-    /// The page in the variants that are most requested, or as nobody in particular asks for it.
+    /// The remembered variants of the page, or a plain request for it if there are none.
     fn pages_of(&self, key: &Key) -> Vec<Arc<Page>> {
         self.shared.popular.merge(self.shared.clock.monotonic());
         let ranked = self.shared.popular.ranked().into_iter();
@@ -181,7 +183,7 @@ impl Refill {
         pages
     }
 
-    /// Fetches a page again that is not there as it should be, or that was ordered.
+    /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
     async fn refetch(&mut self, page: &Page, ordered: bool) -> Refilled {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return Refilled::Done;
@@ -203,7 +205,7 @@ impl Refill {
         Refilled::Done
     }
 
-    /// Whether the origin has failed on the page a moment ago, or its answer is for nobody else.
+    /// Whether the origin has just failed on the page, or the page has a hit-for-miss entry.
     fn is_paused(&self, page: &Page) -> bool {
         let now = self.shared.clock.monotonic();
         self.shared.ailing.reason(&page.key, now).is_some()
@@ -221,7 +223,7 @@ impl Refill {
         }
     }
 
-    /// Returns when the next fetch may begin; false if there is something that goes before.
+    /// Waits until the next fetch may begin; false if work with a higher priority has arrived.
     async fn turn(&mut self, site: &Site, ordered: bool) -> bool {
         let interval = Duration::from_secs(1) / self.shared.plan.refill.rate.max(1);
         if let Some(last) = self.last {
@@ -242,7 +244,7 @@ impl Refill {
         true
     }
 
-    /// Fetches a page; false if the origin has failed.
+    /// Fetches a page; false if the origin failed.
     async fn fly(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
         let base = self.base(page, ordered);
@@ -260,7 +262,7 @@ impl Refill {
         }
     }
 
-    /// What is stored of the page, for the origin to confirm.
+    /// The stored object of the page, for the origin to confirm.
     fn base(&self, page: &Page, ordered: bool) -> Option<Base> {
         match self.shared.store.peek(&page.key, &page.fields) {
             Lookup::Found { object, softened } => {

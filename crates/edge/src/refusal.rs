@@ -1,7 +1,8 @@
-//! Answers that the edge makes itself, because of the request or because the application gave none.
+//! Responses that the edge makes itself, because of the request or because the origin gave none.
 //!
-//! Invariant: such an answer is never stored, and tells a visitor nothing of the inside: which origin failed, and what
-//! to do about it, is for the operator, in the log. One place maps causes to status codes; nobody else picks them.
+//! Invariants: they are never stored. They tell the client nothing about the inside: which origin
+//! failed and what to do about it is logged for the operator. This module alone maps causes to
+//! status codes.
 
 use crate::purge_access::Denied;
 use h1::{FramingError, HeadError, RequestError};
@@ -12,23 +13,24 @@ use semantics::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a visitor is asked to wait when the application is busy, in seconds.
+/// `Retry-After` in seconds when the origin is busy.
 const RETRY_AFTER_SECS: u32 = 5;
 
-/// An answer made by the edge.
+/// A response made by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
     pub(crate) reason: Reason,
-    /// What the client is told, in plain text.
+    /// The explanation for the client, in plain text.
     pub(crate) text: String,
-    /// Which origin failed and what to do about it, for the operator. The client is told on a page for people.
+    /// Which origin failed and what to do about it, for the operator. If set, the client receives
+    /// an HTML page.
     pub(crate) detail: Option<String>,
-    /// The site's own page for people, with the placeholders of [`PAGE`].
+    /// The site's own HTML page, with the placeholders of [`PAGE`].
     pub(crate) template: Option<Arc<str>>,
-    /// For `Retry-After`.
+    /// The value of `Retry-After`.
     pub(crate) retry_after_secs: Option<u32>,
-    /// Nothing that follows on the connection can be trusted.
+    /// Whether the connection is closed, because its further bytes cannot be trusted.
     pub(crate) close: bool,
 }
 
@@ -46,13 +48,13 @@ impl Refusal {
         }
     }
 
-    /// A failure behind the edge: the visitor learns that there is one.
+    /// A failure of the origin. The client learns only that there is one.
     fn failure(code: u16, reason: Reason, detail: String) -> Self {
         let text = "The site cannot answer at the moment. Please try again in a few minutes.";
         Self { detail: Some(detail), ..Self::new(code, reason, text) }
     }
 
-    /// The same with the page that the site has for it.
+    /// Uses the site's own HTML page.
     pub(crate) fn of_site(self, template: Option<&Arc<str>>) -> Self {
         Self { template: template.cloned(), ..self }
     }
@@ -61,7 +63,7 @@ impl Refusal {
         Self { close: true, ..Self::new(code, reason, text) }
     }
 
-    /// Octets that are no request head.
+    /// Bytes that are not a valid request head.
     pub(crate) fn malformed(error: RequestError) -> Self {
         let reason = match error {
             RequestError::Framing(FramingError::TransferCodingUnsupported) => Reason::BadRequest,
@@ -83,7 +85,7 @@ impl Refusal {
         Self::closing(501, Reason::ConnectRefused, "This server is no proxy for other hosts.")
     }
 
-    /// A target with a scheme that is none of ours.
+    /// A target whose scheme is neither http nor https.
     pub(crate) fn foreign_scheme() -> Self {
         Self::new(400, Reason::BadRequest, "The request's target is neither an http nor an https URL.")
     }
@@ -99,17 +101,19 @@ impl Refusal {
         )
     }
 
-    /// OPTIONS that may go no further (RFC 9110 section 7.6.2). The edge says nothing of itself.
+    /// OPTIONS that may not be forwarded further (RFC 9110 section 7.6.2). The edge reveals nothing
+    /// about itself.
     pub(crate) fn last_hop() -> Self {
         Self::new(200, Reason::LastHop, "Petasos answers this itself, because of the request's Max-Forwards.")
     }
 
-    /// TRACE, whose answer would repeat the request, with the fields that proxies have added and that may be secret.
+    /// TRACE, whose response would repeat the request with the possibly secret fields that proxies
+    /// have added.
     pub(crate) fn trace() -> Self {
         Self::new(501, Reason::TraceRefused, "This server does not answer TRACE, and does not pass it on.")
     }
 
-    /// A host that no site answers to.
+    /// A host that belongs to no site.
     pub(crate) fn unknown_site() -> Self {
         Self::new(421, Reason::UnknownSite, "No site with this host name is served here.")
     }
@@ -119,7 +123,7 @@ impl Refusal {
         Self::closing(413, Reason::BodyTooLarge, "The request's content is larger than allowed.")
     }
 
-    /// only-if-cached, and nothing stored.
+    /// `only-if-cached` without a usable stored response.
     pub(crate) fn only_if_cached() -> Self {
         Self::new(
             504,
@@ -128,10 +132,12 @@ impl Refusal {
         )
     }
 
-    /// One of more different addresses with unknown parameters than the origin is asked for.
+    /// A request beyond the limit of different URLs with unknown parameters. `wait` is the time
+    /// until the next one is allowed.
     pub(crate) fn parameter_flood(wait: Duration) -> Self {
         let text = "Too many addresses with parameters that this site does not know were asked for. Try again later.";
-        // Rounded up: a client that comes back in the last second of its wait is refused again.
+        // Rounded up: a client that returned within the last second of its wait would be refused
+        // again.
         let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
         let secs = u32::try_from(secs).unwrap_or(u32::MAX).max(1);
         Self { retry_after_secs: Some(secs), ..Self::new(429, Reason::ParameterFlood, text) }
@@ -179,7 +185,7 @@ impl Refusal {
         }
     }
 
-    /// An application that fails on a page again and again.
+    /// An origin that fails on a page repeatedly.
     pub(crate) fn failing_origin(origin: &OriginUrl) -> Self {
         let detail = format!(
             "the origin {origin} answers every request for a page with an error; look at its error log"
@@ -195,12 +201,12 @@ impl Refusal {
         }
     }
 
-    /// A purge from a client that may not.
+    /// A purge from a client without permission.
     pub(crate) fn purge_forbidden(denied: Denied) -> Self {
         Self::new(403, Reason::PurgeForbidden, denied.text())
     }
 
-    /// A request that cannot be written as it was read.
+    /// A request that cannot be serialised as it was read.
     pub(crate) fn unwritable() -> Self {
         Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")
     }
@@ -239,7 +245,7 @@ impl Refusal {
         }
     }
 
-    /// The content and its type: a page for people where the site fails, else plain text for a client's author.
+    /// The content and its type: an HTML page if the origin failed, otherwise plain text.
     pub(crate) fn page(&self) -> (&'static str, String) {
         let (code, phrase) = (self.status.code(), self.status.reason());
         if self.detail.is_none() {
@@ -251,7 +257,7 @@ impl Refusal {
     }
 }
 
-/// The page for people. A site's own (`error_page`) has the same placeholders.
+/// The default HTML page. A site's own page (`error_page`) uses the same placeholders.
 const PAGE: &str = r#"<!doctype html>
 <html lang="en">
 <head>
@@ -281,7 +287,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn causes_have_the_status_codes_of_the_table() {
+    fn each_failure_has_its_status_code_and_reason() {
         let origin = "http://127.0.0.1:9".parse().unwrap();
         let truncated = BodyError::Truncated { missing_bytes: None };
         for (error, code, reason) in [
@@ -315,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_the_site_takes_the_place_of_the_own_one() {
+    fn error_page_of_the_site_replaces_the_default_one() {
         let origin = "http://127.0.0.1:9".parse().unwrap();
         let template = "<h1>Sorry ({status}, {phrase})</h1>{message}".into();
         let refusal = Refusal::failing_origin(&origin).of_site(Some(&template));
@@ -334,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_closes_the_connection() {
+    fn malformed_request_closes_the_connection() {
         for (error, code, reason) in [
             (RequestError::Framing(FramingError::ContentLengthsDiffer), 400, Reason::AmbiguousFraming),
             (RequestError::Head(HeadError::BareLf), 400, Reason::BadRequest),

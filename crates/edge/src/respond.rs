@@ -1,9 +1,9 @@
-//! Response heads as visitors get them.
+//! Response heads as clients receive them.
 //!
-//! Invariant: framing, connection and hop-by-hop fields are the edge's own, and what the application says to the
-//! edge alone goes no further; every response carries `Date`,
-//! `Via` and a `Cache-Status` member with the reason, and every response that may have been made for another
-//! request carries its `Age`.
+//! Invariants: the edge writes framing, connection and hop-by-hop fields itself, and removes the
+//! fields that the origin meant for the edge alone. Every response has `Date`, `Via` and a
+//! `Cache-Status` member with the reason. Every response that may have been made for another
+//! request has an `Age`.
 
 use crate::date::http_date;
 use crate::forward::VIA;
@@ -15,16 +15,16 @@ use platform::Timestamp;
 use semantics::{CacheStatusFacts, Reason, cache_status_value};
 use store::Object;
 
-/// What the framing of a response depends on besides the response.
+/// The properties of a request that decide the framing of its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
     pub(crate) version: Version,
     pub(crate) head_only: bool,
-    /// Whether the connection stays open after the response, if its framing allows.
+    /// Whether the connection stays open after the response, if its framing allows it.
     pub(crate) persistent: bool,
 }
 
-/// The lines that are different for each response made from one head.
+/// The fields that differ between responses made from the same head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub(crate) reason: Reason,
@@ -32,12 +32,12 @@ pub(crate) struct Account {
     pub(crate) age_secs: Option<u64>,
 }
 
-/// A head on the wire, and how its content is to be framed.
+/// A serialised head and the framing of its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) octets: Bytes,
     pub(crate) framing: BodyFraming,
-    /// Whether the connection stays open, as the head says.
+    /// Whether the connection stays open, as the head announces.
     pub(crate) persistent: bool,
 }
 
@@ -46,7 +46,7 @@ impl Asker {
         Self { version, head_only: *method == Method::Head, persistent }
     }
 
-    /// How the content of a response with this status, framed so by its source, is framed for this visitor.
+    /// The framing for this client of a response with this status and source framing.
     fn framing(self, status: Status, source: BodyFraming) -> BodyFraming {
         if self.head_only || status.has_no_content() {
             return BodyFraming::Empty;
@@ -62,8 +62,8 @@ impl Asker {
     }
 }
 
-/// Makes an application's head fit to be stored and sent: without what belonged to its connection, with `Date`
-/// and `Via`. `Content-Length` stays for responses that have no content of their own.
+/// Prepares an origin's head for storing and sending: removes hop-by-hop fields and adds `Date` and
+/// `Via`. `Content-Length` stays, for responses without content.
 pub(crate) fn tidy(head: &mut ResponseHead, now: Timestamp) {
     h1::strip_hop_by_hop(&mut head.fields);
     head.version = Version::Http11;
@@ -73,18 +73,19 @@ pub(crate) fn tidy(head: &mut ResponseHead, now: Timestamp) {
     head.fields.push(names::VIA, VIA);
 }
 
-/// The octets of a tidy head that are the same for every hit: everything but age, account and connection.
+/// The bytes of a tidy head that are the same for every hit: all except age, Cache-Status and
+/// connection fields.
 pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 64);
     put_start(&mut octets, head, |name| !is_for_storage(name));
     if !head.status.has_no_content() {
-        // A decimal field of a known name cannot fail.
+        // A decimal field with a known name cannot fail.
         let _ = h1::write_decimal_field(&mut octets, names::CONTENT_LENGTH, content_bytes);
     }
     octets.freeze()
 }
 
-/// The part of a hit's head that follows its prebuilt octets: the lines added for this visitor.
+/// The rest of a hit's head after the prebuilt bytes: the fields added for this request.
 pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> Written {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
@@ -94,8 +95,8 @@ pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> Wri
     Written { octets: octets.freeze(), framing, persistent: asker.persistent }
 }
 
-/// The head of any other response: a tidy head with its source's framing. Only answers about the edge itself
-/// have no account.
+/// The head of any other response: a tidy head and its source's framing. Only responses about the
+/// edge itself have no `account`.
 pub(crate) fn write_head(
     head: &ResponseHead,
     source: BodyFraming,
@@ -105,7 +106,8 @@ pub(crate) fn write_head(
     let framing = asker.framing(head.status, source);
     let persistent = asker.persistent && framing != BodyFraming::UntilClose;
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);
-    // Where there is no content, its length is a statement about the content that there would be.
+    // In a response to HEAD and in a 304, Content-Length describes the content that a GET would
+    // have received.
     let keeps_length =
         framing == BodyFraming::Empty && (asker.head_only || head.status == Status::NOT_MODIFIED);
     let has_age = account.is_some_and(|account| account.age_secs.is_some());
@@ -114,7 +116,7 @@ pub(crate) fn write_head(
         let age = name.eq_ignore_ascii_case(names::AGE.as_bytes());
         !(length && !keeps_length || age && has_age)
     });
-    // These names and values are ours and legal.
+    // Cannot fail: names and values are valid constants or numbers.
     let _ = match framing {
         BodyFraming::Length(bytes) => h1::write_decimal_field(&mut octets, names::CONTENT_LENGTH, bytes),
         BodyFraming::Chunked => h1::write_field(&mut octets, names::TRANSFER_ENCODING, b"chunked"),
@@ -153,7 +155,7 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
     octets.freeze()
 }
 
-/// A whole answer made by the edge: its head and its page.
+/// A response made by the edge: its head and its content.
 pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> (Written, Bytes) {
     let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
@@ -169,17 +171,17 @@ pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> 
     (write_head(&head, BodyFraming::Length(page.len() as u64), Some(&account), asker), Bytes::from(page))
 }
 
-/// The 304 that stands for a stored response.
+/// The 304 response for a stored response.
 pub(crate) fn not_modified(head: &ResponseHead) -> ResponseHead {
     with_fields(Status::NOT_MODIFIED, semantics::not_modified_fields(head))
 }
 
-/// The 412 for a condition that does not hold.
+/// The 412 response for a condition that does not hold.
 pub(crate) fn precondition_failed(head: &ResponseHead) -> ResponseHead {
     with_fields(Status::from_code(412).unwrap_or(Status::BAD_REQUEST), date_and_tag(head))
 }
 
-/// The 416 for a range that begins behind the end of a stored response of `bytes`.
+/// The 416 response for a range that begins after the end of a stored response of `bytes` bytes.
 pub(crate) fn unsatisfiable(head: &ResponseHead, bytes: u64) -> ResponseHead {
     let ResponseHead { status, mut fields, .. } = semantics::unsatisfiable_head(bytes);
     date_and_tag(head).iter().for_each(|field| fields.push(field.name.clone(), field.value.clone()));
@@ -197,19 +199,20 @@ fn with_fields(status: Status, mut fields: Fields) -> ResponseHead {
     ResponseHead { fields, ..ResponseHead::new(status) }
 }
 
-/// Fields of a stored head that a hit does not send as they are.
+/// Fields of a stored head that a hit replaces with its own.
 fn is_for_storage(name: &[u8]) -> bool {
     [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
 }
 
-/// Fields that the application sends to its surrogate, which is the edge (Edge Architecture Specification), and
-/// those by which it names tags and asks for purges.
+/// Fields that the origin sends to its surrogate, the edge: those of the Edge Architecture
+/// Specification, tags, and purge orders.
 fn is_for_the_edge(field: &Field) -> bool {
     field.is(names::SURROGATE_CONTROL) || purge::is_hidden(&field.name)
 }
 
-/// Status line and the field lines that `keep` wants and that are not for the edge alone. A line that cannot be
-/// written is left out: heads are parsed as strictly as they are written, so there is none.
+/// Writes the status line and the fields that `keep` accepts, except those for the edge alone. A
+/// field that cannot be written is left out; there is none, because heads are parsed as strictly as
+/// they are written.
 fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) -> bool) {
     if h1::write_status_line(octets, head.version, head.status, &head.reason).is_err() {
         let _ = h1::write_status_line(octets, head.version, head.status, head.status.reason().as_bytes());
@@ -228,7 +231,8 @@ fn put_account(octets: &mut BytesMut, account: &Account) {
     let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
 }
 
-/// What HTTP/1.1 does not assume by itself (RFC 9112 section 9.3).
+/// Writes the Connection option if it differs from the default of the version (RFC 9112 section
+/// 9.3).
 fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
     let option: &[u8] = match (version, persistent) {
         (_, false) => b"close",
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_depends_on_the_visitor_and_is_announced_once() {
+    fn framing_depends_on_the_client_and_is_announced_once() {
         use BodyFraming::{Chunked, Empty, Length, UntilClose};
         let (get, new, old) = (Method::Get, Version::Http11, Version::Http10);
         for (source, version, framing, line, persistent) in [
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_content_its_length_stays_a_statement() {
+    fn content_length_stays_in_responses_to_head_and_304() {
         for (method, code, stays) in [
             (Method::Head, 200, true),
             (Method::Get, 304, true),
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belonged_to_the_applications_connection_is_gone() {
+    fn tidy_removes_hop_by_hop_fields_and_adds_date_and_via() {
         let mut head =
             head(200, &[("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "5"), ("A", "b")]);
         tidy(&mut head, NOW);
@@ -326,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_adds_its_lines_to_the_prebuilt_ones() {
+    fn hit_adds_its_fields_to_the_prebuilt_head() {
         let mut head = head(200, &[("Age", "100"), ("Content-Length", "9"), ("A", "b")]);
         tidy(&mut head, NOW);
         let body = Body::copy_of(b"hello");
@@ -347,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_of_our_own_replaces_the_applications() {
+    fn age_of_the_edge_replaces_the_age_of_the_origin() {
         let head = head(200, &[("Age", "100")]);
         let ages = |age_secs| {
             let written = write_head(
@@ -362,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn informational_and_switching_heads_say_only_what_concerns_the_visitor() {
+    fn informational_and_switch_heads_lose_hop_by_hop_fields() {
         let hints = head(103, &[("Link", "</a>"), ("Connection", "close")]);
         assert_eq!(text(&write_informational(hints)), "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
         let switch =
@@ -374,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_explains_itself_and_is_not_to_be_stored() {
+    fn refusal_explains_itself_and_has_no_store() {
         let (written, page) =
             write_refusal(&Refusal::unknown_site(), NOW, asker(&Method::Get, Version::Http11));
         let head = text(&written.octets);

@@ -1,23 +1,26 @@
-//! The memory that bodies take on their way into the store, past it, or back from the disk.
+//! Memory reservation of a body that is on its way into the store, streamed past it, or read back
+//! from disk.
 //!
-//! Invariant: what was taken is given back, however the way ends.
+//! Invariant: everything reserved is released, however the transfer ends.
 
 use crate::memory::Reservation;
 use crate::shared::Shared;
 
-/// A body up to this size is kept however much slow visitors hold. The system's buffers take it at once, so that a
-/// slow visitor holds nothing of it; and pages must not be lost because somebody reads downloads slowly.
+/// A body up to this size is always kept, whatever memory slow clients hold. The system's socket
+/// buffers accept it at once, so a slow client holds nothing of it. Slow downloads must not prevent
+/// pages from being stored.
 const SMALL_BYTES: u64 = 64 * 1024;
 
-/// Octets that the slowest visitor may lag behind in a body that is not stored, and where memory is short.
+/// Bytes that the slowest client may lag behind in a body that is not stored; the second value
+/// applies when memory is short.
 const WINDOW_BYTES: u64 = 256 * 1024;
 const SHORT_WINDOW_BYTES: u64 = 64 * 1024;
 
-/// The memory that one body takes; given back when it is in the store, or sent.
+/// The memory reservation of one body, released when the body is stored or sent.
 pub(crate) struct Room<'a> {
     shared: &'a Shared,
     reservation: Reservation,
-    /// How much the visitors may lag behind, once the body is not kept.
+    /// The allowed lag of the slowest client, once the body is not kept.
     window_bytes: Option<u64>,
 }
 
@@ -26,26 +29,26 @@ impl<'a> Room<'a> {
         Self { shared, reservation: Reservation::empty(&shared.transit), window_bytes: None }
     }
 
-    /// Takes room for more octets; false if there is none.
+    /// Reserves room for more bytes; false if there is none.
     pub(crate) fn take(&mut self, octets: u64) -> bool {
         let small = self.reservation.bytes() + octets <= SMALL_BYTES;
         let lingering = if small { 0 } else { self.shared.store.lingering_bytes() };
         self.reservation.add(octets, lingering)
     }
 
-    /// The body, of which so many octets are in memory, is not kept any more: gives back what it does not need for its
-    /// window.
+    /// Called once the body is no longer kept: releases what exceeds `held_bytes`, the bytes still
+    /// in memory, and the window.
     pub(crate) fn shrink_to_window(&mut self, held_bytes: u64) {
         let window_bytes = *self.window_bytes.get_or_insert_with(|| {
             let missing = WINDOW_BYTES.saturating_sub(self.reservation.bytes());
             let is_taken = missing == 0 || self.reservation.add(missing, self.shared.store.lingering_bytes());
-            // A visitor that reads slowly holds the origin back sooner then.
+            // With a smaller window, a slow client holds the origin back sooner.
             if is_taken { WINDOW_BYTES } else { SHORT_WINDOW_BYTES }
         });
         self.reservation.shrink_to(held_bytes.max(window_bytes));
     }
 
-    /// How much the slowest visitor may lag behind.
+    /// The allowed lag of the slowest client, in bytes.
     pub(crate) fn window_bytes(&self) -> u64 {
         self.window_bytes.unwrap_or(WINDOW_BYTES)
     }

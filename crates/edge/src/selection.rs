@@ -1,27 +1,30 @@
-//! For which clients the origin has selected a response that is not stored.
+//! The clients that may receive a response which is not stored.
 //!
-//! Invariant: the fetch whose answer may be shared carries only the fields that every client is taken to send alike, so
-//! the origin may have negotiated for nobody. A client gets its answer only if its own request selects the same.
+//! Invariant: a shared fetch carries only fields that are the same for all clients, so the origin
+//! may have negotiated for none of them. A client receives the response only if its own request
+//! selects the same variant.
 
 use message::{Fields, ResponseHead};
 use profiles::{Forwarding, Policy};
 use semantics::{Reason, VariantKey, VaryRule};
 
-/// The clients for which a response is.
+/// The clients that a response is for.
 #[derive(Debug)]
 pub(crate) enum Selection {
-    /// All: the fetch carried what its client sent, or the response is an error of the origin, or it says `Vary: *`.
+    /// All clients: the fetch carried its client's fields, or the response is an origin error or
+    /// has `Vary: *`.
     All,
-    /// Those whose request selects this variant.
+    /// Clients whose request selects this variant.
     Variant(VaryRule, VariantKey),
-    /// None: the response depends on the address of its client.
+    /// No client: the response depends on the client's address.
     None,
 }
 
 impl Selection {
-    /// For a response to a fetch with the fields `sent`, where earlier responses have stated the rule `known`.
+    /// The clients of a response to a fetch with the fields `sent`, if earlier responses have
+    /// stated the rule `known`.
     pub(crate) fn of(known: &VaryRule, sent: &Fields, response: &ResponseHead, policy: &Policy) -> Self {
-        // To ask again would double the load of an origin that fails.
+        // A second request would double the load on a failing origin.
         if policy.forwarding == Forwarding::Everything || response.status.is_server_error() {
             return Self::All;
         }
@@ -31,7 +34,8 @@ impl Selection {
                 let variant = rule.stored_key(sent, &response.fields);
                 Self::Variant(rule, variant)
             }
-            // Nothing says on what it depends, so a second request would prove nothing.
+            // `Vary: *` does not say what the response depends on, so a second request would prove
+            // nothing.
             Err(Reason::StoreRefusedVaryStar) => Self::All,
             Err(_) => Self::None,
         }

@@ -1,8 +1,9 @@
-//! Starting and ending an edge: binding, the workers' threads, signals, the drain.
+//! Starting and ending an edge: binding, worker threads, signals and the drain.
 //!
-//! Invariant: nothing is served before everything is bound, and nothing is left running after [`Edge::run`]
-//! returned. Ending has two stages: the drain, in which requests in flight go on and idle connections end; and
-//! quitting, at the drain's deadline or when asked a second time.
+//! Invariant: the edge serves nothing before all addresses are bound, and leaves nothing running
+//! after [`Edge::run`] has returned. The end has two stages. In the drain, requests under way
+//! continue and idle connections are closed. Quitting follows at the drain's deadline or on a
+//! second stop.
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
-/// How often the end of a drain is looked for.
+/// How often the drain checks whether all connections are closed.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Why an edge could not run.
@@ -45,7 +46,7 @@ pub enum ServeError {
     AccessLog {
         /// The path as configured.
         path: String,
-        /// The system's own words.
+        /// The system's error.
         error: io::Error,
     },
     /// The token could not be read.
@@ -56,7 +57,7 @@ pub enum ServeError {
     Token {
         /// The path as configured.
         path: PathBuf,
-        /// The system's own words.
+        /// The system's error.
         error: io::Error,
     },
     /// The token could not be created.
@@ -64,24 +65,24 @@ pub enum ServeError {
     TokenCreation {
         /// The path as configured.
         path: PathBuf,
-        /// The system's own words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system gave no thread, no descriptor or no signal handler.
+    /// The system refused a thread, a file descriptor or a signal handler.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
-/// The addresses that are really listened on.
+/// The addresses that are really listened on, with the port that the system chose for port 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Where visitors connect.
+    /// The address for clients.
     pub listen: Address,
-    /// Where metrics and status are.
+    /// The address of metrics, status and the admin API.
     pub admin: Address,
 }
 
-/// An edge whose addresses are bound and that serves nobody yet.
+/// An edge whose addresses are bound but that does not serve yet.
 pub struct Edge {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
@@ -90,15 +91,17 @@ pub struct Edge {
     bound: Bound,
 }
 
-/// An edge that runs in the background; it quits when this is dropped.
+/// An edge that runs in the background. Dropping it quits.
 pub struct Running {
     bound: Bound,
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-/// Runs the edge of a plan until a signal ends it: SIGTERM or SIGINT drain, a second one quits at once. SIGHUP and
-/// SIGUSR1 have the access log opened anew. When it is ready to accept, one line with the addresses goes to `output`.
+/// Runs the edge of a plan until a signal ends it. SIGTERM or SIGINT starts the drain; a second one
+/// quits at once. SIGHUP and SIGUSR1 reopen the access log.
+///
+/// When the edge is ready to accept, it writes one line with its addresses to `output`.
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
@@ -113,7 +116,7 @@ fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -
     let runtime = runtime()?;
     let requests = runtime.block_on(async { Requests::take() })?;
     let edge = Edge::bind(plan, clock)?;
-    // Whoever closed the output does not want to know.
+    // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     let shared = Arc::clone(&edge.shared);
     runtime.spawn(async move { requests.obey(&shared).await });
@@ -123,7 +126,7 @@ fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -
     edge.run(runtime, stops)
 }
 
-/// The event loop of everything but the workers' connections.
+/// The event loop of everything except the workers' connections.
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
@@ -149,7 +152,7 @@ impl Edge {
             }
             None => (None, None),
         };
-        // Where the system chose the port, it is known from here on.
+        // If the system chose the port, the plan has it from here on.
         plan.listen = bound.listen.clone();
         let (shared, recovery) =
             Shared::new(plan, log, clock).with_token(token).with_static_tree().above_disk()?;
@@ -166,7 +169,8 @@ impl Edge {
         &self.bound
     }
 
-    /// `petasos: serving http://127.0.0.1:8080 -> http://127.0.0.1:9000 (profile default), admin ...`
+    /// The line that announces the edge, for example `petasos: serving http://127.0.0.1:8080 ->
+    /// http://127.0.0.1:9000 (profile default), admin http://127.0.0.1:8081`.
     pub fn ready_line(&self) -> String {
         let sites: Vec<_> = self
             .shared
@@ -178,10 +182,10 @@ impl Edge {
         format!("petasos: serving {listen} -> {}, admin {admin}", sites.join(", "))
     }
 
-    /// Serves in a thread of its own.
+    /// Serves in a separate thread.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// If the system cannot create a thread.
     pub fn start(self) -> io::Result<Running> {
         let bound = self.bound.clone();
         let (stop, stops) = mpsc::channel(2);
@@ -215,24 +219,26 @@ impl Edge {
             control(&shared, stops).await;
             Ok(())
         });
-        // Whatever ended the control ends the workers.
+        // The workers end whatever ended `control`, also an error.
         shared.quit();
         shared.verifier.end();
-        // The admin's listener and connections go with it, and its threads are not waited for.
+        // The runtime's own connections and listener go with it. Its blocking threads are not
+        // waited for.
         runtime.shutdown_background();
         drop(admin);
         let ended: io::Result<()> = workers
             .into_iter()
             .filter_map(join_in_time)
             .try_for_each(|worker| worker.unwrap_or_else(|_| Err(io::Error::other("a worker has panicked"))));
-        // A thread that panicked has freed nothing more; the edge ends anyway.
+        // The result of the sweeper does not matter: the edge ends anyway.
         let _ = join_in_time(sweeper);
         shared.static_tree.end();
         let _ = writer_of_tree.and_then(join_in_time);
         if !shared.persistence.is_hung() {
             let shared = Arc::clone(&shared);
             let within = shared.limits.disk_timeout;
-            // Without it the tier has failed, and its directory is not marked as cleanly left.
+            // If this last attempt fails, so has the disk tier, and its directory is not marked as
+            // cleanly closed.
             let _ = disk_threads::run_here(within, move || shared.persist());
         }
         shared.persistence.close();
@@ -248,9 +254,9 @@ impl Running {
         &self.bound
     }
 
-    /// The first time, begins the drain; the second time, quits.
+    /// The first call starts the drain, the second one quits.
     pub fn stop(&self) {
-        // A full queue or an edge that is gone has been told already.
+        // An error means that two stops are queued already or that the edge has ended.
         let _ = self.stop.try_send(());
     }
 
@@ -272,13 +278,14 @@ impl Drop for Running {
         self.stop();
         self.stop();
         if let Some(thread) = self.thread.take() {
-            // How it ended is nobody's interest any more.
+            // The result is ignored because the handle's owner did not ask for it.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits for the first stop, drains, and returns when the drain is over, its time is up or a second stop came.
+/// Waits for the first stop and drains. Returns when all connections are closed, the drain's time
+/// is over or a second stop came.
 async fn control(shared: &Shared, mut stops: Stops) {
     stops.next().await;
     shared.drain();
@@ -294,8 +301,8 @@ async fn control(shared: &Shared, mut stops: Stops) {
     }
 }
 
-/// Lets the process have as many descriptors as it may: the usual soft limit of 1024 is far below
-/// limits.connections_max. If it cannot be raised, surplus connections wait to be accepted.
+/// Raises the soft limit of file descriptors to the hard limit, because the usual 1024 are far
+/// below `limits.connections_max`. If that fails, surplus connections wait to be accepted.
 fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };

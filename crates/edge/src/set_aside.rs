@@ -1,44 +1,47 @@
-//! Purges while the disk of the tier hangs: a witness on another device is spoiled, so that the next start begins
-//! empty, until the journal has all of them.
+//! Purges while the disk tier hangs: a record on another device makes the next start begin empty.
+//! The record is taken back when the journal has caught up.
 //!
-//! Invariant: while the state is [`State::Recorded`], the next start begins empty. It leaves that state before the
-//! journal is asked to catch up, so that a purge is covered by the record or waits for the journal itself.
+//! Invariant: while the state is [`State::Recorded`], the next start begins empty. The state
+//! changes before the journal catches up, so that every purge is either covered by the record or
+//! waits for the journal itself.
 
 use disk::{DistrustPlace, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is recorded.
+/// The state of the record.
 #[derive(Debug, Default)]
 pub(crate) struct SetAside {
     state: Mutex<State>,
-    /// Held while a witness is written, and while the state changes with that.
+    /// Held while the record is written and the state changes accordingly. Lock order: `writing`,
+    /// then `state`.
     writing: Mutex<()>,
     /// A thread is writing a record.
     is_recording: AtomicBool,
-    /// A caller has given up waiting for such a thread.
+    /// A caller has stopped waiting for that thread.
     is_given_up: AtomicBool,
 }
 
-/// Whether the next start begins empty for purges that the journal lacks.
+/// Whether the next start begins empty because of purges that the journal lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// It does not: the journal has all purges, or their callers were told otherwise.
+    /// It does not: the journal has all purges, or their callers were told that they are not
+    /// durable.
     #[default]
     NotDue,
-    /// It does, as this place says.
+    /// It does; the record is in this place.
     Recorded(DistrustPlace),
-    /// The same, and the journal is catching up: a purge waits for the journal again.
+    /// It does, but the journal is catching up, so new purges wait for the journal again.
     TakingBack(DistrustPlace),
 }
 
 impl SetAside {
-    /// Whether the next start begins empty whatever the journal lacks.
+    /// Whether the next start begins empty, whatever the journal lacks.
     pub(crate) fn is_recorded(&self) -> bool {
         matches!(*self.state(), State::Recorded(_))
     }
 
-    /// Whether nothing is recorded that has to be taken back.
+    /// Whether no record has to be taken back.
     pub(crate) fn is_clear(&self) -> bool {
         *self.state() == State::NotDue
     }
@@ -48,17 +51,19 @@ impl SetAside {
         matches!(*self.state(), State::TakingBack(_))
     }
 
-    /// Whether a thread is recording that a caller has given up. Its device hangs too.
+    /// Whether a thread is writing a record for which its caller stopped waiting: that device hangs
+    /// too.
     pub(crate) fn is_hung(&self) -> bool {
         self.is_recording.load(Ordering::SeqCst) && self.is_given_up.load(Ordering::SeqCst)
     }
 
-    /// A caller does not wait any longer for the thread that records.
+    /// Records that a caller stopped waiting for the thread.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::SeqCst);
     }
 
-    /// Records that the next start begins empty; blocks, but not for the disk of the tier. False if no place works.
+    /// Records that the next start begins empty. Blocks, but not on the tier's disk. Returns false
+    /// if no place can be written.
     pub(crate) fn record(&self, tier: &Tier) -> bool {
         let _writing = lock(&self.writing);
         self.is_given_up.store(false, Ordering::SeqCst);
@@ -71,19 +76,20 @@ impl SetAside {
         place.is_some()
     }
 
-    /// Has `persisted` journal all purges, and then takes the record back; blocks. `persisted` says whether all are
-    /// journaled. If the record cannot be taken back, the next start begins empty once, which loses no purge.
+    /// Runs `persisted`, which journals all purges and returns whether it succeeded, and then takes
+    /// the record back. Blocks. If the record cannot be taken back, the next start begins empty
+    /// once, which loses no purge.
     pub(crate) fn catch_up(&self, tier: &Tier, persisted: impl FnOnce() -> bool) {
         let place = self.begin_taking_back();
         let is_journaled = persisted();
         let Some(place) = place else { return };
         let _writing = lock(&self.writing);
         if *self.state() != State::TakingBack(place) {
-            // A purge has found the disk hanging again.
+            // A later purge has found the disk hanging again and recorded that.
             return;
         }
         if is_journaled {
-            // Whether this succeeds or not, the journal has what the record was for.
+            // Its result does not matter, because the journal now has all recorded purges.
             tier.take_back(place);
         }
         *self.state() = if is_journaled { State::NotDue } else { State::Recorded(place) };

@@ -1,7 +1,7 @@
-//! What all workers share, made once from the plan.
+//! The state that all workers share. It is built once from the plan.
 //!
-//! Invariant: everything here can be used from any worker at any time; a hit takes no lock of it but one shard
-//! of the store, and writes to no memory that another worker writes to.
+//! Invariant: every part can be used from any worker at any time. A hit takes a single lock of it,
+//! that of one store shard, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
 use crate::address_limit::AddressLimit;
@@ -44,80 +44,88 @@ use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore, watch};
 
-/// The part of the memory that bodies outside the store may take, on their way in, past it or back from the disk, or
-/// pushed out while slow visitors still read them: one in this many. The store has the rest.
+/// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These
+/// are bodies that are being fetched, passed through or read back from disk, and evicted bodies
+/// that slow clients still read. The store gets the rest, less the share of the buffers.
 const TRANSIT_SHARE: u64 = 8;
 
-/// The parts of a running edge.
+/// The state of a running edge, shared by its workers and background threads.
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) limits: Arc<Limits>,
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
-    /// A thread is writing purges down that are late.
+    /// Set while a thread writes overdue purges to the journal.
     pub(crate) is_persisting: AtomicBool,
     pub(crate) static_tree: StaticTree,
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
     pub(crate) leak_guard: LeakGuard,
-    /// Keys at which a client with a session got a static file, and why its request passed.
+    /// Keys where a request with session cookies was answered with a static file, and the reason
+    /// why the request passed.
     pub(crate) files: InVain,
-    /// Pages of an interface whose last answer to a pass said that it may be shared.
+    /// Pages that are shared only if the response says `public` and a lifetime, and whose last
+    /// passed response did.
     marked: InVain,
-    /// Pages on which their origin has failed a moment ago.
+    /// Pages whose fetch failed less than `limits.failure_pause` ago.
     pub(crate) ailing: InVain,
     pub(crate) popular: Popular,
     pub(crate) refiller: Refiller,
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
-    /// The memory of bodies outside the store.
+    /// Memory budget of the bodies outside the store.
     pub(crate) transit: Arc<MemoryShare>,
-    /// Where bodies wait between clients and origins.
+    /// Buffers for bodies between clients and origins.
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The secret that purges show; without one, where they come from decides.
+    /// The token that purges must show. Without one, access is decided by the client's address.
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
-    /// Tells the workers to give free memory back, because the process is beyond its limit.
+    /// Tells the workers to return free memory to the system because the process exceeds its limit.
     pub(crate) memory_short: Notify,
     pub(crate) verifier: Arc<Verifier>,
     /// Held while the file of detected profiles is written.
     pub(crate) detections_file: Mutex<()>,
-    /// Turns for those who carry out orders to purge.
+    /// Permits for the tasks that carry out purge orders.
     pub(crate) orders: Semaphore,
-    /// Turns for purges that are in force and wait for a disk.
+    /// Permits for purges that are in force and wait to become durable on disk.
     pub(crate) disk_turns: DiskTurns,
-    /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
+    /// The identifier that this edge adds to `CDN-Loop` and recognises itself by (RFC 8586).
     pub(crate) loop_mark: Bytes,
-    /// What separates several parts of one response; nobody outside can know it before it is used.
+    /// The boundary between the parts of a multipart response. It is random, so that no outsider
+    /// can predict it.
     pub(crate) boundary: String,
     connections: AtomicUsize,
     addresses: AddressLimit,
     ending: Ending,
 }
 
-/// How far the end of the edge has come.
+/// How far the shutdown has come.
+///
+/// The flags are read with `Relaxed`, because no other memory depends on them. The channel wakes
+/// the tasks that wait.
 #[derive(Debug)]
 struct Ending {
-    /// No new connection is taken. Beside the channel a flag, because asking a channel takes a lock.
+    /// No new connection is accepted. A flag beside the channel, because reading the channel takes
+    /// a lock.
     draining: AtomicBool,
-    /// Open connections are given up.
+    /// Open connections are closed.
     quitting: AtomicBool,
     announced: watch::Sender<bool>,
 }
 
-/// One of the permitted connections; its place is free again when this is dropped.
+/// A permitted connection. Dropping it makes room for another one.
 pub(crate) struct Place {
     shared: Arc<Shared>,
-    /// The address that the place counts for; `None` where its connections have no limit of their own.
+    /// The address that the connection counts for; `None` if its address has no limit.
     address: Option<IpAddr>,
 }
 
-/// Why there is no place.
+/// Why a connection is not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
     /// `limits.connections_max` are open.
@@ -135,7 +143,8 @@ impl Shared {
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
-        // The standard library's hasher is keyed at random for each process, and needs no crate of its own.
+        // The standard library's hasher has a random key in each process and needs no further
+        // crate.
         let random = RandomState::new();
         Self {
             limits: Arc::new(plan.limits.clone()),
@@ -180,12 +189,13 @@ impl Shared {
         }
     }
 
-    /// The same with a secret for purges.
+    /// Adds the token for purges.
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
 
-    /// The same above the disk that its plan names, with what is to be taken over from the process before.
+    /// Opens the disk that the plan names. Also returns the objects to be taken over from the
+    /// previous process.
     pub(crate) fn above_disk(self) -> io::Result<(Self, Option<Recovery>)> {
         let life = RandomState::new().hash_one("life");
         let equivalents = &self.equivalents;
@@ -195,41 +205,44 @@ impl Shared {
         Ok((Self { store, persistence, ..self }, recovery))
     }
 
-    /// The same above what is left of a disk.
+    /// Replaces the disk tier.
     #[cfg(test)]
     pub(crate) fn with_persistence(self, persistence: Persistence) -> Self {
         Self { persistence, ..self }
     }
 
-    /// The same with the static tree that its plan names.
+    /// Opens the static tree that the plan names.
     pub(crate) fn with_static_tree(self) -> Self {
         let static_tree = StaticTree::open(&self.plan);
         Self { static_tree, ..self }
     }
 
-    /// Whether a URL that the profile shares only where its answers say so may be looked up.
+    /// Whether a URL that is shared only if its response is marked `public` may be looked up. It
+    /// may if a response is stored, or if a recently passed response was marked.
     pub(crate) fn is_marked(&self, key: &Key) -> bool {
         self.store.has(key) || self.marked.reason(key, self.clock.monotonic()).is_some()
     }
 
-    /// An answer to a pass said that it may be shared, so the next request for its URL is looked up.
+    /// Records that a passed response was marked `public`, so that the next request for its URL is
+    /// looked up.
     pub(crate) fn mark(&self, key: &Key) {
         self.marked.remember(key, Reason::PassUnmarked, None, self.clock.monotonic());
     }
 
-    /// The cells that a worker counts in.
+    /// The counters of a worker.
     pub(crate) fn cells(&self, worker: usize) -> &Cells {
         self.counters.worker(worker)
     }
 
-    /// Makes the page of `key` unusable, under both schemes and all equivalent targets: what is stored, and what is on
-    /// its way to be. Whoever asks after this gets neither, or only as something that is stale.
+    /// Invalidates the page of `key` under both schemes and all equivalent targets, both in the
+    /// store and in fetches under way. Later requests receive neither, except as a stale response.
     pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> Invalidated {
         let mut done = self.invalidate_target(key, mode);
         for https in [false, true] {
             let target = Bytes::copy_from_slice(key.target());
             let own = Key::new(key.site(), https, key.host(), target);
-            // Asked after the target itself was invalidated, so that a fetch which began before is known to have.
+            // The equivalents are read after the target itself was invalidated, so that a fetch
+            // which began before is known to be older.
             let equivalent = self.equivalents.invalidate(&own, done.sequence);
             for equivalent in equivalent.iter().filter(|found| !found.is_spelling_of(&own)) {
                 let more = self.invalidate_target(equivalent, mode);
@@ -250,15 +263,17 @@ impl Shared {
         self.tell(Invalidation { selector: Selector::Target { site, host, target }, mode })
     }
 
-    /// Has the store take down an invalidation. The static tree hears of it, and has yet to lose what it means.
+    /// Applies an invalidation to the store and queues it for the static tree, which removes its
+    /// files later.
     pub(crate) fn tell(&self, invalidation: Invalidation) -> Invalidated {
         let done = self.store.invalidate(&invalidation);
         self.static_tree.hear(done.sequence, &invalidation.selector);
         done
     }
 
-    /// Makes all invalidations known to the next start; blocks. False, and counted, if a restart could bring a purged
-    /// page back. Then the sweeper tries again.
+    /// Makes all invalidations durable, so that the next start knows them; blocks. Returns false
+    /// and counts the failure if a restart could bring back a purged page. The sweeper then tries
+    /// again.
     pub(crate) fn persist(&self) -> bool {
         let outcome = self.persistence.persist(&self.store);
         if outcome.is_err() {
@@ -273,13 +288,13 @@ impl Shared {
         self.cells(0).count(Metric::PurgesUndurable);
     }
 
-    /// Takes no new connection from now on.
+    /// Stops accepting connections.
     pub(crate) fn drain(&self) {
         self.ending.draining.store(true, Ordering::Relaxed);
         self.ending.announced.send_replace(true);
     }
 
-    /// Gives up the connections that are open.
+    /// Closes the connections that are open.
     pub(crate) fn quit(&self) {
         self.ending.quitting.store(true, Ordering::Relaxed);
         self.sweeper.end();
@@ -298,13 +313,13 @@ impl Shared {
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut announced = self.ending.announced.subscribe();
         async move {
-            // An error means that the edge is gone, which ends everything as well.
+            // An error means that the edge is gone, which ends the wait as well.
             let _ = announced.wait_for(|draining| *draining).await;
         }
     }
 
-    /// Does `work`, which may last for as long as its client likes, but not longer than `limits.drain_streams` after
-    /// the drain began; `None` if it ended so.
+    /// Runs `work`, which may last as long as its client likes, until at most
+    /// `limits.drain_streams` after the drain began. `None` if the drain ended it.
     pub(crate) async fn until_streams_end<T>(
         &self,
         cells: &Cells,
@@ -324,8 +339,9 @@ impl Shared {
         }
     }
 
-    /// A place for one more connection of this client, if the limits leave one.
+    /// Reserves one more connection for this client, if the limits allow it.
     pub(crate) fn take_place(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
+        // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });
@@ -333,25 +349,25 @@ impl Shared {
         let limited = self.limited_address(peer);
         let is_free = limited
             .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
-        // Given back by its drop, also where the address has no place left.
+        // Its drop gives the global count back, also if the address has reached its limit.
         let place = Place { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
         if is_free { Ok(place) } else { Err(NoPlace::Address) }
     }
 
-    /// The address whose connections are counted. A proxy has those of all its visitors: one that is trusted, or on
-    /// this machine.
+    /// The address whose connections are counted. A trusted proxy and a peer on this machine are
+    /// not limited, because they hold the connections of all their visitors.
     fn limited_address(&self, peer: Peer) -> Option<IpAddr> {
         let address = peer.ip().filter(|_| self.limits.connections_per_address_max > 0)?;
         let is_proxy = address.to_canonical().is_loopback() || self.plan.trusted_proxies.contains(address);
         (!is_proxy).then_some(address)
     }
 
-    /// Connections that are open now.
+    /// Number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// What a metric says now: one reading, or one for each site.
+    /// The current readings of a metric: one, or one for each site.
     pub(crate) fn read(&self, metric: Metric) -> Vec<Reading> {
         let store = || self.store.stats();
         let value = match metric {
@@ -424,7 +440,7 @@ impl Shared {
         vec![Reading { site: None, value }]
     }
 
-    /// Lines of the access log that were not written.
+    /// Number of lines of the access log that were not written.
     fn lines_lost(&self) -> u64 {
         let dropped = self.counters.value(Metric::AccessLogDropped);
         dropped + self.log.as_ref().map_or(0, AccessLog::lost)
@@ -467,7 +483,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn one_address_takes_its_share_of_the_connections() {
+    fn connections_per_address_are_limited_except_for_proxies() {
         let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.connections_max = 9;
         plan.limits.connections_per_address_max = 2;

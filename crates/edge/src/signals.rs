@@ -1,7 +1,7 @@
-//! The signals by which operators and their tools speak to the process.
+//! The signals by which operators and tools control the process.
 //!
-//! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the process, whose default
-//! action is to. SIGTERM and SIGINT end it, in two stages.
+//! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the
+//! process, which is their default action. SIGTERM and SIGINT end it in two stages.
 
 use crate::operator;
 use crate::shared::Shared;
@@ -9,7 +9,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What asks an edge to end.
+/// The source of requests to stop an edge.
 pub(crate) enum Stops {
     Signals { terminate: Signal, interrupt: Signal },
     Channel(mpsc::Receiver<()>),
@@ -23,10 +23,10 @@ pub(crate) struct Requests {
 }
 
 impl Stops {
-    /// SIGTERM and SIGINT. To be called in the context of a runtime.
+    /// Installs handlers for SIGTERM and SIGINT. Must be called in the context of a runtime.
     ///
     /// # Errors
-    /// When the system gives no handler.
+    /// If the system refuses a handler.
     pub(crate) fn signals() -> io::Result<Self> {
         Ok(Self::Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -44,7 +44,7 @@ impl Stops {
                 }
             }
             Self::Channel(receiver) => {
-                // A sender that is gone asks for the end as well.
+                // A dropped sender is a request to stop as well.
                 let _ = receiver.recv().await;
             }
         }
@@ -52,10 +52,10 @@ impl Stops {
 }
 
 impl Requests {
-    /// Takes the signals. To be called in the context of a runtime.
+    /// Installs the handlers. Must be called in the context of a runtime.
     ///
     /// # Errors
-    /// When the system gives no handler.
+    /// If the system refuses a handler.
     pub(crate) fn take() -> io::Result<Self> {
         Ok(Self {
             hang_up: signal(SignalKind::hangup())?,
@@ -64,7 +64,7 @@ impl Requests {
         })
     }
 
-    /// Does what they ask for, for as long as the runtime lives.
+    /// Handles the signals for as long as the runtime exists.
     pub(crate) async fn obey(mut self, shared: &Shared) {
         loop {
             tokio::select! {
@@ -73,7 +73,7 @@ impl Requests {
                     operator::say(format_args!("SIGHUP: the log is reopened; changed settings need a restart"));
                 }
                 _ = self.user_1.recv() => shared.reopen_logs(),
-                // Kept free for the exchange of the binary.
+                // Reserved for replacing the binary.
                 _ = self.user_2.recv() => {}
             }
         }
@@ -81,7 +81,7 @@ impl Requests {
 }
 
 impl Shared {
-    /// Has the access log opened anew, as after a rotation.
+    /// Reopens the access log, for example after a rotation.
     fn reopen_logs(&self) {
         if let Some(log) = &self.log {
             log.reopen();

@@ -1,6 +1,7 @@
-//! The configured sites at work: which one a host name belongs to, and the application behind each.
+//! The configured sites: finds the site of a host name, and holds each site's origin and state.
 //!
-//! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
+//! Invariant: a name belongs to at most one site. If all sites are named, an unknown name finds
+//! none.
 
 use crate::foreign_ports::ForeignPorts;
 use crate::parameter_flood::ParameterFlood;
@@ -16,10 +17,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
 
-/// The longest host name (RFC 1035 section 2.3.4); a longer one belongs to no named site.
+/// Maximum length of a host name (RFC 1035 section 2.3.4). A longer one belongs to no named site.
 const HOST_BYTES_MAX: usize = 255;
 
-/// A site and its application.
+/// A site with its origin and its state.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) id: SiteId,
@@ -29,7 +30,7 @@ pub(crate) struct Site {
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
-    /// Whether its application was seen to send text without compression.
+    /// Whether its origin was seen to send text uncompressed.
     pub(crate) uncompressed: uncompressed::Watch,
 }
 
@@ -42,12 +43,12 @@ pub(crate) struct Sites {
 }
 
 impl Site {
-    /// What metrics and status call the site: its first name, or `any`.
+    /// The site's name in metrics and status: its first name, or `any`.
     pub(crate) fn label(&self) -> &str {
         self.plan.names.first().map_or("any", String::as_str)
     }
 
-    /// What the edge answers because of the site's origin, on the page that the site has for it.
+    /// A response of the edge about the site's origin, with the site's error page.
     pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
         made(self.origin.url()).of_site(self.plan.error_page.as_ref())
     }
@@ -86,13 +87,13 @@ impl Sites {
         self.all.iter()
     }
 
-    /// The site that answers to `authority`, a host with or without a port, in any case.
+    /// The site for `authority`, a host in any case with or without port.
     pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Arc<Site>> {
         let named = authority.and_then(|authority| self.find_named(h1::split_port(authority).0));
         self.all.get(named.or(self.any)?)
     }
 
-    /// The site that has this name, or tells its application that it has; lower-case, without port.
+    /// The site with this name or this public name. `name` is lower-case and without port.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Site>> {
         let is_public = |site: &&Arc<Site>| {
             let public = site.plan.public_host.as_deref().unwrap_or_default().as_bytes();
@@ -121,7 +122,7 @@ impl Sites {
     }
 }
 
-/// The part of the limits that is about one origin.
+/// The limits of one origin.
 fn settings(limits: &Limits) -> Settings {
     Settings {
         connect_timeout: limits.connect_timeout,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_finds_its_site_in_any_case_and_with_any_port() {
+    fn name_finds_its_site_in_any_case_and_with_any_port() {
         let sites = sites(&[&["a.test", "www.a.test"], &["b.test"]]);
         let found = |authority: &str| sites.find(Some(authority.as_bytes())).map(|site| site.id.0);
         assert_eq!(found("A.Test:8080"), Some(0));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_without_names_takes_the_rest() {
+    fn site_without_names_answers_to_all_other_names() {
         let sites = sites(&[&["a.test"], &[]]);
         assert_eq!(sites.find(Some(b"c.test")).unwrap().id.0, 1);
         assert_eq!(sites.find(None).unwrap().id.0, 1);

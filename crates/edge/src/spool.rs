@@ -1,9 +1,11 @@
-//! Files without names for bodies that wait between a client and an origin and find no room in memory.
+//! Unnamed temporary files for bodies that wait between a client and an origin and do not fit into
+//! memory.
 //!
-//! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however
-//! it ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while
-//! an operation is later than `limits.disk_timeout`, or many files wait to be closed, no further file begins. The room
-//! of a file is free again when the file is closed.
+//! Invariants: the files never take more than `spool_size`, have no names, and disappear when the
+//! process ends in any way. If the disk is full, fails or hangs, bodies are not spooled, and
+//! nothing else happens: no worker waits for it. No further file is started while an operation
+//! exceeds `limits.disk_timeout` or many files wait to be closed. The room of a file is free again
+//! once the file is closed.
 
 use crate::disk_threads;
 use crate::spool_closer::Closer;
@@ -18,11 +20,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Operations at a time. They share the threads that may wait for a disk with purges and stored responses, of which
-/// some must stay free while the spool's disk hangs.
+/// Maximum number of concurrent operations. They share the disk threads with purges and stored
+/// responses, and some must stay free while the spool's disk hangs.
 const OPERATIONS_MAX: usize = 4;
 
-/// The directory of the spool and what is in it.
+/// The spool: its directory and the accounting of its files.
 pub(crate) struct Spool {
     disk: Arc<dyn Disk>,
     directory: Option<PathBuf>,
@@ -30,16 +32,18 @@ pub(crate) struct Spool {
     bytes_max: u64,
     timeout: Duration,
     turns: Arc<Semaphore>,
-    /// Operations that are later than the timeout.
+    /// Number of operations that exceed the timeout. Signed, because an operation may end before
+    /// its waiter has counted it as late.
     late: AtomicI64,
     errors: AtomicU64,
     closer: Closer,
 }
 
-/// A place in the spool for one body. It is given back when this is dropped and no operation is under way in it.
+/// A file of the spool for one body. Its room is released after this is dropped and its last
+/// operation has ended.
 pub(crate) struct SpoolFile(Arc<Place>);
 
-/// A file and the room in the spool that was taken for it.
+/// A file and its reserved room.
 struct Place {
     spool: Arc<Spool>,
     /// Opened by the first write.
@@ -47,13 +51,13 @@ struct Place {
     bytes: AtomicU64,
 }
 
-/// The operation has ended.
+/// State bit: the operation has ended.
 const DONE: u8 = 1;
-/// Nobody waits for the operation any more.
+/// State bit: the caller stopped waiting before the operation ended.
 const LATE: u8 = 2;
 
 impl Spool {
-    /// The spool of a plan, on this disk.
+    /// The spool of a plan on this disk.
     pub(crate) fn new(plan: &Plan, disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
@@ -68,7 +72,8 @@ impl Spool {
         }
     }
 
-    /// Says on standard error if the directory cannot be used; blocks for the timeout at most.
+    /// Reports on standard error if the directory cannot be used. Blocks, but at most for the
+    /// timeout.
     pub(crate) fn probe(&self) {
         let Some(directory) = self.directory.clone() else { return };
         let (disk, path) = (Arc::clone(&self.disk), directory.clone());
@@ -84,22 +89,22 @@ impl Spool {
         );
     }
 
-    /// Bytes that its files take.
+    /// Bytes reserved for its files.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Files that wait to be closed.
+    /// Number of files that wait to be closed.
     pub(crate) fn closing(&self) -> u64 {
         self.closer.waiting() as u64
     }
 
-    /// Operations that failed or were too late.
+    /// Number of operations that failed or were too late.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Has `work` done on a thread that may wait; `None` if it fails, or is not done in time.
+    /// Runs `work` on a disk thread; `None` if it fails or exceeds the timeout.
     async fn run<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce() -> io::Result<T> + Send + Sync + 'static,
@@ -124,14 +129,14 @@ impl Spool {
     }
 }
 
-/// An operation on its thread; it has ended when this is dropped, also where there was no thread for it.
+/// An operation on its thread. Its drop marks the end, also if no thread was available.
 struct Operation {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
     _turn: OwnedSemaphorePermit,
 }
 
-/// A body that waits for an operation; it has given up when this is dropped before the operation has ended.
+/// The caller of an operation. Its drop marks that the caller no longer waits.
 struct Waiter {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
@@ -139,6 +144,8 @@ struct Waiter {
 
 impl Drop for Operation {
     fn drop(&mut self) {
+        // Both marks are bits of one atomic. Of `Operation` and `Waiter`, the one that is dropped
+        // second sees the other's bit, so `late` is balanced.
         if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
             self.spool.late.fetch_sub(1, Ordering::AcqRel);
         }
@@ -158,7 +165,7 @@ impl SpoolFile {
         Self(Arc::new(Place { spool, file: OnceLock::new(), bytes: AtomicU64::new(0) }))
     }
 
-    /// Takes room for a file of `bytes`; false if there is none, or no spool.
+    /// Reserves room for a file of `bytes` bytes; false if there is not enough, or no spool.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let Spool { directory, late, bytes: taken, bytes_max, closer, .. } = &*self.0.spool;
         let more = bytes.saturating_sub(self.0.bytes.load(Ordering::Relaxed));
@@ -174,7 +181,7 @@ impl SpoolFile {
         fits
     }
 
-    /// Writes `pieces` from `offset` on, into a file that is opened for the first of them; `None` if that failed.
+    /// Writes `pieces` at `offset`; the first write opens the file. `None` on failure.
     pub(crate) fn write(
         &self,
         pieces: Vec<Bytes>,
@@ -196,7 +203,7 @@ impl SpoolFile {
         })
     }
 
-    /// Reads exactly `bytes` from `offset` on; `None` if that failed.
+    /// Reads exactly `bytes` bytes at `offset`; `None` on failure.
     pub(crate) fn read(
         &self,
         offset: u64,
@@ -218,7 +225,7 @@ impl SpoolFile {
 }
 
 impl Place {
-    /// The file, opened if it is not yet. A body has one operation at a time.
+    /// The file, opened on first use. No race: a body has one operation at a time.
     fn open(&self) -> io::Result<&Arc<dyn DiskFile>> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -242,7 +249,7 @@ impl Drop for Place {
     }
 }
 
-/// What a place in the spool has taken.
+/// The room that a file has reserved. Dropping it releases the room.
 struct Room {
     spool: Arc<Spool>,
     bytes: u64,

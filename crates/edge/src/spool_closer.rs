@@ -1,9 +1,10 @@
-//! The thread that closes files of the spool, which frees their blocks and so may wait for the disk.
+//! The thread that closes spool files. Closing frees a file's blocks, which may block on the disk.
 //!
-//! Invariant: handing over a file never waits, and all files of one spool take one thread. The queue is bounded,
-//! because no file begins while [`CLOSING_MAX`] wait, so it is no longer than that and the files that were open by
-//! then. The thread is never joined: where the kernel holds it, the end of the process leaves it behind. If the system
-//! refuses the thread, no file begins, and the next use tries again.
+//! Invariants: handing over a file never blocks, and each spool has one such thread. The queue is
+//! bounded: no file is opened while [`CLOSING_MAX`] wait, so it holds at most those and the files
+//! open by then. The thread is never joined; if the kernel holds it, the end of the process leaves
+//! it behind. If the system cannot create the thread, no file is opened, and the next use tries
+//! again.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +12,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::Builder;
 
-/// No file begins while this many wait to be closed. A disk that answers closes a file in far less time than a body
-/// takes to fill it, so more than a few wait only where it hangs.
+/// No file is opened while this many wait to be closed. A working disk closes a file much faster
+/// than a body fills one, so more than a few wait only if the disk hangs.
 const CLOSING_MAX: usize = 64;
 
 type Close = Box<dyn FnOnce() + Send>;
 
-/// The work of the thread.
+/// The main function of the thread.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Hands files over to the thread, which starts with the first file and ends with the spool.
+/// The queue of the thread, which starts with the first file and ends with the spool.
 #[derive(Debug)]
 pub(crate) struct Closer {
     /// Empty until a thread has started.
@@ -36,19 +37,20 @@ impl Default for Closer {
 }
 
 impl Closer {
-    /// Whether a file that begins now can be closed.
+    /// Whether a file opened now can be closed later.
     pub(crate) fn keeps_up(&self) -> bool {
         self.queue().is_some() && self.waiting() < CLOSING_MAX
     }
 
-    /// Files that wait.
+    /// Number of files that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Has a file closed.
+    /// Queues the closing of a file.
     pub(crate) fn close(&self, close: impl FnOnce() + Send + 'static) {
-        // Each file was begun when there was a queue, which lasts as long as the spool.
+        // There is always a queue here: each file was opened after `keeps_up`, and the queue lives
+        // as long as the spool.
         if let Some(queue) = self.queue() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = queue.send(Box::new(close));
@@ -62,7 +64,8 @@ impl Closer {
         let (queue, closing) = channel();
         let waiting = Arc::clone(&self.waiting);
         (self.start)(Box::new(move || work(&closing, &waiting))).ok()?;
-        // Of two threads that start at the same time, the one whose queue is dropped here ends at once.
+        // If two threads were started concurrently, the one whose queue is dropped here ends at
+        // once.
         Some(self.queue.get_or_init(|| queue))
     }
 }

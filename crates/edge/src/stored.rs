@@ -1,6 +1,8 @@
-//! What answers become in the store: heads without what may not be shared, objects, and objects joined from parts.
+//! Builds stored objects from responses: heads without private fields, objects, and objects joined
+//! from parts.
 //!
-//! Invariant: parts are joined only where the same strong validator says that they are of one content.
+//! Invariant: parts are joined only if the same strong validator proves that they belong to one
+//! content.
 
 use crate::flight::SharedAnswer;
 use crate::respond;
@@ -23,7 +25,7 @@ pub(crate) fn stored_object(
     Object::new(head, &prebuilt, body, freshness)
 }
 
-/// The object for a tidy head whose content of so many octets is elsewhere.
+/// The object for a tidy head whose content of `content_bytes` bytes is stored elsewhere.
 pub(crate) fn without_content(
     head: &ResponseHead,
     content_bytes: u64,
@@ -34,13 +36,13 @@ pub(crate) fn without_content(
     Object::new(head, &prebuilt, Body::default(), freshness)
 }
 
-/// What visitors get of the head; the object keeps the application's words beside it.
+/// The head as clients receive it. The object also keeps the origin's own head.
 fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
     let sent = downstream_head(head, policy);
     respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 
-/// The stored part and a newer one as one object, if they go together.
+/// Joins the stored part and a newer one, if they fit together.
 pub(crate) fn joined_part(
     stored: &Arc<Object>,
     newer: &SharedAnswer,
@@ -52,12 +54,12 @@ pub(crate) fn joined_part(
     let head = combined_head(&stored.head(), &newer.head, joined);
     let body = joined_body((&stored.body(), part.extent), (body, extent));
     let object = stored_object(&head, body, newer.freshness, policy);
-    // What answers no question as it is must not be replayed for one.
+    // A joined part is not the response to any single `Range`, so it must not be replayed for one.
     let part = Part { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })
 }
 
-/// The octets of two parts that touch or overlap. Where they overlap they are the same.
+/// The bytes of two parts that touch or overlap; the overlap is the same in both.
 pub(crate) fn joined_body(one: (&Body, ContentRange), other: (&Body, ContentRange)) -> Body {
     let ((before, first), (after, second)) =
         if one.1.first <= other.1.first { (one, other) } else { (other, one) };
@@ -66,8 +68,8 @@ pub(crate) fn joined_body(one: (&Body, ContentRange), other: (&Body, ContentRang
     Body::gathered(before.chunks().iter().chain(&rest))
 }
 
-/// The head that may be stored and shared, and, if fields had to go for that which are for who asked, the head for that
-/// one. Noise is for nobody.
+/// Splits a head into the one that may be stored and shared, and, if it has withheld fields, the
+/// complete one for the leader. Cookies that the policy lists as noise are removed from both.
 pub(crate) fn shareable(
     mut head: ResponseHead,
     withheld: &[Bytes],

@@ -1,47 +1,49 @@
-//! The thread that frees what was invalidated, and looks after purges that are to outlive a restart.
+//! The sweeper thread: frees invalidated objects and makes late purges durable.
 //!
-//! Invariant: answers never wait for it; it holds the store's locks for a few objects at a time, and rests between
-//! walks so that whatever is busy goes first.
+//! Invariants: responses never wait for it. It holds the store's locks for a few objects at a time,
+//! and rests between walks so that other threads have priority.
 
 use crate::shared::Shared;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Objects of one walk: so few that who wants its core meanwhile waits for some tens of microseconds.
+/// Objects of one walk, so few that another thread on its core waits only some tens of
+/// microseconds.
 const WALK_SLOTS: usize = 512;
 
-/// The rest between two walks.
+/// Pause between two walks.
 const REST: Duration = Duration::from_micros(500);
 
-/// Walks in a row, before the thread looks after its other work.
+/// Number of walks in a row before the thread does its other work.
 const WALKS_MAX: usize = 64;
 
-/// How much nicer than others the thread is.
+/// Nice value of the thread.
 const GIVE_WAY_NICE: i32 = 10;
 
-/// How often the thread looks at the disk when nothing was invalidated.
+/// How often the thread checks the disk if nothing was invalidated.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long after a failed attempt to make purges outlive a restart the next one follows.
+/// Pause after a failed attempt to make purges durable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Tells the thread that there is something to do.
+/// Wakes and ends the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// What follows some walks.
+/// The next action after a series of walks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Nothing, before more is invalidated.
+    /// Nothing, until something is invalidated.
     WhenDue,
-    /// All objects were walked over, and more was invalidated meanwhile. Objects are to be compared with many bans at
-    /// once, so what comes within some time is gathered: look-ups compare by themselves, and nothing but memory waits.
+    /// All objects were visited, but more was invalidated meanwhile. The next walk waits, so that
+    /// it can compare objects with many bans at once. Look-ups check bans themselves, so only
+    /// memory is freed later.
     Gather,
-    /// Further walks.
+    /// More walks.
     GoOn,
 }
 
@@ -52,12 +54,12 @@ struct State {
 }
 
 impl Sweeper {
-    /// There is something to sweep.
+    /// Starts a sweep.
     pub(crate) fn wake(&self) {
         self.change(|state| state.due = true);
     }
 
-    /// The thread shall end.
+    /// Ends the thread.
     pub(crate) fn end(&self) {
         self.change(|state| state.ended = true);
     }
@@ -67,7 +69,7 @@ impl Sweeper {
         self.changed.notify_all();
     }
 
-    /// Waits for something to do, or until the disk is to be looked at again; says whether to go on.
+    /// Waits for work, or until the disk must be checked; returns whether to continue.
     fn wait(&self, next: Next) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |state: &mut State| !state.ended && (next != Next::WhenDue || !state.due);
@@ -79,10 +81,10 @@ impl Sweeper {
     }
 }
 
-/// Walks over objects until all were, or for a while.
+/// Visits objects until all were visited, or for a limited number of walks.
 fn sweep(shared: &Shared) -> Next {
     for _ in 0..WALKS_MAX {
-        // The end of the edge waits for this thread, and no client is left that could look something up.
+        // The shutdown waits for this thread, and no client is left that could look anything up.
         if shared.is_quitting() {
             return Next::WhenDue;
         }
@@ -99,11 +101,11 @@ fn sweep(shared: &Shared) -> Next {
 /// Starts the thread.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("petasos-sweeper".to_owned()).spawn(move || {
-        // On Linux this is the calling thread alone. Being nicer is always allowed; where it is not, the thread is
-        // merely less polite.
+        // On Linux this affects only the calling thread. Raising the nice value needs no privilege;
+        // if it fails, the thread just keeps its priority.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
         let mut retry_at = shared.clock.monotonic();
         let mut next = Next::WhenDue;
@@ -113,7 +115,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
             let may_retry =
                 now >= retry_at || !(persistence.is_at_risk(&shared.store) || persistence.is_set_aside());
             if shared.persistence.is_behind(&shared.store) && may_retry {
-                // No response waits for it, and this thread does not wait for the disk, which it watches.
+                // Not on this thread, because it monitors the disk and must not block on it.
                 shared.persist_aside();
                 retry_at = now.plus(RETRY_AFTER);
             }

@@ -1,7 +1,8 @@
-//! Locks that order what requests and flights do to what they share, from the standard library; with the feature
-//! `model` from the model checker, which runs the same code under many schedules.
+//! The locks that order accesses to state shared by requests and flights. Normally they are the
+//! standard library's. With the feature `model` they are those of the model checker, which runs the
+//! same code under many schedules.
 //!
-//! Invariant: whatever flights, their table and the publish step rest on is taken from here.
+//! Invariant: flights, their table and the publish step take all their locks from here.
 
 #[cfg(feature = "model")]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, atomic::AtomicBool};

@@ -1,7 +1,8 @@
-//! The secret that purges show: read from its file, which is created if the plan says so.
+//! The token for purges: read from its file, which is created if the plan says so.
 //!
-//! Invariant: an existing file is never changed, and a file is never seen half-written or readable by others: it is
-//! written under another name and linked to its own, which fails where the name is taken.
+//! Invariants: an existing file is never changed. A new file is never visible half-written or
+//! readable by others. It is written under another name and hard-linked to its own, which fails if
+//! the name exists.
 
 use crate::serve::ServeError;
 use config::Plan;
@@ -16,7 +17,7 @@ const TOKEN_BYTES: usize = 32;
 /// The token of a plan, if it has one.
 ///
 /// # Errors
-/// When the file cannot be read, or should be created and cannot.
+/// If the file cannot be read, or should be created and cannot.
 pub(crate) fn obtain(plan: &Plan) -> Result<Option<String>, ServeError> {
     let Some(path) = &plan.token_file else { return Ok(None) };
     if plan.create_token {
@@ -29,7 +30,7 @@ pub(crate) fn obtain(plan: &Plan) -> Result<Option<String>, ServeError> {
     read(path).map(Some).map_err(|error| ServeError::Token { path: path.clone(), error })
 }
 
-/// The secret in a file: its first line, without the space around it.
+/// Reads the token: the first line of the file, trimmed.
 fn read(path: &Path) -> io::Result<String> {
     let text = std::fs::read_to_string(path)?;
     match text.lines().next().map(str::trim).filter(|token| !token.is_empty()) {
@@ -38,14 +39,14 @@ fn read(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Creates the file with a random token unless it exists; says whether it did.
+/// Creates the file with a random token unless it exists; returns whether it was created.
 fn create(path: &Path) -> io::Result<bool> {
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }
     let token = random()?;
     let mut draft = path.as_os_str().to_owned();
-    // Random, so that neither another process nor the draft of one that was killed is in the way.
+    // A random suffix avoids collisions with other processes and with drafts of killed ones.
     draft.push(format!(".{:.16}", random()?));
     let draft = PathBuf::from(draft);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -63,10 +64,10 @@ fn write(mut file: File, token: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A new token.
+/// A new random token.
 fn random() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
-    // Up to 256 bytes come whole (getrandom(2)).
+    // Up to 256 bytes are always returned completely (getrandom(2)).
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -77,7 +78,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_created_token_is_random_and_private() {
+    fn created_token_is_random_and_private() {
         let directory = tempfile::tempdir().unwrap();
         let tokens = ["one", "two"].map(|name| {
             let path = directory.path().join(name);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_token_is_never_overwritten() {
+    fn existing_token_file_is_never_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         for content in ["own\n", ""] {

@@ -1,9 +1,9 @@
-//! The static tree of a running edge: what is stored is offered to it, what is purged it loses before the purge is
-//! answered.
+//! The static tree of a running edge: stored pages are offered to it, and purged pages are removed
+//! from it before the purge is answered.
 //!
-//! Invariant: serving never depends on it. A directory that cannot be used, or a disk that refuses, is one line on
-//! standard error and a metric, and the edge goes on without. What a site's setting leaves out is never offered. How
-//! pages become files is `static_tree`'s business.
+//! Invariants: serving never depends on the tree. An unusable directory or disk causes one line on
+//! standard error and a metric, and the edge continues without the tree. Pages that a site's
+//! settings exclude are never offered. The crate `static_tree` turns pages into files.
 
 use crate::operator;
 use crate::shared::Shared;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use store::{Key, Publication, Published, Selector, SiteId, Store};
 
-/// The tree; or its absence.
+/// The tree, or its absence.
 #[derive(Debug, Default)]
 pub(crate) struct StaticTree {
     tree: Option<Tree>,
@@ -26,7 +26,7 @@ pub(crate) struct StaticTree {
 }
 
 impl StaticTree {
-    /// The tree in the directory that the plan names. Standard error is told if that cannot be used.
+    /// Opens the tree in the plan's directory. Reports on standard error if that fails.
     pub(crate) fn open(plan: &Plan) -> Self {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
@@ -35,36 +35,36 @@ impl StaticTree {
         Self { tree: tree.ok(), is_wanted: true }
     }
 
-    /// Whether there should be a tree, and is none.
+    /// Whether a tree is configured but cannot be used.
     pub(crate) const fn is_off(&self) -> bool {
         self.is_wanted && self.tree.is_none()
     }
 
-    /// The figures now; zeros where there is no tree.
+    /// The current figures; zeros without a tree.
     pub(crate) fn figures(&self) -> Figures {
         self.tree.as_ref().map(Tree::figures).unwrap_or_default()
     }
 
-    /// Nothing is stored of a page any more. Waits for no file.
+    /// Removes a page that is no longer stored. Does not wait for the file system.
     pub(crate) fn withdraw(&self, site: &Site, key: &Key) {
         if let Some((tree, layout)) = self.of(site) {
             tree.withdraw(layout, key);
         }
     }
 
-    /// Hears of an invalidation under its number, so that the next loss takes less time.
+    /// Records a numbered invalidation, so that the next [`StaticTree::lose`] takes less time.
     pub(crate) fn hear(&self, number: u64, selector: &Selector) {
         if let Some(tree) = &self.tree {
             tree.hear(number, selector);
         }
     }
 
-    /// Removes what the store's invalidations up to now mean. Blocks.
+    /// Removes the files of all pages that the store has invalidated so far. Blocks.
     pub(crate) fn lose(&self, store: &Store) -> bool {
         self.tree.as_ref().is_none_or(|tree| tree.lose(store))
     }
 
-    /// The hosts of a site whose pages are in the tree or may get there.
+    /// The hosts of a site whose pages are in the tree or may be added.
     pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
         self.tree.as_ref().map(|tree| tree.hosts(site, is_meant)).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl StaticTree {
         self.of(site).is_some()
     }
 
-    /// Lets the writer end when it has written what waits.
+    /// Ends the writer after it has written its queue.
     pub(crate) fn end(&self) {
         if let Some(tree) = &self.tree {
             tree.end();
@@ -88,20 +88,21 @@ impl StaticTree {
 }
 
 impl Shared {
-    /// Stores a response, and offers it to the tree. Waits for no file.
+    /// Stores a response and offers it to the tree. Does not wait for the file system.
     pub(crate) fn publish(&self, site: &Site, publication: Publication<'_>) {
         let Some((tree, layout)) = self.static_tree.of(site) else {
-            // An object too large for the store was streamed all the same.
+            // Ignored: an object that is too large for the store was streamed to its clients
+            // anyway.
             let _ = self.store.publish(publication);
             return;
         };
         let Publication { key, tags, begun, .. } = publication;
         let (rule, object) = (publication.rule.clone(), Arc::clone(&publication.object));
         match self.store.publish(publication) {
-            // A web server gives its file to visitors with cookies too. What was there before goes when the leak guard
-            // is sure.
+            // A web server also serves the file to clients with cookies. An existing file is
+            // removed when the leak guard has confirmed the leak.
             Published::Stored if !self.leak_guard.is_for_all(key) => {}
-            // A visitor can make up any port, and each would have a copy of every page.
+            // A client can send any port, and each would get a copy of every page.
             Published::Stored if !self.is_own_port(site, key) => tree.refuse(Refusal::Path),
             Published::Stored => {
                 let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
@@ -112,10 +113,10 @@ impl Shared {
     }
 }
 
-/// Starts the thread that writes, if there is a tree.
+/// Starts the writer thread, if there is a tree.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
     if shared.static_tree.tree.is_none() {
         return Ok(None);
@@ -135,7 +136,7 @@ mod tests {
     use static_tree::Layout;
 
     #[test]
-    fn every_layout_that_can_be_set_is_known() {
+    fn every_layout_of_the_setting_exists() {
         let row = SETTINGS.iter().find(|setting| setting.key == "static_tree.layout").unwrap();
         let names: Vec<_> = Layout::ALL.map(Layout::name).into_iter().chain(["none"]).collect();
         assert_eq!(row.kind, config::Kind::Choice(names.leak()));

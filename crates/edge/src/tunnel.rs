@@ -1,7 +1,8 @@
-//! An upgraded connection: octets both ways until one side is done or nothing moves for too long.
+//! A tunnel for an upgraded connection: copies bytes in both directions until both end, or nothing
+//! moves for too long.
 //!
-//! Invariant: what either side sent before the switch is delivered first; the end of one direction is passed
-//! on, and the other goes on until it ends too.
+//! Invariants: bytes that either side sent before the switch are delivered first. The end of one
+//! direction is passed on, and the other direction continues until it ends too.
 
 use bytes::{Buf, BytesMut};
 use net::{Patience, Stream};
@@ -12,21 +13,21 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Octets that wait in one direction.
+/// Bytes read at once in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// One direction.
+/// One direction of the tunnel.
 struct Way {
     buffer: BytesMut,
-    /// The sender has ended.
+    /// The sender has closed its side.
     ended: bool,
-    /// The receiver was told.
+    /// The receiver was told of that.
     told: bool,
     moved_bytes: u64,
 }
 
-/// Connects two streams, each with the octets that were read from it ahead, until both directions ended, one
-/// failed, or nothing moved for `idle_timeout`.
+/// Connects two streams, each with the bytes that were already read from it. Ends when both
+/// directions have ended, one has failed, or nothing moved for `idle_timeout`.
 pub(crate) async fn tunnel(
     (mut visitor, from_visitor): (Stream, BytesMut),
     (mut application, from_application): (Stream, BytesMut),
@@ -56,7 +57,7 @@ impl Way {
         Self { buffer, ended: false, told: false, moved_bytes: 0 }
     }
 
-    /// Moves what there is; ready when the sender ended and the receiver has everything.
+    /// Moves the available bytes; ready when the sender has ended and the receiver has everything.
     fn poll_move(
         &mut self,
         sender: &mut Stream,
@@ -81,7 +82,7 @@ impl Way {
                 return Poll::Ready(Ok(()));
             }
             self.buffer.reserve(BUFFER_BYTES);
-            // The future keeps no state, so one made for each poll loses nothing.
+            // The future has no state of its own, so a new one for each poll loses nothing.
             self.ended = ready!(pin!(sender.read_buf(&mut self.buffer)).poll(context))? == 0;
         }
     }
@@ -99,7 +100,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[tokio::test]
-    async fn octets_and_ends_pass_both_ways_early_ones_first() {
+    async fn tunnel_passes_bytes_and_ends_both_ways_early_bytes_first() {
         let (mut visitor, at_edge) = UnixStream::pair().unwrap();
         let (mut application, to_application) = UnixStream::pair().unwrap();
         let running = tokio::spawn(tunnel(
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_has_an_end() {
+    async fn idle_tunnel_ends_after_the_timeout() {
         let (mut visitor, at_edge) = UnixStream::pair().unwrap();
         let (_application, to_application) = UnixStream::pair().unwrap();
         tunnel(

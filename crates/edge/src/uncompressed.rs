@@ -1,14 +1,14 @@
-//! Applications that send large pages uncompressed, although every shared fetch offers gzip.
+//! Detects origins that send large pages uncompressed, although every shared fetch offers gzip.
 //!
-//! Invariant: the first such page of a site is reported, in one line of the log and until the process ends; nothing is
-//! asked of the application for this.
+//! Invariants: only the first uncompressed page of a site is reported, in one line on standard
+//! error, and remembered until the process ends. The check sends no request to the origin.
 
 use crate::sites::Site;
 use message::{RequestHead, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, is_compressible};
 use std::sync::OnceLock;
 
-/// Pages of fewer bytes gain little by compression, and some servers leave them alone.
+/// Smaller pages gain little by compression, and some servers do not compress them.
 const BYTES_MIN: u64 = 4096;
 
 /// A page that was sent uncompressed.
@@ -17,23 +17,23 @@ pub(crate) struct Uncompressed {
     /// Host and target.
     pub(crate) page: String,
     pub(crate) content_bytes: u64,
-    /// Whether the request had the field Via, for which nginx does not compress by default.
+    /// Whether the request had Via, because of which nginx does not compress by default.
     pub(crate) had_via: bool,
 }
 
-/// What is known of a site.
+/// The result for a site.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(OnceLock<Uncompressed>);
 
 impl Watch {
-    /// The first page that was found, if any was.
+    /// The first uncompressed page, if there was one.
     pub(crate) fn found(&self) -> Option<&Uncompressed> {
         self.0.get()
     }
 }
 
 impl Site {
-    /// Looks at the whole response of this length to a shared fetch.
+    /// Checks the complete response of this length to a shared fetch.
     pub(crate) fn look_at_coding(&self, request: &RequestHead, response: &ResponseHead, content_bytes: u64) {
         let is_large_text = content_bytes >= BYTES_MIN
             && response.status == Status::OK
@@ -42,7 +42,7 @@ impl Site {
         if !is_large_text || self.uncompressed.0.get().is_some() {
             return;
         }
-        // By the letter, a client may have asked for no coding.
+        // Under the `rfc` profile, the client itself may have refused all codings.
         if AcceptedCodings::of(&request.fields) == AcceptedCodings::Identity {
             return;
         }
@@ -58,7 +58,7 @@ impl Site {
 }
 
 impl Uncompressed {
-    /// What an operator is told.
+    /// The message for the operator.
     pub(crate) fn text(&self) -> String {
         let advice = if self.had_via {
             "nginx does not compress for requests with Via: set `gzip_proxied any` there, or via_to_origin = false here; \

@@ -1,7 +1,8 @@
-//! The thread that reads what is on the disk again and again, so that damage is found before a client meets it.
+//! The verifier thread: reads all objects on disk repeatedly, so that damage is found before a
+//! client meets it.
 //!
-//! Invariant: nothing waits for it for longer than [`END_WAIT`], whatever the disk does; it holds no lock while it
-//! reads, and between two steps nothing of the edge.
+//! Invariants: the shutdown waits for it at most [`END_WAIT`], whatever the disk does. It holds no
+//! lock while it reads, and no reference to the edge between two steps.
 
 use crate::shared::Shared;
 use std::io;
@@ -11,22 +12,22 @@ use std::thread::Builder;
 use std::time::Duration;
 use store::{Examination, Examined};
 
-/// The most that one step reads, in bytes.
+/// Maximum number of bytes read in one step.
 const STEP_BYTES: usize = 256 << 10;
 
-/// What looking for an object and reading its head counts as, in bytes.
+/// Bytes that count for finding an object and reading its head.
 const HEAD_COST_BYTES: u64 = 16 << 10;
 
-/// The rest after everything was read.
+/// Pause after everything was read.
 const ROUND_REST: Duration = Duration::from_secs(1);
 
-/// How long the end of the edge waits for a step. A disk that hangs may hold the thread for longer.
+/// How long the shutdown waits for a step. A hanging disk may hold the thread longer.
 const END_WAIT: Duration = Duration::from_secs(1);
 
-/// How much nicer than others the thread is.
+/// Nice value of the thread.
 const GIVE_WAY_NICE: i32 = 10;
 
-/// What the thread has found, and whether it shall end.
+/// The counters of the thread, and whether it must end.
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
     state: Mutex<State>,
@@ -42,17 +43,17 @@ struct State {
 }
 
 impl Verifier {
-    /// Bytes that were read and are as they were written.
+    /// Bytes that were read and found correct.
     pub(crate) fn verified_bytes(&self) -> u64 {
         self.verified_bytes.load(Ordering::Relaxed)
     }
 
-    /// Stored responses that were found damaged.
+    /// Number of stored objects that were found damaged.
     pub(crate) fn damaged(&self) -> u64 {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread after its step, which is waited for, though not for ever.
+    /// Ends the thread after its current step. Waits for that step, but at most [`END_WAIT`].
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_ended = true;
@@ -65,14 +66,14 @@ impl Verifier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a step; false when there shall be none.
+    /// Begins a step; false if the thread must end.
     fn begin_step(&self) -> bool {
         let mut state = self.state();
         state.is_in_step = !state.is_ended;
         state.is_in_step
     }
 
-    /// The step is over. Rests, unless it is the end.
+    /// Ends a step and rests, unless the thread must end.
     fn end_step(&self, rest: Duration) {
         let mut state = self.state();
         state.is_in_step = false;
@@ -80,7 +81,8 @@ impl Verifier {
         drop(self.changed.wait_timeout_while(state, rest, |state| !state.is_ended));
     }
 
-    /// Counts what a step did; says how long to rest after it at this rate, in bytes per second.
+    /// Counts the result of a step. Returns the rest after it that keeps to `rate` bytes per
+    /// second.
     fn count(&self, examined: Examined, rate: u64) -> Duration {
         let cost = match examined {
             // Nothing was read.
@@ -99,11 +101,11 @@ impl Verifier {
     }
 }
 
-/// Starts the thread, where there is a disk and a rate at which it is to be verified. It is never joined: a disk that
-/// hangs must not hold the end of the process.
+/// Starts the thread, if there is a disk and a verification rate. The thread is never joined,
+/// because a hanging disk must not delay the end of the process.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let rate = shared.limits.disk_verify_rate;
     if rate == 0 || !shared.store.is_persistent() {
@@ -111,7 +113,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     }
     let (verifier, shared) = (Arc::clone(&shared.verifier), Arc::downgrade(shared));
     Builder::new().name("petasos-verify".to_owned()).spawn(move || {
-        // On Linux this is the calling thread alone. Where it is not allowed, the thread is merely less polite.
+        // On Linux this affects only the calling thread. If it fails, the thread just keeps its
+        // priority.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
         let mut walk = Examination::default();
         while verifier.begin_step() {

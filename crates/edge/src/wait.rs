@@ -1,7 +1,9 @@
-//! *wait*: a request takes part in a flight until it has something to deliver, or goes on by itself.
+//! *wait*: a request waits for a coalesced fetch until it has a response to deliver, or sends its
+//! own request.
 //!
-//! Invariant: waiting for others is limited; what may not be shared with this request is not delivered to it; and
-//! where the origin fails or is slow, a stale answer that may be used is used.
+//! Invariants: waiting for other requests' fetches is limited. A request receives no response that
+//! may not be shared with it. If the origin fails or is slow, a stale response is delivered if the
+//! rules allow it.
 
 use crate::counters::Metric;
 use crate::delivery::{Content, Delivery};
@@ -18,21 +20,23 @@ use std::sync::Arc;
 use store::FillingReader;
 use tokio::time::Instant;
 
-/// How often a request may take part in a flight whose answer turns out to be for another variant than its own,
-/// before it fetches by itself.
+/// After this many fetches whose response was for another variant, a request sends its own.
 pub(crate) const FLIGHTS_MAX: u32 = 3;
 
 impl<'a> Visit<'a> {
-    /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
-    /// application may take; who follows has a limit, after which it goes to the application by itself. Neither waits
-    /// longer than `limits.stale_wait` while a stale answer lies ready, or than `limits.flight_wait` if that was
-    /// invalidated.
+    /// *wait*: waits until the fetch has a result, and passes on informational responses meanwhile.
+    ///
+    /// The leader waits as long as the origin may take. A follower waits for at most
+    /// `limits.flight_wait` and then sends its own request. Neither waits longer than
+    /// `limits.stale_wait` if a stale response can be delivered, or than `limits.flight_wait` if
+    /// that was invalidated.
     pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
         let Waiting { mut wanted, reason, mut receiver, leads } = waiting;
         let limits = &self.shared.limits;
         let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
-        // A flight that is late already is not waited for again by everybody who could have something stale.
-        // Who asked for a newer answer than the stored one is given the time to get it.
+        // The time counts from the start of the fetch, so that a late fetch does not delay each new
+        // request with a stale response. A reload gets the full time, because its client wants a
+        // newer response than the stored one.
         let reloads = reason == Reason::MissReload;
         let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
         let mut end = own_end.min(receiver.borrow().departed + patience);
@@ -57,7 +61,8 @@ impl<'a> Visit<'a> {
             }
             let changed = tokio::select! {
                 changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
-                // Where no connection can be made, the flight fails by itself in a moment.
+                // Only while the origin is silent: if no connection can be made, the fetch fails by
+                // itself soon.
                 () = wanted.subject.site.origin.fallen_silent(), if !is_silent => {
                     is_silent = true;
                     match self.when_silent(&wanted) {
@@ -68,7 +73,7 @@ impl<'a> Visit<'a> {
             };
             match changed {
                 Ok(Ok(())) => {}
-                // The flight never began.
+                // The fetch never began.
                 Ok(Err(_)) => return wanted.pass(reason),
                 Err(_) => match self.when_late(&wanted, end == own_end) {
                     Some(delivery) => return Step::Deliver(delivery),
@@ -83,7 +88,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The stale answer for a visitor that waits when the origin falls silent.
+    /// The stale response for a request that waits when the origin falls silent.
     fn when_silent(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
         let mut delivery = self.when_late(wanted, false)?;
         delivery.account.reason = Reason::StaleBreakerOpen;
@@ -91,8 +96,8 @@ impl<'a> Visit<'a> {
         Some(delivery)
     }
 
-    /// The stale answer for a visitor that has waited long enough; after all of its patience also one that was
-    /// invalidated.
+    /// The stale response for a request that has waited long enough. An invalidated one is returned
+    /// only if its whole time `is_over`.
     pub(crate) fn when_late(&self, wanted: &Wanted<'_>, is_over: bool) -> Option<Delivery> {
         if !is_over && wanted.is_invalidated(self.shared, self.head()) {
             return None;
@@ -102,9 +107,9 @@ impl<'a> Visit<'a> {
         Some(delivery)
     }
 
-    /// There is no answer from the origin: a stale one, or the explanation.
+    /// Without a response from the origin: delivers a stale response, or else an error.
     pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
-        // What was invalidated is sent only if the origin was asked and has failed.
+        // An invalidated response is sent only if the origin was asked and failed.
         let is_unasked = matches!(error, FetchError::BreakerOpen);
         let stale = if is_unasked && wanted.is_invalidated(self.shared, self.head()) {
             None
@@ -117,8 +122,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether an answer says that the origin fails on the page, and nothing can stand in for it. Where a fetch carries
-    /// what its visitor sent, that may have been the cause.
+    /// Whether a response is an origin error that no stale response can replace. If the fetch
+    /// carried its client's fields, they may be the cause, so the error does not count for others.
     fn is_failure(&self, wanted: &Wanted<'_>, answer: &PrivateAnswer) -> bool {
         let alike = wanted.subject.site.policy().forwarding != Forwarding::Everything;
         is_server_error(answer.status)
@@ -127,7 +132,7 @@ impl<'a> Visit<'a> {
             && wanted.stale_instead(self.shared, self.head(), self.now()).is_none()
     }
 
-    /// The origin has failed on the page: it is left alone for a moment, and then asked by one for all who wait.
+    /// After an origin error: pauses, then shares one new fetch with the other followers.
     async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         if wanted.flights >= FLIGHTS_MAX {
             return Step::Refuse(wanted.subject.site.refusal(Refusal::failing_origin));
@@ -137,7 +142,7 @@ impl<'a> Visit<'a> {
         self.join(wanted, reason)
     }
 
-    /// A stale answer in place of one that tells of an error of the origin, if there is one.
+    /// A stale response to be delivered instead of an origin error, if there is one.
     pub(crate) fn instead_of_error(&self, wanted: &Wanted<'_>, status: Status) -> Option<Delivery> {
         if !is_server_error(status) {
             return None;
@@ -147,7 +152,8 @@ impl<'a> Visit<'a> {
         Some(delivery)
     }
 
-    /// A flight's answer may be shared: is it the variant that this request selects, and may it have it unasked?
+    /// Takes a shareable response: checks that it is the variant that this request selects and that
+    /// the request may have it without validation.
     fn take_shared(
         &self,
         mut wanted: Wanted<'a>,
@@ -170,7 +176,8 @@ impl<'a> Visit<'a> {
         let policy = wanted.subject.site.policy();
         let usable = reuse(&answer.freshness, &wanted.directives, policy, self.now());
         if !leads && matches!(usable, Reuse::Revalidate(_)) {
-            // Each must ask for itself; asking one after the other would only take longer.
+            // Each request needs its own validation, and doing that one after another would only
+            // take longer.
             wanted.solo = true;
             return self.join(wanted, reason);
         }
@@ -181,22 +188,24 @@ impl<'a> Visit<'a> {
                     true => Reason::StoreRefusedTooLarge,
                     false => Reason::MissCollapsed,
                 };
-                // A cookie that the response sets is for a visitor without one.
+                // A cookie that the response sets is only for a client without one.
                 let own = leads && !wanted.left_out.has_cookies();
                 Step::Deliver(self.shared_delivery(answer, reader, reason, own))
             }
-            // It has become too large to be kept, and nobody can join any more.
+            // The body has become too large to be kept, so no reader can join any more.
             None => wanted.pass(reason),
         }
     }
 
-    /// The flight's answer is not for this request: it is for another variant, the request's own is fetched with the
-    /// rule known; or out of date; or of no use. If that goes on, it goes to the application by itself.
+    /// Looks up or fetches again, because the result of the fetch does not fit this request: it is
+    /// another variant, outdated or unusable. After [`FLIGHTS_MAX`] fetches the request is sent
+    /// alone.
     fn ask_again(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
     }
 
-    /// Whether an answer was invalidated after its fetch began. Who leads asked before that.
+    /// Whether a response was invalidated after its fetch began. The leader is not concerned: it
+    /// asked before that.
     pub(crate) fn is_invalidated(
         &self,
         wanted: &Wanted<'_>,
@@ -208,7 +217,7 @@ impl<'a> Visit<'a> {
             || self.shared.equivalents.is_outdated(&wanted.key, &head.fields, begun)
     }
 
-    /// The origin has confirmed what is stored, or completed it.
+    /// Takes a stored response that the origin has confirmed or completed.
     fn take_confirmed(
         &self,
         mut wanted: Wanted<'a>,
@@ -252,8 +261,8 @@ impl<'a> Visit<'a> {
         Step::Deliver(Delivery::stored(Arc::clone(object), account))
     }
 
-    /// A flight's answer is for the visitor who leads, as the fetch may have carried what that one sent. The others go
-    /// to the application by themselves.
+    /// Takes a response that is for the leader only, because the fetch may have carried its fields.
+    /// Followers send their own requests.
     fn take_private(
         &self,
         wanted: Wanted<'a>,
@@ -266,7 +275,8 @@ impl<'a> Visit<'a> {
         {
             return Step::Deliver(delivery);
         }
-        // Else the fetch has left out what the request's own may depend on, or was for another target.
+        // Otherwise the fetch ignored a part of the request that its response may depend on, or was
+        // for another target.
         let is_whole = wanted.left_out.reason().is_none() && !wanted.asked_target.is_another();
         let is_selected = answer.selection.includes(&self.head().fields);
         let claimed = if leads && is_whole && is_selected { answer.claim() } else { None };
@@ -283,7 +293,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// A response that fills, for this request; `own` says that it is the one that asked for it.
+    /// Delivers a response whose body is arriving. `own` is true for the leader.
     pub(crate) fn shared_delivery(
         &self,
         answer: Arc<SharedAnswer>,
@@ -304,7 +314,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// A moment that no request waits for.
+/// A time that no request waits for.
 fn far_away() -> Instant {
     Instant::now() + std::time::Duration::from_secs(86_400)
 }

@@ -1,8 +1,9 @@
-//! *why*: what would become of a request, and why. The pipeline's own decisions are asked for and nothing is done.
+//! *why*: explains what would happen to a request, and why. It asks the pipeline for its decisions
+//! without carrying them out.
 //!
-//! Invariant: asking changes nothing: no count, no place in the order of eviction, no fetch. What is answered is
-//! what the next request would meet, as far as it does not depend on the application: where its answer decides, the
-//! document says so. Whether a stored response may be used decides `semantics`, as in the pipeline.
+//! Invariants: a question changes nothing: no counter, no position in the eviction order, no fetch.
+//! The answer is the outcome of the next request. If that depends on the origin's response, the
+//! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
 use crate::asking::Asking;
 use crate::client::head_limits;
@@ -26,13 +27,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use store::{Key, Lookup, Object};
 
-/// The version of [`Answer`]. It changes when a member changes its meaning or goes away.
+/// The version of [`Answer`]. It increases when a member changes its meaning or is removed.
 pub const FORMAT: u32 = 1;
 
-/// Octets that a question may have as JSON.
+/// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// A request to ask about.
+/// The request that a question is about.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
@@ -41,59 +42,60 @@ pub struct Question {
     /// The method.
     #[serde(default = "get")]
     pub method: String,
-    /// Further header fields, name and value, in order. A `Host` among them replaces the URL's.
+    /// Further header fields, as name and value, in order. A `Host` among them replaces the URL's.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
 }
 
-/// What would become of the request.
+/// What would happen to the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Answer {
     /// [`FORMAT`].
     pub format: u32,
     /// The verdict, as in docs/reasons.md.
     pub verdict: String,
-    /// Its one reason.
+    /// The reason of the verdict.
     pub reason: String,
-    /// What the reason says to an operator.
+    /// The reason's advice for the operator.
     pub advice: String,
-    /// What is asked of the application.
+    /// What the request demands of the origin.
     pub asks: Asks,
-    /// The part of the request, or of the last answer, that is the cause.
+    /// The part of the request, or of the last response, that is the cause.
     pub culprit: Option<Cause>,
-    /// The site that the request belongs to; none if no site has the name.
+    /// The site that the request belongs to; none if no site has this host name.
     pub site: Option<SiteAnswer>,
-    /// What identifies the page; none if the request does not get so far.
+    /// The cache key; none if the request is refused before a key is computed.
     pub key: Option<KeyAnswer>,
-    /// What is stored for the request, whether it may be used or not.
+    /// The stored response for the request, even if it may not be used.
     pub stored: Option<StoredAnswer>,
-    /// Whether other variants of the page are stored and none for this request.
+    /// Whether variants of the page are stored, but none for this request.
     pub other_variants_only: bool,
-    /// Why the last answer for the page could not be shared, if that is remembered.
+    /// Why the last response for the page could not be shared, if a hit-for-miss entry exists.
     pub remembered: Option<RememberedAnswer>,
-    /// Whether the page is being fetched right now.
+    /// Whether the page is being fetched now.
     pub is_being_fetched: bool,
-    /// What would be answered if the application failed now, if anything but an error.
+    /// What the client would receive if the origin failed now; none for an error.
     pub if_origin_fails: Option<Substitute>,
 }
 
-/// What a request asks of the application.
+/// What a request demands of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Asks {
     /// Nothing.
     Nothing,
-    /// Nothing that it waits for: the stored answer is renewed meanwhile.
+    /// A background refresh that the request does not wait for.
     Renewal,
-    /// Whether the stored answer is still right; if it is, the request is a hit after all.
+    /// A conditional request for the stored response. If the origin confirms it, the request is a
+    /// hit.
     Confirmation,
-    /// The page, or a missing part of it, in a fetch that others may share.
+    /// The page or a missing part of it, in a fetch that other requests may share.
     Page,
-    /// An answer of its own.
+    /// A response for this request alone.
     OwnAnswer,
 }
 
-/// A part of a message that is a cause.
+/// A part of a message that is the cause of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cause {
     /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
@@ -102,94 +104,96 @@ pub struct Cause {
     pub name: String,
 }
 
-/// The site.
+/// The site of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SiteAnswer {
     /// Its first name, or `any`.
     pub name: String,
     /// Its profile, as configured.
     pub profile: String,
-    /// The profile whose rules are in force: another for `auto` and for files.
+    /// The profile whose rules are in force. It differs from `profile` for `auto` and for profile
+    /// files.
     #[serde(default)]
     pub rules: String,
-    /// What the site was recognised by, for `auto`.
+    /// The signs that the site was detected by, for `auto`.
     #[serde(default)]
     pub recognised_by: Option<String>,
-    /// Since when, as a date of HTTP.
+    /// When it was detected, as an HTTP date.
     #[serde(default)]
     pub recognised_since: Option<String>,
-    /// The application behind it.
+    /// The URL of the origin.
     pub origin: String,
-    /// What was seen if the application sent a large text without compression, as a sentence.
+    /// A sentence about a large uncompressed text from the origin, if one was seen.
     #[serde(default)]
     pub uncompressed: Option<String>,
 }
 
-/// What identifies the page.
+/// The cache key.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct KeyAnswer {
     /// `http` or `https`.
     pub scheme: String,
-    /// The host, as the application gets it.
+    /// The host, as the origin receives it.
     pub host: String,
-    /// The path and the query; without the parameters that change no page by the site's profile.
+    /// Path and query, without the parameters that the site's profile ignores.
     pub target: String,
-    /// Whether `No-Vary-Search` makes the target stand for the request's own.
+    /// Whether it is another target that `No-Vary-Search` makes equivalent to the request's.
     #[serde(default)]
     pub is_equivalent: bool,
-    /// Request fields that select among variants, as far as known.
+    /// Request fields that select among variants, as far as they are known.
     pub variant_fields: Vec<String>,
 }
 
-/// What is stored.
+/// The stored response.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StoredAnswer {
     /// The status.
     pub status: u16,
-    /// Octets of content that are there.
+    /// Bytes of content that are stored.
     pub content_bytes: u64,
-    /// Whether that is only a part of the content.
+    /// Whether only a part of the content is stored.
     pub is_part: bool,
-    /// How old it is, in seconds.
+    /// Its age in seconds.
     pub age_secs: u64,
-    /// How long it is fresh in all, in seconds.
+    /// Its freshness lifetime in seconds.
     pub lifetime_secs: u64,
-    /// How long it still is, in seconds; below zero when stale.
+    /// The rest of its lifetime in seconds; negative when stale.
     pub ttl_secs: i64,
-    /// How long after its lifetime it may be shown while it is renewed, in seconds.
+    /// Seconds after its lifetime in which it may be served while it is refreshed.
     pub stale_while_revalidate_secs: u64,
-    /// How long after its lifetime it may be shown while the application fails, in seconds.
+    /// Seconds after its lifetime in which it may be served while the origin fails.
     pub stale_if_error_secs: u64,
-    /// Whether that is so only because the site's `stale_on_error` overrides what the response says.
+    /// Whether this is allowed only because the site's `stale_on_error` overrides the response.
     pub stale_if_error_overrides: bool,
-    /// Whether it says that it must be confirmed before each use.
+    /// Whether the response demands validation before each use.
     pub is_validated_always: bool,
-    /// Whether it says so and the site's profile uses it all the same, for `lifetime_secs`.
+    /// Whether the response demands validation, but the site's profile uses it for `lifetime_secs`
+    /// without.
     #[serde(default)]
     pub no_cache_overridden: bool,
     /// Whether a soft purge has made it stale.
     pub is_purged_softly: bool,
-    /// Where it redirects to.
+    /// The value of `Location`, for a redirect.
     #[serde(default)]
     pub location: Option<String>,
-    /// What the application says in `Cache-Control`.
+    /// The origin's `Cache-Control`.
     pub cache_control: Option<String>,
-    /// What visitors get in its place, by the profile; `None` if they get the same.
+    /// The `Cache-Control` that clients receive instead by the profile; `None` if it is the same.
     pub sent_cache_control: Option<String>,
 }
 
-/// What is remembered of a page that could not be shared.
+/// The hit-for-miss entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct RememberedAnswer {
     /// The reason.
     pub reason: String,
-    /// What it says to an operator.
+    /// The reason's advice for the operator.
     pub advice: String,
-    /// The part of that answer that was the cause.
+    /// The part of the response that was the cause.
     pub culprit: Option<Cause>,
 }
 
-/// What stands in for an answer.
+/// A response that replaces an origin error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Substitute {
     /// The verdict.
@@ -205,7 +209,7 @@ fn get() -> String {
 /// Answers a question.
 ///
 /// # Errors
-/// What is wrong with the question, in words.
+/// A text that says what is wrong with the question.
 pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer, String> {
     let asked = Asked::new(shared, question)?;
     let request = match asked.request {
@@ -228,9 +232,9 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
 
 /// The request of a question, as it would arrive.
 struct Asked {
-    /// As it was read, or why it would not be.
+    /// The parsed request, or the response of a request that cannot be parsed.
     request: Result<Request, Refusal>,
-    /// Who it comes from.
+    /// The client's address.
     peer: Peer,
 }
 
@@ -246,8 +250,8 @@ impl Asked {
             fields.push(name.clone(), value.clone());
         }
         let method = Method::from_token(question.method.as_bytes());
-        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so. A purge is asked
-        // about as a listed peer sends it, because its address decides.
+        // The edge itself speaks no TLS: an https request comes through a trusted proxy that says
+        // so. A purge is simulated from an address in `purge_peers`, because the address decides.
         let purging = purge::is_purge_method(&method);
         let peers = if purging { &shared.plan.purge_peers } else { &shared.plan.trusted_proxies };
         let proxy = peers.iter().next().filter(|_| https || purging);
@@ -268,7 +272,7 @@ impl Asked {
     }
 }
 
-/// Whether a URL is https, its authority, and its target without a fragment.
+/// Splits a URL into: whether it is https, the authority, and the target without fragment.
 fn split_url(url: &str) -> Result<(bool, &str, String), String> {
     let wrong = || format!("`{url}` is no http or https URL");
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -285,8 +289,8 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
     Ok((https, authority, target))
 }
 
-/// The answer for a request that got past the guard: *key* and *lookup* as the pipeline does them, and beside the
-/// decision what is known of the page.
+/// The answer for a request that passed the guard. Runs *key* and *lookup* as the pipeline does,
+/// and adds the state of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
     let (wanted, reduced) = match Asking::new(shared, subject.clone(), head, false) {
@@ -296,7 +300,8 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     let key = wanted.as_ref().map_or_else(|_| subject.key(), |wanted| wanted.key.clone());
     let head = reduced.as_deref().unwrap_or(head);
     let remembered = shared.in_vain.recall(&key, now.monotonic);
-    // An operator's question may wait for the disk, which a visitor's request would do without holding others up.
+    // Blocks on the disk. That is acceptable for an operator's question, but not for a client's
+    // request.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
         loads::load_here(shared, &key, shelved);
     }
@@ -306,7 +311,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             let culprit = culprit.as_ref().map(Cause::from);
             Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(*reason) }
         }
-        // Asked with all cookies, as the pipeline does.
+        // With all cookies, as in the pipeline.
         Ok(wanted) => match wanted.kept_back(shared, &request.head, now) {
             Some(kept) => {
                 let culprit = Some(Cause::from(&kept.culprit));
@@ -321,7 +326,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             }
         },
     };
-    // Nothing stands in for an answer of the client's own.
+    // A stale response never replaces the response to a client's own request.
     let is_pass = decided.verdict == Verdict::Pass.name();
     let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
     let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
@@ -353,7 +358,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     }
 }
 
-/// The pipeline's decision on a look-up.
+/// The pipeline's decision after a look-up.
 fn looked_up(
     shared: &Shared,
     wanted: &Wanted<'_>,
@@ -366,7 +371,7 @@ fn looked_up(
         Decision::Refresh(delivery, _) => {
             Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
         }
-        // It cannot be read, or has left memory at once: it will be fetched.
+        // The object could not be read, or was evicted at once, so it will be fetched.
         Decision::Load(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
         Decision::Alone(reason) => match wanted.left_out.reason() {
@@ -391,15 +396,16 @@ fn looked_up(
     }
 }
 
-/// Whether a fetch asks if the stored answer is still right.
+/// Whether the fetch is a conditional request for the stored response.
 fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool {
     let policy = wanted.subject.site.policy();
     let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
     asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 
-/// The answer for a look-up that goes to the application by itself: because of its method, or because the page could
-/// not be shared the last time. Then the same will be said of it again unless the application's answer has changed.
+/// The answer for a look-up that sends its own request: because of its method, or because the page
+/// could not be shared the last time. The remembered reason will apply again unless the origin's
+/// response has changed.
 fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> Answer {
     let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
     let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(Cause::from);
@@ -452,7 +458,7 @@ fn stored_answer(
 }
 
 impl Answer {
-    /// For a request with this reason that asks nothing of the application.
+    /// An answer with this reason that demands nothing of the origin.
     fn new(reason: Reason) -> Self {
         Self {
             format: FORMAT,
@@ -515,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_cut_where_requests_are() {
+    fn url_is_split_into_scheme_authority_and_target() {
         assert_eq!(split_url("http://a.test"), Ok((false, "a.test", "/".to_owned())));
         assert_eq!(split_url("HTTPS://a.test:1?q#f"), Ok((true, "a.test:1", "/?q".to_owned())));
         assert_eq!(split_url("http://[::1]:8/a/b"), Ok((false, "[::1]:8", "/a/b".to_owned())));
@@ -525,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guard_refuses_is_refused() {
+    fn request_refused_by_the_guard_is_explained_as_refused() {
         let mut named = plan();
         named.sites[0].names = vec!["a.test".to_owned()];
         let refused = ask(&named, "GET", "http://b.test/", &[]);
@@ -541,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_passes_names_its_culprit() {
+    fn passing_request_names_its_culprit() {
         let passed = ask(&plan(), "GET", "http://a.test/x?y", &[("Cookie", "_ga=1; PHPSESSID=2")]);
         assert_eq!((passed.verdict.as_str(), passed.reason.as_str()), ("pass", "pass-cookie"));
         let culprit = passed.culprit.unwrap();
@@ -553,20 +559,20 @@ mod tests {
     }
 
     #[test]
-    fn https_is_what_a_trusted_proxy_says() {
+    fn https_needs_a_trusted_proxy_or_a_public_https_site() {
         let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
         behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
         assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
-        assert_eq!(scheme(&plan(), "https://a.test/"), "http", "nobody tells the edge");
+        assert_eq!(scheme(&plan(), "https://a.test/"), "http", "no proxy states the scheme");
         let mut public = plan();
         public.sites[0].public_https = true;
         assert_eq!(scheme(&public, "http://a.test/"), "https");
     }
 
     #[test]
-    fn a_look_up_without_anything_stored() {
+    fn look_up_in_an_empty_store_demands_the_page() {
         let absent = ask(&plan(), "GET", "http://a.test/", &[]);
         assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
         let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);

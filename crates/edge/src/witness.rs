@@ -1,6 +1,7 @@
-//! An answer whose content tells whether its request was a write.
+//! Responses whose content shows whether their request was a write.
 //!
-//! Invariant: the end of the answer is held back until what it proves is in force, and nothing but its last piece is.
+//! Invariant: the last piece of the response, and nothing else, is held back until the
+//! invalidations that it proves are in force.
 
 use crate::conclude::Outcome;
 use crate::deliver::{self, Beginning, Interrupted, Tail};
@@ -15,10 +16,10 @@ use semantics::{Exchanged, Written, written};
 use std::sync::Arc;
 use store::Key;
 
-/// Bytes of an answer's content that are read to tell whether its request was a write.
+/// Bytes of a response's content that are inspected to see whether its request was a write.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
 
-/// A request that may be a write, whose answer's content decides.
+/// A request that may be a write, depending on the content of its response.
 pub(crate) struct Witness {
     pub(crate) site: Arc<Site>,
     pub(crate) host: Bytes,
@@ -27,14 +28,14 @@ pub(crate) struct Witness {
 }
 
 impl Visit<'_> {
-    /// What the request has changed, as far as its answer and `content` tell.
+    /// The pages that the request has changed, as far as its response and `content` show.
     pub(crate) fn written(
         &self,
         witness: &Witness,
         answer: &ResponseHead,
         content: Option<&[u8]>,
     ) -> Written {
-        // What is coded all the same cannot be read.
+        // Coded content cannot be inspected.
         let content =
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
         let exchanged = Exchanged {
@@ -49,7 +50,8 @@ impl Visit<'_> {
         written(exchanged, witness.site.policy())
     }
 
-    /// Sends an answer of the application's, and invalidates what its content proves before the last of it is sent.
+    /// Sends an origin's response, and carries out the invalidations that its content proves before
+    /// the last piece is sent.
     pub(crate) async fn send_witnessed(
         &mut self,
         parcel: Parcel,
@@ -77,7 +79,7 @@ impl Visit<'_> {
             let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);
             self.shared.make_unusable(key, Vec::new(), stale).await;
         }
-        // What came is whole as far as it goes; the visitor shall have it, whatever became of the rest.
+        // The content so far is correct; the client receives it even if the rest failed.
         let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
         self.outcome(head.status, account.reason, content_bytes, sent.and(rest), &written)
     }

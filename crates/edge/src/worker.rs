@@ -1,9 +1,9 @@
-//! A worker: one thread with its own runtime and its own listening socket, which takes connections and serves
-//! their requests one after the other.
+//! A worker: a thread with its own runtime and its own listening socket. It accepts connections and
+//! serves the requests of each in order.
 //!
-//! Invariant: no more connections than the limit are open; after the drain began no new one is taken and idle
-//! ones end; a worker ends only when no worker has a connection left, because flights of one feed visitors of
-//! another.
+//! Invariants: no more connections than the limit are open. After the drain has begun, no new
+//! connection is accepted and idle ones are closed. A worker ends only when no worker has a
+//! connection left, because a fetch of one worker feeds clients of others.
 
 use crate::breaker;
 use crate::client::{Client, Received};
@@ -21,22 +21,22 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait when a connection cannot be accepted for want of descriptors or memory.
+/// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often a drain looks whether the last connection is gone.
+/// How often a drain checks whether the last connection is closed.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A worker spends at most one part in this many of its time with giving memory back.
+/// A worker spends at most one part in this many of its time on returning memory.
 const GIVING_BACK_PART: u32 = 100;
 
-/// How often idle connections to applications are looked at.
+/// How often idle connections to origins are checked.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Serves until the drain is over or the edge quits. `index` is the worker's number.
 ///
 /// # Errors
-/// When the runtime cannot be made or the socket not registered.
+/// If the runtime cannot be created or the socket cannot be registered.
 pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -53,13 +53,13 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
         }
         Ok(())
     });
-    // Connections end here; threads that do something for them are not waited for.
+    // Remaining connections end here. Their blocking threads are not waited for.
     runtime.shutdown_background();
     served
 }
 
-/// Gives free memory of this thread back when memory is short. No connection is served meanwhile, so where that takes
-/// long, because there is much memory, it is rare.
+/// Returns free memory of this thread to the system when memory is short. Blocks the worker's
+/// connections meanwhile, so the pause after it grows with its duration.
 async fn give_memory_back(shared: Arc<Shared>) {
     loop {
         shared.memory_short.notified().await;
@@ -69,7 +69,7 @@ async fn give_memory_back(shared: Arc<Shared>) {
     }
 }
 
-/// Takes connections until the drain begins.
+/// Accepts connections until the drain begins.
 async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
     let mut drained = std::pin::pin!(shared.drained());
     loop {
@@ -84,7 +84,7 @@ async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
     }
 }
 
-/// Takes the connections that the system has accepted already: closing the socket would reset them.
+/// Accepts the connections in the socket's backlog, which closing the socket would reset.
 async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
     loop {
         tokio::select! {
@@ -95,7 +95,7 @@ async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor)
     }
 }
 
-/// Serves a connection if there is a place for it.
+/// Serves a connection if the limits allow it.
 fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
     match shared.take_place(peer) {
@@ -137,7 +137,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
         if let Some(order) = &refresh {
             cells.count(Metric::Purges);
             let outcome = shared.carry_out(order).await;
-            // The page itself would say 200, which means in force and durable.
+            // The page itself would be a 200, which claims that the purge is in force and durable.
             partial = (!outcome.is_complete()).then(|| shared.reply(order, outcome));
         }
         let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
@@ -146,14 +146,15 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             None => Box::pin(visit.run()).await,
         };
         match after {
-            // A visitor that pipelines hits without end never waits for anything by itself: the others get their turn.
+            // A client that pipelines hits without pause never yields by itself, so this gives
+            // other connections their turn.
             After::Keep => tokio::task::coop::consume_budget().await,
             After::Close | After::Gone => return,
             After::Linger => return client.linger().await,
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
                 let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
-                // Its end is told to both sides by the end of their connections.
+                // Both sides learn of the end when their connections close.
                 let _ = Box::pin(shared.until_streams_end(cells, tunnel)).await;
                 return;
             }
@@ -161,14 +162,14 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
     }
 }
 
-/// Whether a head that is too long for a visitor's is one of those that may be longer.
+/// Whether a head beyond the usual limit may be read further, as a purge order.
 pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, error: RequestError) -> bool {
     matches!(error, RequestError::Head(HeadError::TooLarge))
         && shared.admits_longer_head(entrance, client.peer(), client.begun_head())
         && client.lengthen_head()
 }
 
-/// Answers octets that are no request, and closes. There is no request to put into the log.
+/// Answers bytes that are no request, and closes. Without a request there is nothing to log.
 async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Refusal) {
     let asker = Asker::new(&Method::Get, Version::Http11, false);
     let (written, page) = respond::write_refusal(refusal, shared.clock.now(), asker);
@@ -185,7 +186,8 @@ async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Ref
     }
 }
 
-/// Closes connections to applications that have been idle for too long, and logs what their breakers did.
+/// Closes connections to origins that were idle for too long, and logs the changes of their
+/// breakers.
 async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;

@@ -1,8 +1,10 @@
-//! How much a site's writes may cost its store, and whether the site purges by itself.
+//! Limits the cost of a site's writes to its cache, and detects whether the site purges its pages
+//! itself.
 //!
-//! Invariant: no visitor can make a site fetch its pages again faster than the limits allow. Beyond them the stored
-//! pages go on being served while they are refreshed in the background. Only purges from clients that may purge, and
-//! fields of the application's answers, count as signs that a site purges by itself.
+//! Invariants: no client can make a site refetch its pages faster than the limits allow. Beyond
+//! them stored pages are still served while they are refreshed in the background. Only purges from
+//! authorised clients and fields of the origin's responses count as signs that a site purges
+//! itself.
 
 use crate::counters::{Cells, Metric};
 use crate::shared::Shared;
@@ -16,32 +18,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Key, Mode};
 
-/// The time that `limits.writes_per_minute` counts in.
+/// The period of `limits.writes_per_minute`.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How long after a write beyond the limit the refresh in the background begins. All writes until then share it, and
-/// fetches that began before the write have ended by then.
+/// Delay between a write beyond the limit and the background refresh. All writes until then share
+/// the refresh, and fetches that began before the write have ended by then.
 const REFRESH_AFTER: Duration = Duration::from_secs(10);
 
-/// How long after a write a purge counts as made because of it.
+/// A purge within this time after a write counts as caused by it.
 const PURGE_AFTER: Duration = Duration::from_secs(10);
 
-/// What is known of a site's writes. Times are the monotonic clock's nanoseconds plus one; zero is never.
+/// The state of a site's writes. Times are nanoseconds of the monotonic clock plus one; zero means
+/// never.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     site: Rate,
     pages: Rate,
-    /// What was stored before this is refreshed in the background from then on.
+    /// Objects stored before this time are refreshed in the background, from this time on.
     refresh_at: AtomicU64,
-    /// The one before that, which holds until `refresh_at` has come.
+    /// The previous value of `refresh_at`, which applies until `refresh_at` is reached.
     refreshed_at: AtomicU64,
     last_purge: AtomicU64,
     last_write: AtomicU64,
-    /// When the site was last seen to purge because of a write.
+    /// When the site last purged because of a write.
     purged_itself: AtomicU64,
 }
 
-/// A rate limit that lets a minute's share through at once: when the share will be used up.
+/// A token-bucket rate limit with a burst of one minute's share. Holds the time at which the bucket
+/// will be full again.
 #[derive(Debug, Default)]
 struct Rate(AtomicU64);
 
@@ -59,25 +63,26 @@ fn stamp(now: Monotonic) -> u64 {
 }
 
 impl Writes {
-    /// Whether what was stored at `stored` is to be refreshed in the background.
+    /// Whether an object that was stored at `stored` should now be refreshed in the background.
     pub(crate) fn is_to_be_refreshed(&self, stored: Monotonic, now: Monotonic) -> bool {
         let next = self.refresh_at.load(Ordering::Relaxed);
         let at = if next <= stamp(now) { next } else { self.refreshed_at.load(Ordering::Relaxed) };
         stamp(stored) < at
     }
 
-    /// Has everything that is stored by then refreshed in the background.
+    /// Schedules a background refresh of everything that is stored by then.
     fn refresh(&self, now: Monotonic) {
         let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
-        // A refresh that is yet to come covers this write as well.
+        // A refresh that is already scheduled covers this write as well.
         let next = |at| (at <= now).then_some(later);
         if let Ok(begun) = self.refresh_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            // Pages that were not requested since then still have to be refreshed, however often there are writes.
+            // Kept, so that pages which were not requested since are still refreshed, however often
+            // the site is written to.
             self.refreshed_at.fetch_max(begun, Ordering::Relaxed);
         }
     }
 
-    /// An authorised purge named pages of the site.
+    /// Records an authorised purge of pages of the site.
     pub(crate) fn note_purge(&self, now: Monotonic) {
         let now = stamp(now);
         self.last_purge.store(now, Ordering::Relaxed);
@@ -87,7 +92,7 @@ impl Writes {
         }
     }
 
-    /// A write was proven whose request began at `begun`.
+    /// Records a proven write whose request began at `begun`.
     fn note_write(&self, begun: Monotonic, now: Monotonic) {
         let purged = self.last_purge.load(Ordering::Relaxed);
         if purged >= stamp(begun) {
@@ -96,14 +101,14 @@ impl Writes {
         self.last_write.store(stamp(now), Ordering::Relaxed);
     }
 
-    /// Whether the site was seen to purge by itself within `memory`.
+    /// Whether the site has purged itself within `memory`.
     pub(crate) fn purges_itself(&self, memory: Duration, now: Monotonic) -> bool {
         let seen = self.purged_itself.load(Ordering::Relaxed);
         seen != 0 && stamp(now) - seen.min(stamp(now)) < memory.as_nanos() as u64
     }
 }
 
-/// What means the pages that a write has changed.
+/// The invalidations for the pages that a write has changed.
 fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<Want> {
     let ChangedPages { targets, identities, lists } = pages;
     let posts = identities.into_iter().map(Identity::Post);
@@ -118,7 +123,7 @@ fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<Want> {
 }
 
 impl Shared {
-    /// What is to be invalidated because of a write that its answer proves.
+    /// The invalidations that follow from a write which its response has proven.
     pub(crate) fn settle(
         &self,
         cells: &Cells,
@@ -143,10 +148,11 @@ impl Shared {
         let host = Bytes::copy_from_slice(key.host());
         let wants = match changed {
             Changed::Everything => vec![Want::Host { host }],
-            // A web server answers with files of the static tree, which nothing would refresh in the background.
+            // A full invalidation: a web server may serve files of the static tree, which no
+            // background refresh would reach.
             Changed::Pages(pages) if pages.lists && self.static_tree.has(site) => vec![Want::Host { host }],
             Changed::Pages(pages) => {
-                // Other pages may show a part of what was changed.
+                // Other pages may show a part of the changed content.
                 site.writes.refresh(now);
                 changed_pages(site, &host, pages)
             }
@@ -154,8 +160,8 @@ impl Shared {
         wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
     }
 
-    /// Of the pages that an unsafe method makes unusable, those that may be invalidated now. Each other is fetched
-    /// again in the background, and answers until that has ended.
+    /// The pages changed by an unsafe method that may be invalidated now. The others are refetched
+    /// in the background and served stale until then.
     pub(crate) fn within_rate(&self, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
         let now = stamp(self.clock.monotonic());
         let is_admitted = |key: &Key| {
@@ -172,8 +178,8 @@ impl Shared {
         pages.into_iter().filter(is_admitted).collect()
     }
 
-    /// The keys of stored pages that an invalidation of `key` reaches: under all names of the site, both schemes and
-    /// every percent-encoding, and with equivalent targets.
+    /// The keys of stored pages that an invalidation of `key` covers: under all names of the site,
+    /// both schemes, every percent-encoding, and equivalent targets.
     fn stored_as(&self, key: &Key) -> Vec<Key> {
         let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
         let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minutes_share_passes_at_once_and_then_one_an_interval() {
+    fn rate_admits_a_minutes_share_at_once_and_then_one_by_one() {
         let rate = Rate::default();
         let admitted = |secs, count: usize| (0..count).filter(|_| rate.admits(6, stamp(at(secs)))).count();
         assert_eq!(admitted(0, 100), 6);
@@ -230,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_counts_only_near_a_write_and_for_a_while() {
+    fn purge_counts_only_near_a_write_and_expires() {
         let memory = Duration::from_secs(100);
         let writes = Writes::default();
         writes.note_purge(at(1));

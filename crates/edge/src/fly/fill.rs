@@ -1,7 +1,7 @@
-//! The body of an answer that may be shared, on its way to those who wait and into the store.
+//! Streams the body of a shareable response to the waiting requests and into the store.
 //!
-//! Invariant: the store has the body before any reader has all of it, and gets none that did not end as its framing
-//! said; a part does not take the place of the whole.
+//! Invariants: the store has the body before any reader has all of it, and receives no body that
+//! did not end as its framing declared. A part never replaces the whole.
 
 use super::spilling::Spilling;
 use super::{Answer, Departure, Source, count_failure};
@@ -21,7 +21,8 @@ use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication, Spill};
 
 impl Departure {
-    /// *store and stream*: whoever waits reads the body while it fills; the store gets it when it is whole.
+    /// *store and stream*: the waiting requests read the body while it fills; the store receives it
+    /// when it is complete.
     pub(super) async fn store_and_stream<S: Source>(
         &self,
         answer: Answer<S>,
@@ -64,7 +65,7 @@ impl Departure {
         }
     }
 
-    /// Moves the body from the application to its readers and, when it is whole, into the store.
+    /// Moves the body from the origin to its readers and, when it is complete, into the store.
     async fn fill(
         &self,
         mut exchange: impl Source,
@@ -72,8 +73,8 @@ impl Departure {
         answer: &SharedAnswer,
         mut spilling: Spilling<'_>,
     ) -> Result<(), FetchError> {
-        // The last octets are held back until it is known whether they are the last, as the store must have
-        // the body before a reader has all of it.
+        // The last piece is held back until the next event, because the store must have the body
+        // before a reader has all of it.
         let mut held = Bytes::new();
         let mut room = Room::new(&self.shared);
         let is_looked_at = self.site.is_looked_at(self.shared.clock.monotonic());
@@ -95,7 +96,7 @@ impl Departure {
                 Ok(Event::Data(octets)) => {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
-                        // A slow reader may still hold what was kept.
+                        // A slow reader may still hold the bytes that were kept.
                         room.shrink_to_window(answer.filling.held_bytes());
                     } else if !room.take(octets.len() as u64) {
                         self.cells().count(Metric::FillingsUnkept);
@@ -108,7 +109,7 @@ impl Departure {
                     writer.push(std::mem::replace(&mut held, octets));
                     let room = self.make_room(&mut writer, &mut exchange, room.window_bytes()).await;
                     if room.is_err() && !spilling.is_under_way() {
-                        // A window without readers: nobody wants the rest.
+                        // The window is full and has no readers, so the rest is not needed.
                         return Ok(());
                     }
                 }
@@ -127,7 +128,7 @@ impl Departure {
                 }
                 Ok(Event::Informational(_) | Event::Head { .. }) => {}
                 Err(error) => {
-                    // Who asks from here on does not get a part: it is fetched again.
+                    // Later requests must not receive the incomplete body, so they fetch again.
                     self.leave_table();
                     writer.push(held);
                     writer.abort(Reason::OriginTruncated);
@@ -137,7 +138,8 @@ impl Departure {
         }
     }
 
-    /// Keeps the next bytes of a content, or none at its end, until enough of it came to look into.
+    /// Collects the beginning of a content for the detection, which runs once enough has arrived or
+    /// at the end (`None`).
     fn watch(&self, watched: &mut Option<Beginning>, head: &ResponseHead, octets: Option<&Bytes>) {
         if let (Some(beginning), Some(octets)) = (&mut *watched, octets) {
             beginning.keep(octets);
@@ -150,8 +152,9 @@ impl Departure {
         }
     }
 
-    /// Waits until the slowest reader has taken enough. A window that is full before anybody reads it may be one
-    /// that nobody wants, as when the visitors selected other variants: that is known once all have decided.
+    /// Waits until the slowest reader has read enough. If the window is full and no reader has
+    /// begun, perhaps none will, for example because the clients selected other variants. That is
+    /// certain once no request waits for the announcement.
     async fn make_room(
         &self,
         writer: &mut FillingWriter,
@@ -170,7 +173,7 @@ impl Departure {
             ready = ready => return ready,
             () = self.flight.unawaited() => {}
         }
-        // Who comes now starts a flight of its own, or has taken a reader before.
+        // A request that comes now starts its own fetch; earlier ones already have their readers.
         self.leave_table();
         writer.close();
         poll_fn(|context| writer.poll_ready(context, window_bytes)).await
@@ -187,10 +190,11 @@ impl Departure {
         let Some(extent) = part.extent.received(body.len()) else { return };
         let stored = self.stored();
         if stored.as_ref().is_some_and(|(object, _)| object.part().is_none()) {
-            // A part does not take the place of the whole.
+            // A part does not replace the whole.
             return;
         }
-        // A part that was invalidated may be of another content under the same validator.
+        // An invalidated part may belong to other content with the same validator, so it is not
+        // joined.
         let object = stored
             .filter(|(_, softened)| !softened)
             .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), policy))
@@ -201,7 +205,7 @@ impl Departure {
         self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);
     }
 
-    /// Hands over to the store what is on the disk.
+    /// Publishes a body that was written to disk.
     fn publish_spilled(&self, answer: &SharedAnswer, spill: Spill, bytes: u64) {
         let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
         self.flight.publish(|| {
@@ -215,9 +219,9 @@ impl Departure {
         });
     }
 
-    /// The tags of a response that was judged, by which a purge can mean it.
+    /// The tags of a response that was judged, by which a purge can select it.
     pub(super) fn tags(&self, fields: &Fields) -> Vec<Bytes> {
-        // Those of a response whose tags cannot be known were refused by the judgement.
+        // No error is left: the judgement has refused responses whose tags cannot be determined.
         self.site.tags_of(&self.key, fields).unwrap_or_default()
     }
 

@@ -1,17 +1,18 @@
-//! Models of flights, the publish step, invalidations and the memory of pages in vain: each scenario is played through
-//! in thousands of orders in which its threads could come, and its rules must hold in every one of them.
+//! Models of flights, the publish step, invalidations and the hit-for-miss table. Each scenario is
+//! run under thousands of thread schedules, and its rules must hold in every one of them.
 //!
-//! What is played is the product's own: the table of flights, the task of a flight from its answer to its end, bodies
-//! that fill, the store, invalidation, keys. What stands in for something is small: an origin that is a script, and
-//! visitors who look up, join and wait as `pipeline` and `wait` do, but read without a connection. The channel on which
-//! flights announce is tokio's, which has models of its own; here its operations are one step each.
+//! The models run the product's own code: flights from their response to their end, the flight
+//! table, filling bodies, the store, invalidation and keys. Few parts are replaced. The origin is a
+//! script. Visitors look up, join and wait as `pipeline` and `wait` do, but read without a
+//! connection. The channel on which flights announce their state is tokio's, which has models
+//! itself; here each of its operations is one step.
 //!
-//! A failing order is printed by the checker with how to play it again.
+//! When a schedule fails, the checker prints it and how to replay it.
 //!
 //! ```text
-//!   scenarios: what happens at once, and what must hold of it
-//!     visitor: asks, waits, reads
-//!       world: the edge, its origin, writes, and an account of them
+//!   scenarios: the concurrent actions, and the rules that must hold
+//!     visitor: requests, waits, reads
+//!       world: the edge, its origin, writes, and the expected results
 //! ```
 
 mod scenarios;
@@ -22,22 +23,24 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
 use world::World;
 
-/// Orders in which a scenario is played by each of the two schedulers.
+/// Number of schedules per scenario for each of the two schedulers.
 const ORDERS: usize = 2_000;
-/// Switches of threads that the second scheduler places with intent (Burckhardt et al. 2010).
+/// Number of context switches that the second scheduler places deliberately (Burckhardt et al.
+/// 2010).
 const SWITCHES: usize = 3;
-/// Where the draws of both schedulers begin.
+/// Seed of both schedulers.
 const SEED: u64 = 20_260_720;
-/// Octets of stack for a thread in a model.
+/// Stack size of a thread in a model, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Plays a scenario and waits for the end of what it began.
+/// Runs a scenario under all schedules, and waits for the end of everything that it started.
 fn explore(name: &str, scenario: impl Fn() -> Arc<World> + Send + Sync + 'static) {
     let scenario = Arc::new(scenario);
     let play = |scheduler: Box<dyn Scheduler + Send>| {
         let mut config = shuttle::Config::new();
         config.stack_size = STACK_BYTES;
-        // All orderings are taken for the strongest, as the checker would say each time.
+        // The checker treats all atomic orderings as sequentially consistent, and would warn about
+        // that each time.
         config.silence_warnings = true;
         let scenario = Arc::clone(&scenario);
         shuttle::Runner::new(scheduler, config).run(move || scenario().settle())

@@ -1,35 +1,36 @@
-//! A body that is too large for memory, on its way to the disk beside its readers.
+//! Writes a body that is too large for memory to disk while its readers receive it.
 //!
-//! Invariant: what ends is the whole body; a disk that takes no more of it costs the storing and nothing else.
-//! Neither readers nor the fetch wait for the disk longer than `limits.disk_timeout`.
+//! Invariants: `end` returns only a complete body. If the disk accepts no more of it, the body is
+//! not stored, and nothing else happens. Neither readers nor the fetch wait for the disk longer
+//! than `limits.disk_timeout`.
 
 use crate::shared::Shared;
 use bytes::Bytes;
 use std::future::poll_fn;
 use store::Spill;
 
-/// The way of one body to the disk.
+/// The writing of one body to disk.
 pub(super) struct Spilling<'a> {
     shared: &'a Shared,
-    /// Whether it may be stored there at all: parts are joined in memory.
+    /// Whether the body may go to disk. Parts may not, because they are joined in memory.
     is_allowed: bool,
     spill: Option<Spill>,
     bytes: u64,
 }
 
 impl<'a> Spilling<'a> {
-    /// For a body that may go to the disk if `is_allowed`.
+    /// Prepares for a body that may go to disk if `is_allowed`.
     pub(super) const fn new(shared: &'a Shared, is_allowed: bool) -> Self {
         Self { shared, is_allowed, spill: None, bytes: 0 }
     }
 
-    /// The body, of `expected` octets if that is known, goes to the disk from here on, where there is one; `so_far` is
-    /// what has come of it.
+    /// Starts writing the body to disk, if there is one. `expected` is its length in bytes, if
+    /// known; `so_far` are the bytes that have already arrived.
     pub(super) async fn begin(&mut self, expected: Option<u64>, so_far: &[Bytes]) {
         if !self.is_allowed || expected.is_some_and(|bytes| bytes > self.bytes_max()) {
             return;
         }
-        // Once.
+        // Begins only once.
         self.is_allowed = false;
         self.spill = self.shared.store.spill(expected);
         for octets in so_far {
@@ -37,12 +38,13 @@ impl<'a> Spilling<'a> {
         }
     }
 
-    /// Whether the body is going to the disk.
+    /// Whether the body is being written to disk.
     pub(super) const fn is_under_way(&self) -> bool {
         self.spill.is_some()
     }
 
-    /// Writes what comes next, when there is room for it.
+    /// Writes the next bytes, once the disk has room for them. Gives up if that takes too long or
+    /// the body is too large.
     pub(super) async fn push(&mut self, octets: &Bytes) {
         let Some(spill) = &mut self.spill else { return };
         self.bytes += octets.len() as u64;
@@ -56,7 +58,7 @@ impl<'a> Spilling<'a> {
         }
     }
 
-    /// The whole body and its length, if all of it went to the disk.
+    /// The whole body and its length, if all of it was written.
     pub(super) fn end(self) -> Option<(Spill, u64)> {
         self.spill.map(|spill| (spill, self.bytes))
     }

@@ -1,15 +1,15 @@
-//! The breaker of an origin: what is served and what is asked while the origin refuses connections or is silent.
+//! The circuit breaker: the responses and fetches while an origin refuses connections or is silent.
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
 use std::time::Duration;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
-/// Expired after ten seconds, and of use for a day if the origin fails.
+/// Fresh for ten seconds; the default policy serves it stale for a day if the origin fails.
 const FRESH: &[&str] = &["Cache-Control: max-age=10"];
 const STATE: &str = "petasos_origin_breaker_state";
 const CHANGES: &str = "petasos_origin_breaker_changes_total";
-/// Makes a purge a soft one.
+/// Makes a purge soft.
 const SOFT: &str = "Fastly-Soft-Purge: 1";
 const SILENT: u64 = 1;
 const UNREACHABLE: u64 = 2;
@@ -18,12 +18,12 @@ fn page(seen: &Seen) -> Vec<Action> {
     response("200 OK", FRESH, seen.target().as_bytes())
 }
 
-/// A clock that the test moves decides what is late; a client waits for a stale copy as short as possible.
+/// The test's clock decides when the origin is late; clients wait for a stale copy only briefly.
 fn impatient(plan: &mut Plan) {
     plan.limits.stale_wait = Duration::from_millis(20);
 }
 
-/// A stage that has stored these pages, all of them expired.
+/// A stage with these pages stored and expired.
 fn expired(change: impl FnOnce(&mut Plan), targets: &[&str]) -> Stage {
     let stage = Stage::with(
         |plan| {
@@ -37,7 +37,7 @@ fn expired(change: impl FnOnce(&mut Plan), targets: &[&str]) -> Stage {
     stage
 }
 
-/// From now on the origin answers once the gate is open.
+/// From now on the origin responds only once the gate is open.
 fn hang(stage: &Stage) -> Gate {
     let gate = Gate::default();
     let closed = gate.clone();
@@ -45,7 +45,7 @@ fn hang(stage: &Stage) -> Gate {
     gate
 }
 
-/// A stage whose origin has hung while these pages were asked for, so that the breaker is open.
+/// A stage whose origin has not answered requests for these pages, so that the breaker is open.
 fn silent(change: impl FnOnce(&mut Plan), targets: &[&str]) -> (Stage, Gate) {
     let stage = expired(change, targets);
     let gate = hang(&stage);
@@ -94,14 +94,14 @@ fn refusing_origin_is_asked_once_and_then_by_probes() {
 fn misses_and_passes_at_a_refusing_origin_get_503_at_once() {
     let stage = expired(|_| {}, &["/a"]);
     stage.origin.kill();
-    assert_eq!(stage.get("/unseen", &[]).status, 502, "the first is told what happened to it");
+    assert_eq!(stage.get("/unseen", &[]).status, 502, "the first request gets the origin's failure");
     for fields in [&[][..], &["Cookie: session=1"]] {
         let refused = stage.get("/unseen", fields);
         assert_eq!((refused.status, reason(&refused)), (503, "origin-breaker-open"));
         assert!(refused.field("Retry-After").is_some(), "{}", refused.head);
     }
     assert_eq!((refusals(&stage), stage.metric("petasos_breaker_refusals_total", "")), (1, 2));
-    // Without anything stored, each request can be the probe.
+    // Without a stored copy, any request can be the probe.
     stage.pass(1);
     assert_eq!(stage.get("/unseen", &["Cookie: session=1"]).status, 502);
     stage.origin.revive();
@@ -120,7 +120,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
         }
     };
     ask_all("stale-breaker-open");
-    assert_eq!(stage.origin.seen().len(), asked, "nothing is asked before the first pause is over");
+    assert_eq!(stage.origin.seen().len(), asked, "no request reaches the origin before the first pause ends");
     stage.pass(1);
     ask_all("stale-breaker-open");
     stage.await_seen(asked + 1);
@@ -133,7 +133,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
     gate.open();
     eventually("the breaker is closed", || stage.metric(STATE, "") == 0);
     stage.await_quiet();
-    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe was not in vain");
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe's response was stored");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn fetches_that_no_client_waits_for_are_given_up() {
     let (stage, gate) = silent(|_| {}, &["/a", "/b", "/c"]);
     eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);
     stage.await_quiet();
-    // A client that waits is not let down.
+    // A fetch that a client waits for is not given up.
     let mut client = stage.begin("GET", "/unseen", &[]);
     let asked = stage.origin.seen().len();
     eventually("the miss reaches the origin", || stage.origin.count("/unseen") == 1 && asked > 0);
@@ -220,11 +220,11 @@ fn resets_without_an_answer_open_the_breaker() {
     let stage = expired(|_| {}, &["/a"]);
     stage.becomes(|_| vec![Action::Reset]);
     for visit in 1..=3 {
-        // After a failure the page is left alone for a second.
+        // After a failure the page is not fetched for a second.
         stage.pass(1);
         let answer = stage.get("/a", &[]);
         let reason = reason(&answer);
-        // The third reset opens the breaker, and its visitor hears of that or of the reset.
+        // The third reset opens the breaker; its client sees either reason.
         let is_silent = visit == 3 && reason == "stale-breaker-open";
         assert!(is_silent || reason == "stale-on-error", "visit {visit}: {reason}");
     }
@@ -284,8 +284,8 @@ fn late_page_is_served_stale_unless_purged_or_reloaded() {
     let head = stage.ask("HEAD", "/late", &[]);
     assert_eq!((head.status, reason(&head)), (200, "stale-origin-slow"));
     let mut purged = stage.begin("GET", "/purged", &[]);
-    eventually("the purged page is asked for", || stage.origin.count("/purged") == 2);
-    // When this page was late, the purged one has been late for longer.
+    eventually("the purged page is requested from the origin", || stage.origin.count("/purged") == 2);
+    // The purged page was requested before this one, so it is late too.
     assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
     gate.open();
     assert_eq!(reason(&purged.read()), "miss-invalidated");
@@ -293,10 +293,10 @@ fn late_page_is_served_stale_unless_purged_or_reloaded() {
     stage.pass(6);
     let gate = hang(&stage);
     let mut reloaded = stage.begin("GET", "/purged", &["Cache-Control: no-cache"]);
-    eventually("the reload is asked for", || stage.origin.count("/purged") == 3);
+    eventually("the reload reaches the origin", || stage.origin.count("/purged") == 3);
     assert_eq!(reason(&stage.get("/last", &[])), "stale-origin-slow");
     gate.open();
-    assert_eq!(reason(&reloaded.read()), "miss-reload", "who reloads waits for the newer response");
+    assert_eq!(reason(&reloaded.read()), "miss-reload", "a reload waits for the newer response");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn hits_are_not_compared_while_the_breaker_is_open() {
     }
     stage.pass(1);
     assert_eq!(stage.metric(STATE, ""), SILENT);
-    // A comparison is no probe either.
+    // A comparison of the leak guard is no probe.
     stage.pass(2);
     assert_eq!(reason(&stage.get("/hit", &["Cookie: _ga=1"])), "hit-fresh");
     assert_eq!((stage.metric(STATE, ""), stage.origin.count("/hit")), (SILENT, 1));

@@ -1,26 +1,27 @@
-//! Which address the application sees: a constant where the answer may be shared, the client's own elsewhere.
+//! The client address that the origin receives: a placeholder on shared fetches, otherwise the
+//! client's own.
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
 use semantics::ClientAddress;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
-/// The address of a shared fetch, which is nobody's (RFC 5737).
+/// The placeholder address of a shared fetch (RFC 5737).
 const NOBODY: &str = "192.0.2.1";
 
 /// Two clients behind the trusted proxy on loopback.
 const STAFF: &str = "X-Forwarded-For: 203.0.113.5";
 const STRANGER: &str = "X-Forwarded-For: 198.51.100.9";
 
-/// The client's address as an origin with realip or remoteip has it: the last in X-Forwarded-For that is no proxy of
-/// this machine; without the field the peer's, which is loopback.
+/// The client's address as determined by an origin with realip or remoteip. It is the last entry of
+/// X-Forwarded-For that is no local proxy, or without the field the peer, which is loopback.
 fn client_of(seen: &Seen) -> &str {
     let chain = seen.field("X-Forwarded-For").unwrap_or_default();
     let mut hops = chain.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty() && *hop != "127.0.0.1");
     hops.next().unwrap_or("127.0.0.1")
 }
 
-/// A page that the origin shows to these clients alone, cacheable as far as its fields say.
+/// A cacheable page that the origin serves only to these clients.
 fn restricted_to(seen: &Seen, allowed: &[&str], refusal: &str) -> Vec<Action> {
     let fields = ["Cache-Control: max-age=60", "ETag: \"a\""];
     if !allowed.contains(&client_of(seen)) {
@@ -40,7 +41,7 @@ fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage
     Stage::with(behind_a_proxy, script)
 }
 
-/// A page for the staff and for requests of this machine.
+/// A page for the staff and for local requests.
 fn staff_page(seen: &Seen) -> Vec<Action> {
     restricted_to(seen, &["203.0.113.5", "127.0.0.1"], "403 Forbidden")
 }
@@ -50,7 +51,7 @@ fn public(seen: &Seen) -> Vec<Action> {
 }
 
 #[test]
-fn shared_fetch_carries_the_constant_and_a_pass_the_client() {
+fn shared_fetch_carries_the_placeholder_and_a_pass_the_client() {
     let stage = stage(public);
     stage.get("/", &[STAFF]);
     assert_eq!(stage.last_seen().field("X-Forwarded-For"), Some(NOBODY), "{}", stage.last_seen().head);
@@ -80,7 +81,7 @@ fn allowed_client_gets_the_page_after_a_denied_leader() {
 }
 
 #[test]
-fn every_refusing_status_is_judged_by_each_address() {
+fn each_refusing_status_applies_only_to_its_own_client() {
     for refusal in
         ["401 Unauthorized", "403 Forbidden", "407 Proxy", "429 Too Many Requests", "451 Unavailable"]
     {
@@ -94,7 +95,7 @@ fn every_refusing_status_is_judged_by_each_address() {
 }
 
 #[test]
-fn followers_of_a_refused_fetch_ask_for_themselves() {
+fn followers_of_a_refused_fetch_send_their_own_requests() {
     let gate = Gate::default();
     let stage = stage({
         let gate = gate.clone();
@@ -126,7 +127,7 @@ fn refused_page_costs_one_fetch_per_request_from_then_on() {
     }
     let constant = stage.origin.seen().iter().filter(|seen| client_of(seen) == NOBODY).count();
     assert_eq!((constant, stage.origin.seen().len()), (1, 13));
-    // After its time the memory ends, and a page that is open to all again is shared again.
+    // The hit-for-miss entry expires, and then a page that is public again is shared again.
     stage.pass(121);
     stage.becomes(public);
     stage.get("/", &[STRANGER]);
@@ -154,7 +155,7 @@ fn page_that_becomes_restricted_is_not_served_stale() {
         assert_eq!(stage.get("/", &[STAFF]).text(), "secret");
     }
     stage.becomes(|_| response("500 Internal Server Error", &[], b"error"));
-    assert_eq!(stage.get("/", &[STRANGER]).status, 500, "no stale copy stands in");
+    assert_eq!(stage.get("/", &[STRANGER]).status, 500, "no stale copy replaces the error");
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn refused_background_refresh_ends_the_stale_copy() {
 }
 
 #[test]
-fn rate_limit_on_the_constant_keeps_the_stored_copy() {
+fn rate_limit_on_the_placeholder_keeps_the_stored_copy() {
     let fields = ["Cache-Control: max-age=60, stale-if-error=600"];
     let stage = stage(move |_| response("200 OK", &fields, b"old"));
     stage.get("/", &[STRANGER]);
@@ -191,7 +192,7 @@ fn refill_of_a_restricted_page_stores_nothing() {
     stage.becomes(staff_page);
     let purge = r#"{"type":"all","refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", purge).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
+    eventually("the refill has begun", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     assert_eq!(stage.metric("petasos_store_objects", ""), 0);
@@ -200,7 +201,7 @@ fn refill_of_a_restricted_page_stores_nothing() {
 }
 
 #[test]
-fn origin_that_bans_the_constant_serves_every_client() {
+fn origin_that_bans_the_placeholder_serves_every_client() {
     for refusal in ["403 Forbidden", "429 Too Many Requests"] {
         let stage = stage(move |seen| {
             if client_of(seen) == NOBODY {
@@ -216,7 +217,7 @@ fn origin_that_bans_the_constant_serves_every_client() {
     }
 }
 
-/// As [`stage`], where a shared fetch carries the address of the client that leads it.
+/// Like [`stage`], but a shared fetch carries the address of its leader.
 fn leading(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {
     let change = |plan: &mut Plan| {
         behind_a_proxy(plan);
@@ -226,14 +227,14 @@ fn leading(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Sta
 }
 
 #[test]
-fn leader_mode_gives_a_refusal_to_the_leader_alone() {
+fn in_leader_mode_only_the_leader_receives_a_refusal() {
     let gate = Gate::default();
     let stage = leading({
         let gate = gate.clone();
         move |seen| behind(&gate, staff_page(seen))
     });
     let mut leader = stage.begin("GET", "/", &[STRANGER]);
-    eventually("the leader has asked", || stage.origin.seen().len() == 1);
+    eventually("the leader has reached the origin", || stage.origin.seen().len() == 1);
     let mut followers: Vec<Client> = (0..4).map(|_| stage.begin("GET", "/", &[STAFF])).collect();
     eventually("the followers wait", || stage.metric("petasos_flight_waits_total", "") == 4);
     gate.open();
@@ -261,7 +262,7 @@ fn refill_in_leader_mode_removes_nothing() {
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "only pages that were hit are fetched again");
     let order = r#"{"type":"all","purge":false,"refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", order).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
+    eventually("the refill has begun", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     stage.origin.kill();

@@ -1,4 +1,4 @@
-//! A wall clock that jumps, forward and back, during everything.
+//! Jumps of the wall clock, forward and back, at every stage of a request.
 
 use crate::support::{START, Stage, bare, behind, reason, tagged};
 use platform::Timestamp;
@@ -11,7 +11,7 @@ const DAY_SECS: u64 = 24 * HOUR_SECS;
 
 const PAGE: &[&str] = &["Cache-Control: max-age=60, stale-while-revalidate=30"];
 
-/// A wall clock that is wrong by this much, in seconds.
+/// Moves the wall clock by this many seconds.
 fn jump(stage: &Stage, seconds: i64) {
     let now = platform::Clock::now(&*stage.clock).as_secs();
     stage.clock.set_wall(Timestamp::from_secs(now.saturating_add_signed(seconds)));
@@ -30,7 +30,7 @@ fn page(seen: &Seen) -> Vec<testkit::Action> {
 }
 
 #[test]
-fn a_jump_forward_ends_every_permission() {
+fn jump_forward_ends_freshness_and_staleness() {
     let stage = Stage::new(page);
     stage.get("/", &[]);
     jump(&stage, year());
@@ -43,7 +43,7 @@ fn a_jump_forward_ends_every_permission() {
 }
 
 #[test]
-fn a_jump_back_lengthens_nothing() {
+fn jump_back_extends_no_lifetime() {
     let stage = Stage::new(page);
     stage.get("/", &[]);
     jump(&stage, -hour());
@@ -61,14 +61,14 @@ fn a_jump_back_lengthens_nothing() {
     jump(&stage, -hour());
     stage.pass(30);
     let mut waits = stage.begin("GET", "/", &[]);
-    eventually("it waits", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("the request waits", || stage.metric("petasos_flight_waits_total", "") == 1);
     gate.open();
     assert_eq!(reason(&waits.read()), "hit-revalidated");
     stage.await_quiet();
     stage.origin.kill();
     stage.pass(60);
     jump(&stage, -hour());
-    // It was on its way for half a minute, and so is as old.
+    // Its fetch took half a minute, which counts as age.
     stage.pass(DAY_SECS - 31);
     assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
     stage.pass(1);
@@ -76,7 +76,7 @@ fn a_jump_back_lengthens_nothing() {
 }
 
 #[test]
-fn what_was_stored_under_a_wrong_clock_is_not_kept_longer() {
+fn page_stored_under_a_wrong_clock_is_not_kept_longer() {
     for seconds in [year(), -hour(), -year()] {
         let stage = Stage::new(page);
         jump(&stage, seconds);
@@ -91,7 +91,7 @@ fn what_was_stored_under_a_wrong_clock_is_not_kept_longer() {
 }
 
 #[test]
-fn an_origin_with_another_clock_gives_no_endless_freshness() {
+fn wrong_clock_of_the_origin_gives_no_endless_freshness() {
     for date in
         ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Thu, 14 Nov 2024 22:13:20 GMT"]
     {
@@ -117,7 +117,7 @@ fn an_origin_with_another_clock_gives_no_endless_freshness() {
 }
 
 #[test]
-fn a_jump_while_the_origin_is_asked_does_no_harm() {
+fn jump_during_a_fetch_extends_no_lifetime() {
     for seconds in [year(), -hour(), -year()] {
         let gate = Gate::default();
         let stage = Stage::new({
@@ -138,7 +138,7 @@ fn a_jump_while_the_origin_is_asked_does_no_harm() {
 }
 
 #[test]
-fn a_jump_while_the_origin_confirms_does_no_harm() {
+fn jump_during_a_revalidation_extends_no_lifetime() {
     for seconds in [year(), -hour(), -year()] {
         let stage = Stage::new(page);
         stage.get("/", &[]);
@@ -161,7 +161,7 @@ fn a_jump_while_the_origin_confirms_does_no_harm() {
 }
 
 #[test]
-fn waiting_has_its_limit_whatever_the_clock_does() {
+fn waiting_is_limited_despite_clock_jumps() {
     let stage = Stage::with(|plan| plan.limits.flight_wait = Duration::from_millis(20), page);
     stage.get("/", &[]);
     stage.pass(60 + 30);
@@ -180,7 +180,7 @@ fn waiting_has_its_limit_whatever_the_clock_does() {
 }
 
 #[test]
-fn what_is_remembered_in_vain_is_forgotten_in_time() {
+fn hit_for_miss_entry_expires_despite_clock_jumps() {
     for seconds in [year(), -year()] {
         let stage = Stage::new(|_| response("200 OK", &["Cache-Control: private"], b"own"));
         stage.get("/", &[]);
@@ -193,7 +193,7 @@ fn what_is_remembered_in_vain_is_forgotten_in_time() {
 }
 
 #[test]
-fn parts_and_groups_end_in_time_too() {
+fn stored_part_expires_despite_clock_jumps() {
     let stage = Stage::new(|_| {
         let fields =
             ["Cache-Control: max-age=60", "ETag: \"1\"", "Content-Range: bytes 0-0/3", "Cache-Groups: \"g\""];
@@ -209,7 +209,7 @@ fn parts_and_groups_end_in_time_too() {
 }
 
 #[test]
-fn the_beginning_and_the_end_of_time_are_survived() {
+fn extreme_clock_values_cause_no_error() {
     for wall in [0, 1, 253_402_300_799, 253_402_300_800, u64::from(u32::MAX) * 1000, u64::MAX / 1_000_000] {
         let stage = Stage::new(page);
         stage.get("/", &[]);

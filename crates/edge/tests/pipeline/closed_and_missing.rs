@@ -1,4 +1,5 @@
-//! A WordPress site's 404s, redirects and maintenance page: shared for a moment, or shown, and never longer than that.
+//! A WordPress site's 404 responses, redirects and maintenance page: which of them are shared
+//! briefly, and when they precede stored pages.
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
@@ -66,11 +67,11 @@ fn favicon_redirect_of_wordpress_is_shared() {
     assert_eq!(stage.origin.seen().len(), 1, "requests at the origin");
     stage.get("/", &[]);
     stage.get("/", &[]);
-    assert_eq!(stage.origin.seen().len(), 3, "another redirect may depend on the visitor");
+    assert_eq!(stage.origin.seen().len(), 3, "another redirect may depend on the client");
 }
 
 #[test]
-fn post_published_at_a_404_is_shown_at_once() {
+fn post_published_at_a_stored_404_is_served_at_once() {
     let stage = Stage::with(wordpress, |_| missing());
     assert_eq!(stage.get("/hello/", &[]).status, 404);
     assert_eq!(reason(&stage.get("/hello/", &[])), "hit-fresh");
@@ -80,7 +81,7 @@ fn post_published_at_a_404_is_shown_at_once() {
 }
 
 #[test]
-fn maintenance_page_is_shown_in_place_of_stale_pages() {
+fn maintenance_page_precedes_stale_pages() {
     let stage = Stage::with(wordpress, |_| page());
     stage.get("/", &[]);
     stage.pass(400);
@@ -105,7 +106,7 @@ fn maintenance_page_ends_the_grace_of_a_stale_page() {
     stage.await_quiet();
     assert_eq!(stage.get("/", &[]).status, 503);
     stage.origin.kill();
-    assert_eq!(stage.get("/", &[]).text(), "page", "an origin that is gone says nothing");
+    assert_eq!(stage.get("/", &[]).text(), "page", "an origin that is down settles nothing");
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn maintenance_page_follows_the_write_that_closed_the_site() {
 }
 
 #[test]
-fn maintenance_page_reaches_all_who_waited_for_it() {
+fn maintenance_page_reaches_all_waiting_requests() {
     let gate = Gate::default();
     let shut = gate.clone();
     let stage = Stage::with(wordpress, move |_| behind(&shut, closed()));
@@ -131,7 +132,7 @@ fn maintenance_page_reaches_all_who_waited_for_it() {
 }
 
 #[test]
-fn overloaded_server_stays_hidden_behind_stale_pages() {
+fn error_of_an_overloaded_server_is_hidden_by_stale_pages() {
     for fields in [&["Retry-After: 5"][..], &["Retry-After: 5", "Expires: 0"], &[]] {
         let stage = Stage::with(wordpress, |_| page());
         stage.get("/", &[]);

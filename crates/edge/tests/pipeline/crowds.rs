@@ -1,4 +1,4 @@
-//! Many visitors at once: who waits for whom, and what becomes of them when it goes wrong.
+//! Many simultaneous requests: which of them wait for a fetch, and what they receive if it fails.
 
 use crate::support::{Stage, bare, behind, reason, tagged};
 use std::collections::HashSet;
@@ -8,14 +8,14 @@ use testkit::{Action, Client, Gate, Seen, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// What an origin says that numbers its answers.
+/// An origin that numbers its responses.
 fn numbered(fields: &'static [&'static str]) -> impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static {
     let count = AtomicUsize::new(0);
     move |_| response("200 OK", fields, count.fetch_add(1, Ordering::SeqCst).to_string().as_bytes())
 }
 
 #[test]
-fn an_origin_that_dies_half_way_leaves_nobody_with_a_whole() {
+fn origin_that_dies_midway_truncates_all_responses() {
     const HALF_BYTES: usize = 300_000;
     let (gate, dying) = (Gate::default(), Gate::default());
     let stage = Stage::new({
@@ -34,7 +34,7 @@ fn an_origin_that_dies_half_way_leaves_nobody_with_a_whole() {
     dying.open();
     for client in &mut clients {
         client.read_octets(HALF_BYTES);
-        assert!(client.is_closed(), "what ended early looks whole");
+        assert!(client.is_closed(), "a truncated body looks complete");
     }
     stage.await_seen(1);
     stage.await_quiet();
@@ -44,7 +44,7 @@ fn an_origin_that_dies_half_way_leaves_nobody_with_a_whole() {
 }
 
 #[test]
-fn an_origin_that_closes_or_refuses_fails_all_who_wait() {
+fn origin_that_closes_or_refuses_fails_all_waiting_requests() {
     for status in ["200 OK", "503 Busy"] {
         let gate = Gate::default();
         let stage = Stage::new({
@@ -58,7 +58,7 @@ fn an_origin_that_closes_or_refuses_fails_all_who_wait() {
         gate.open();
         assert!(clients.iter_mut().all(|client| client.read().status >= 500));
         assert_eq!(stage.metric("petasos_store_objects", ""), 0);
-        // The next crowd is one again: an error is no property of the page.
+        // Later requests are coalesced again, because an error says nothing about the page.
         stage.becomes({
             let gate = Gate::default();
             gate.open();
@@ -70,13 +70,13 @@ fn an_origin_that_closes_or_refuses_fails_all_who_wait() {
 }
 
 #[test]
-fn a_crowd_that_saw_an_error_waits_for_one_another_again() {
+fn requests_are_coalesced_again_after_an_error() {
     let gate = Gate::default();
     let stage = Stage::with(|plan| plan.limits.flight_wait = Duration::from_millis(20), {
         let gate = gate.clone();
         move |_| behind(&gate, response("503 Busy", &[], b"busy"))
     });
-    // One leads, the others lose patience and ask for themselves.
+    // One request leads; the others time out and send their own requests.
     let mut clients: Vec<_> = (0..3).map(|_| stage.begin("GET", "/", &[])).collect();
     stage.await_seen(3);
     gate.open();
@@ -87,7 +87,7 @@ fn a_crowd_that_saw_an_error_waits_for_one_another_again() {
 }
 
 #[test]
-fn a_page_that_is_private_is_remembered_for_two_minutes() {
+fn private_page_has_a_hit_for_miss_entry_for_two_minutes() {
     let stage = Stage::new(numbered(&["Cache-Control: private"]));
     stage.get("/", &[]);
     let gate = Gate::default();
@@ -96,7 +96,7 @@ fn a_page_that_is_private_is_remembered_for_two_minutes() {
         move |seen| behind(&gate, own(seen))
     });
     let mut clients: Vec<_> = (0..5).map(|_| stage.begin("GET", "/", &[])).collect();
-    eventually("nobody waits for anybody", || stage.origin.seen().len() == 6);
+    eventually("no request waits for another", || stage.origin.seen().len() == 6);
     gate.open();
     let bodies: HashSet<_> = clients.iter_mut().map(|client| client.read().text().to_owned()).collect();
     assert_eq!(bodies.len(), 5);
@@ -113,8 +113,9 @@ fn a_page_that_is_private_is_remembered_for_two_minutes() {
 }
 
 #[test]
-fn a_private_answer_is_for_the_one_who_asked() {
-    // By the letter a fetch carries what its visitor sent, so its answer may be about that visitor.
+fn private_response_is_only_for_the_leader() {
+    // Under the `rfc` profile a fetch carries its client's fields, so its response may be for that
+    // client.
     for _ in 0..10 {
         let gate = Gate::default();
         let stage = Stage::rfc({
@@ -135,7 +136,7 @@ fn a_private_answer_is_for_the_one_who_asked() {
 }
 
 #[test]
-fn a_private_answer_whose_visitor_has_gone_goes_to_nobody() {
+fn private_response_of_a_disconnected_leader_is_dropped() {
     let gate = Gate::default();
     let stage = Stage::rfc({
         let gate = gate.clone();
@@ -156,7 +157,7 @@ fn a_private_answer_whose_visitor_has_gone_goes_to_nobody() {
 }
 
 #[test]
-fn by_the_letter_personal_requests_share_no_flight() {
+fn personal_requests_share_no_fetch_under_rfc_profile() {
     for own in ["Cookie: session=1", "Authorization: Basic eDp5"] {
         let gate = Gate::default();
         let stage = Stage::rfc({
@@ -184,7 +185,7 @@ fn by_the_letter_personal_requests_share_no_flight() {
 }
 
 #[test]
-fn whoever_leaves_a_revalidation_harms_nobody() {
+fn clients_that_disconnect_do_not_end_a_revalidation() {
     let page = [FRESH];
     let stage = Stage::new(move |seen| tagged(seen, "\"1\"", &page, "page"));
     stage.get("/", &[]);
@@ -205,7 +206,7 @@ fn whoever_leaves_a_revalidation_harms_nobody() {
 }
 
 #[test]
-fn hints_reach_all_who_wait_and_those_who_come_later() {
+fn early_hints_reach_all_waiting_requests() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -235,7 +236,7 @@ fn hints_reach_all_who_wait_and_those_who_come_later() {
 }
 
 #[test]
-fn trailers_reach_all_who_read_while_it_fills() {
+fn trailers_reach_all_readers_of_a_filling_body() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -257,7 +258,7 @@ fn trailers_reach_all_who_read_while_it_fills() {
 }
 
 #[test]
-fn odd_statuses_and_fields_are_left_as_they_are() {
+fn unusual_statuses_and_fields_are_passed_on_unchanged() {
     for status in ["299 Fine", "418 Teapot", "499 Odd", "599 Odd", "666 Beast", "999 Denied"] {
         let stage = Stage::new(move |_| response(status, &[FRESH, "X-Odd: \u{e4}", "x-empty:"], b"odd"));
         for fields in [&[][..], &["Cookie: session=1"]] {
@@ -272,7 +273,7 @@ fn odd_statuses_and_fields_are_left_as_they_are() {
 }
 
 #[test]
-fn time_in_the_queue_is_no_age() {
+fn time_in_the_queue_does_not_count_as_age() {
     let gate = Gate::default();
     let stage = Stage::with(|plan| plan.limits.fetches_max = 1, {
         let gate = gate.clone();

@@ -1,4 +1,4 @@
-//! A site with a mobile theme: two variants of each page, whatever the browsers call themselves.
+//! A site with a mobile theme: two variants of each page, for all User-Agent values.
 
 use crate::support::{Stage, connect, reason};
 use semantics::{DeviceClass, Policy};
@@ -8,7 +8,7 @@ const PHONE: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Ma
 const OTHER_PHONE: &str = "User-Agent: Mozilla/5.0 (Linux; Android 14; Pixel 8) Mobile Safari/537.36";
 const DESKTOP: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0";
 
-/// WordPress with a theme that asks wp_is_mobile.
+/// WordPress with a theme that calls wp_is_mobile.
 fn themed(class: DeviceClass, vary: &'static [&'static str]) -> Stage {
     Stage::with(
         move |plan| {
@@ -23,7 +23,7 @@ fn themed(class: DeviceClass, vary: &'static [&'static str]) -> Stage {
 }
 
 #[test]
-fn phones_and_desktops_get_their_own_page() {
+fn phones_and_desktops_receive_their_own_variant() {
     for vary in [&[][..], &["Vary: User-Agent"]] {
         let stage = themed(DeviceClass::Mobile, vary);
         for _ in 0..3 {
@@ -41,9 +41,9 @@ fn phones_and_desktops_get_their_own_page() {
     }
 }
 
-/// The constant that stands for a browser of its class names no robot.
+/// The constant User-Agent of a device class must not count as a robot's.
 #[test]
-fn robots_wait_behind_people_under_a_device_class() {
+fn people_precede_robots_under_a_device_class() {
     let gate = Gate::default();
     let classes = |plan: &mut config::Plan| {
         let policy = Policy { device_class: DeviceClass::Mobile, ..Policy::wordpress() };
@@ -70,9 +70,9 @@ fn robots_wait_behind_people_under_a_device_class() {
     assert_eq!(asked, ["/first", "/person", "/phone", "/robot"]);
 }
 
-/// A HEAD of a page that may not be shared is asked with what was looked up, as a leak check is.
+/// A HEAD request for a private page is built from the looked-up request, like a leak check.
 #[test]
-fn people_who_send_head_come_before_robots() {
+fn head_requests_of_people_precede_robots() {
     let gate = Gate::default();
     let stage = Stage::with(
         |plan| plan.limits.fetches_max = 1,

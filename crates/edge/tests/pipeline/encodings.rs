@@ -1,4 +1,5 @@
-//! Content codings: one stored form for all clients, decoded for those that refuse it.
+//! Content codings: one stored form serves all clients and is decoded for those that refuse its
+//! coding.
 
 use crate::support::{Stage, behind, connect, reason};
 use flate2::Compression;
@@ -19,7 +20,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An origin's answer with a gzip form, which it sends where gzip is accepted.
+/// A response that is gzip-coded if the request accepts gzip.
 fn compressing(seen: &Seen, fields: &[&str], content: &[u8]) -> Vec<Action> {
     if seen.field("Accept-Encoding").is_some_and(|accepted| accepted.contains("gzip")) {
         let fields: Vec<&str> = fields.iter().copied().chain(["Content-Encoding: gzip"]).collect();
@@ -43,7 +44,7 @@ fn accepted(stage: &Stage) -> Vec<String> {
     stage.origin.seen().into_iter().map(field).collect()
 }
 
-/// Asserts that a response is the plain form of a page that is stored as gzip.
+/// Checks that a response is the decoded form of a page that is stored as gzip.
 fn is_plain(response: &Response, content: &str) {
     assert_eq!((response.status, response.text()), (200, content), "{}", response.head);
     assert_eq!(response.field("Content-Encoding"), None, "{}", response.head);
@@ -53,7 +54,7 @@ fn is_plain(response: &Response, content: &str) {
 }
 
 #[test]
-fn one_gzip_form_answers_every_client() {
+fn one_gzip_object_serves_every_client() {
     let fields = [FRESH, HTML, "ETag: \"1\"", "Accept-Ranges: bytes"];
     let stage = Stage::new(move |seen| compressing(seen, &fields, b"a page"));
     let first = stage.get("/", &[]);
@@ -73,7 +74,7 @@ fn one_gzip_form_answers_every_client() {
 }
 
 #[test]
-fn uncompressed_page_answers_every_class() {
+fn uncompressed_page_serves_every_class() {
     let stage = Stage::new(|_| response("200 OK", &[FRESH, HTML, "Vary: Accept-Encoding"], b"page"));
     stage.get("/", &[BROWSER]);
     for fields in [&[GZIP][..], &[REFUSES], &[], &[BROWSER]] {
@@ -84,7 +85,7 @@ fn uncompressed_page_answers_every_class() {
 }
 
 #[test]
-fn brotli_answers_clients_that_accept_it_only() {
+fn brotli_object_serves_only_clients_that_accept_it() {
     let stage = Stage::new(|seen| match seen.field("Accept-Encoding") {
         Some("br, gzip") => response("200 OK", &[FRESH, HTML, "Content-Encoding: br"], b"brotli"),
         _ => compressing(seen, &[FRESH, HTML], b"page"),
@@ -103,16 +104,16 @@ fn brotli_answers_clients_that_accept_it_only() {
 }
 
 #[test]
-fn page_that_is_not_shared_is_decoded_too() {
+fn private_page_is_decoded_too() {
     let stage = Stage::new(|seen| compressing(seen, &["Cache-Control: no-store", HTML], b"own"));
     is_plain(&stage.get("/", &[]), "own");
-    // The page is remembered, so the client's own request goes out as it came.
+    // The page has a hit-for-miss entry now, so the client's own request is forwarded unchanged.
     assert_eq!(stage.get("/", &[]).text(), "own");
     assert_eq!(accepted(&stage), ["gzip", "none"]);
 }
 
 #[test]
-fn follower_gets_the_form_that_it_accepts() {
+fn follower_receives_a_coding_that_it_accepts() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -172,7 +173,7 @@ fn coded_part_and_no_transform_are_not_decoded() {
 }
 
 #[test]
-fn archive_with_a_coding_is_sent_as_it_is() {
+fn coded_archive_is_sent_unchanged() {
     let fields = [FRESH, "Content-Type: application/x-tar", "Content-Encoding: gzip"];
     let stage = Stage::new(move |_| response("200 OK", &fields, &gzip(b"archive")));
     for _ in 0..2 {
@@ -183,7 +184,7 @@ fn archive_with_a_coding_is_sent_as_it_is() {
 }
 
 #[test]
-fn bomb_and_broken_gzip_are_cut() {
+fn decompression_bomb_and_broken_gzip_are_cut() {
     let fields = [FRESH, HTML, "Content-Encoding: gzip"];
     let stage = Stage::with(
         |plan| plan.limits.decoded_bytes_max = 100_000,
@@ -206,7 +207,7 @@ fn bomb_and_broken_gzip_are_cut() {
 }
 
 #[test]
-fn page_on_the_disk_is_decoded_while_it_is_sent() {
+fn page_on_disk_is_decoded_while_it_is_sent() {
     let mut content = Vec::new();
     for number in 0_u64..200_000 {
         content.extend_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -231,7 +232,7 @@ fn page_on_the_disk_is_decoded_while_it_is_sent() {
 }
 
 #[test]
-fn letter_of_the_standard_forwards_the_field() {
+fn rfc_profile_forwards_accept_encoding() {
     let stage = Stage::rfc(|seen| compressing(seen, &[FRESH, HTML, "Vary: Accept-Encoding"], b"page"));
     assert_eq!(stage.get("/", &[REFUSES]).field("Content-Length"), Some("4"));
     assert_eq!(stage.get("/", &["Accept-Encoding: gzip;q=0.5"]).body, gzip(b"page"));

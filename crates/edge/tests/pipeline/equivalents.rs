@@ -1,4 +1,5 @@
-//! Targets that `No-Vary-Search` calls equivalent, and responses that do not, or no longer, state the rule.
+//! Targets that are equivalent by `No-Vary-Search`, and responses that never or no longer state the
+//! rule.
 
 use crate::support::{Stage, behind, reason, tagged};
 use testkit::{Action, Gate, Seen, response};
@@ -8,7 +9,7 @@ const MINUTE: &str = "Cache-Control: max-age=60, must-revalidate";
 const GERMAN: &[&str] = &["Accept-Language: de"];
 const ENGLISH: &[&str] = &["Accept-Language: en"];
 
-/// A response with these fields whose content names target and language.
+/// A response with these fields whose content names the target and the language.
 fn named(seen: &Seen, fields: &[&str]) -> Vec<Action> {
     let content = format!("{} {}", seen.target(), seen.field("Accept-Language").unwrap_or_default());
     response("200 OK", fields, content.trim_end().as_bytes())
@@ -24,7 +25,7 @@ fn bilingual() -> Stage {
 }
 
 #[test]
-fn variant_without_a_rule_answers_its_own_target_only() {
+fn variant_without_a_rule_is_used_only_for_its_own_target() {
     let stage = bilingual();
     for (target, language, content) in [
         ("/a?utm=1", GERMAN, "/a?utm=1 de"),
@@ -60,7 +61,7 @@ fn error_of_one_variant_leaves_the_others_stored() {
 }
 
 #[test]
-fn response_that_ends_the_rule_answers_no_other_target() {
+fn response_that_ends_the_rule_is_used_for_no_other_target() {
     for fields in [&[MINUTE][..], &["Cache-Control: private"], &[MINUTE, "No-Vary-Search: params=(\"x\")"]] {
         let stage = Stage::new(|seen| named(seen, &[MINUTE, RULE]));
         stage.get("/a?utm=1", &[]);
@@ -84,7 +85,7 @@ fn response_that_ends_the_rule_answers_no_other_target() {
 }
 
 #[test]
-fn confirmation_that_changes_the_rule_answers_no_other_target() {
+fn rule_changed_by_a_304_applies_from_then_on() {
     let stage = Stage::new(|seen| tagged(seen, "\"1\"", &[MINUTE, RULE], seen.target()));
     stage.get("/a?utm=1", &[]);
     assert_eq!(stage.get("/a?utm=2", &[]).text(), "/a?utm=1");
@@ -117,7 +118,7 @@ fn head_of_another_target_without_the_rule_renews_nothing() {
 }
 
 #[test]
-fn page_that_lost_its_rule_is_not_back_after_a_purge() {
+fn page_that_lost_its_rule_stays_purged() {
     let stage = bilingual();
     stage.get("/a?utm=1", ENGLISH);
     stage.get("/a?utm=1", GERMAN);
@@ -127,7 +128,7 @@ fn page_that_lost_its_rule_is_not_back_after_a_purge() {
         let fields = [MINUTE, "Vary: Accept-Language", RULE];
         response("200 OK", if is_german { &fields[..2] } else { &fields }, b"new")
     });
-    // The rule is learned for another target, and ends there.
+    // The rule is learned for another target, and ended by its German variant.
     stage.get("/a?utm=3", ENGLISH);
     stage.get("/a?utm=3", GERMAN);
     assert_eq!(stage.get("/a?utm=1", ENGLISH).text(), "new");

@@ -1,4 +1,5 @@
-//! An origin that fails is not asked at once by everybody who waited, nor for what is stale again and again.
+//! A failing origin is protected: followers share a retry, and stale pages are not refreshed again
+//! at once.
 
 use crate::support::{Stage, behind, reason};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +12,17 @@ fn failing() -> Vec<Action> {
     response("500 Internal Server Error", &[], b"dying")
 }
 
-/// An edge whose origin is left alone for a moment after it failed, before an origin that fails behind a gate.
+/// An edge that pauses fetches after a failure, in front of an origin that fails once the gate is
+/// open.
 fn stage(gate: &Gate, pause: Duration) -> Stage {
     let closed = gate.clone();
     Stage::with(|plan| plan.limits.failure_pause = pause, move |_| behind(&closed, failing()))
 }
 
 #[test]
-fn those_who_waited_for_a_failure_ask_again_together() {
+fn followers_of_a_failed_fetch_share_one_retry() {
     let gate = Gate::default();
-    // So long that the origin recovers before anybody asks again.
+    // Long enough for the origin to recover before the retry.
     let stage = stage(&gate, Duration::from_millis(500));
     let crowd = stage.crowd(8, &[]);
     stage.await_seen(1);
@@ -29,12 +31,12 @@ fn those_who_waited_for_a_failure_ask_again_together() {
     let answers: Vec<_> = crowd.into_iter().map(|mut client| client.read()).collect();
     let of = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
     assert_eq!((of(500), of(200)), (1, 7));
-    assert_eq!(stage.origin.seen().len(), 2, "one asked for all of them");
+    assert_eq!(stage.origin.seen().len(), 2, "one fetch served all the others");
     assert_eq!(stage.metric("petasos_failure_pauses_total", ""), 7);
 }
 
 #[test]
-fn an_origin_that_goes_on_failing_is_asked_a_few_times_only() {
+fn retries_of_a_failing_origin_are_limited() {
     let gates: [Gate; 3] = Default::default();
     let (closed, asked) = (gates.clone(), AtomicUsize::new(0));
     let stage = Stage::with(
@@ -45,7 +47,7 @@ fn an_origin_that_goes_on_failing_is_asked_a_few_times_only() {
         },
     );
     let crowd = stage.crowd(12, &[]);
-    // The origin fails each time when all who are left have joined whoever asks.
+    // The origin fails each time after all remaining requests have joined the next leader.
     for (gate, waits) in gates.iter().zip([11, 11 + 10, 11 + 10 + 9]) {
         eventually("all but one wait", || stage.metric("petasos_flight_waits_total", "") == waits);
         gate.open();
@@ -60,11 +62,11 @@ fn an_origin_that_goes_on_failing_is_asked_a_few_times_only() {
         assert!(page.contains("<p>The site cannot answer") && !page.contains("127.0.0.1"), "{page}");
     }
     let again = stage.get("/", &[]);
-    assert_eq!((again.status, again.text()), (500, "dying"), "who comes later asks for itself");
+    assert_eq!((again.status, again.text()), (500, "dying"), "a later request has its own fetch");
 }
 
 #[test]
-fn under_the_letter_of_the_standard_each_asks_for_itself() {
+fn followers_of_a_failed_fetch_retry_alone_under_rfc_profile() {
     let gate = Gate::default();
     let closed = gate.clone();
     let stage = Stage::rfc(move |seen: &Seen| {
@@ -77,11 +79,11 @@ fn under_the_letter_of_the_standard_each_asks_for_itself() {
     let mut other = stage.begin("GET", "/", &[]);
     gate.open();
     assert_eq!(poisoned.read().status, 500);
-    assert_eq!(other.read().text(), "page", "the cause may have been what the first one sent");
+    assert_eq!(other.read().text(), "page", "the first request's fields may have caused the error");
 }
 
 #[test]
-fn what_is_stale_is_not_refreshed_at_once_after_a_failure() {
+fn background_refresh_pauses_after_a_failure() {
     let stage = Stage::with(
         |plan| plan.limits.failure_pause = Duration::from_secs(5),
         |_| response("200 OK", &["Cache-Control: max-age=10, stale-while-revalidate=600"], b"page"),
@@ -99,17 +101,17 @@ fn what_is_stale_is_not_refreshed_at_once_after_a_failure() {
     stage.pass(5);
     stage.get("/", &[]);
     stage.await_quiet();
-    assert_eq!((stage.origin.seen().len(), refreshes()), (3, 2), "after the pause it is tried again");
+    assert_eq!((stage.origin.seen().len(), refreshes()), (3, 2), "the origin is tried again after the pause");
     stage.pass(5);
     stage.origin.kill();
     for _ in 0..3 {
         assert_eq!(reason(&stage.get("/", &[])), "stale-while-revalidate");
         stage.await_quiet();
     }
-    assert_eq!(refreshes(), 3, "no answer is a failure too");
+    assert_eq!(refreshes(), 3, "a missing response is a failure too");
 }
 
-/// A stage with a page at `/` that expired, and whose origin fails from now on.
+/// A stage with an expired page at `/`, whose origin fails from now on.
 fn expired(lifetime: &'static str) -> Stage {
     expired_with(lifetime, Duration::from_secs(1))
 }
@@ -143,7 +145,7 @@ fn expired_page_is_fetched_once_a_pause_while_the_origin_fails() {
 }
 
 #[test]
-fn pages_that_may_not_be_stale_are_fetched_by_each_visit() {
+fn pages_that_may_not_be_stale_are_fetched_for_each_request() {
     let strict = expired("Cache-Control: max-age=10, must-revalidate");
     let purged = expired("Cache-Control: max-age=10");
     assert_eq!(purged.get("/", &[]).text(), "page");
@@ -171,7 +173,7 @@ fn good_response_ends_the_pause_of_its_page() {
 }
 
 #[test]
-fn error_that_a_client_may_have_caused_leaves_the_page_fresh_for_others() {
+fn error_possibly_caused_by_a_client_keeps_the_page_for_others() {
     let stage = Stage::with(
         |plan| {
             let policy = &profiles::Profile::shipped("rfc").unwrap().policy;

@@ -1,4 +1,4 @@
-//! Ports that clients make up in `Host`: how many of them pages are stored for.
+//! Foreign ports in `Host`, and for how many of them pages are stored.
 
 use crate::support::{Stage, connect, reason};
 use testkit::{Response, Seen, response};
@@ -15,7 +15,7 @@ fn get(stage: &Stage, host: &str, fields: &str) -> Response {
     client.read()
 }
 
-/// The reason of the second answer.
+/// The reason of the second of two responses.
 fn again(stage: &Stage, host: &str, fields: &str) -> String {
     get(stage, host, fields);
     reason(&get(stage, host, fields)).to_owned()
@@ -44,7 +44,7 @@ fn made_up_ports_do_not_multiply_the_stored_pages() {
 }
 
 #[test]
-fn ports_of_the_site_are_stored_however_many_others_are() {
+fn pages_of_the_sites_own_ports_are_always_stored() {
     let stage = Stage::with(
         |plan| {
             plan.limits.foreign_ports_max = 0;
@@ -64,7 +64,7 @@ fn ports_of_the_site_are_stored_however_many_others_are() {
 }
 
 #[test]
-fn made_up_ports_take_no_place_from_the_own_ones() {
+fn made_up_ports_do_not_displace_the_sites_own() {
     let stage = Stage::with(|plan| plan.sites[0].ports = vec![8081, 8443], page);
     for made_up in 1..=4 {
         assert_eq!(again(&stage, &format!("example.test:{made_up}"), ""), "hit-fresh", "{made_up}");
@@ -78,13 +78,13 @@ fn made_up_ports_take_no_place_from_the_own_ones() {
 }
 
 #[test]
-fn port_that_an_untrusted_client_vouches_for_is_foreign() {
+fn x_forwarded_port_of_an_untrusted_client_is_ignored() {
     let stage = Stage::with(|plan| plan.limits.foreign_ports_max = 0, page);
     assert_eq!(again(&stage, "example.test:81", "X-Forwarded-Port: 81\r\n"), "pass-foreign-port");
 }
 
 #[test]
-fn foreign_port_that_was_idle_gives_its_place_up() {
+fn idle_foreign_port_makes_room_for_another() {
     let stage = Stage::with(|plan| plan.limits.foreign_ports_max = 1, page);
     assert_eq!(again(&stage, "example.test:81", ""), "hit-fresh");
     stage.pass(3599);
@@ -94,12 +94,12 @@ fn foreign_port_that_was_idle_gives_its_place_up() {
 }
 
 #[test]
-fn spellings_of_one_port_are_not_stored() {
+fn ports_in_non_canonical_form_are_not_stored() {
     let stage = Stage::new(page);
     for port in ["", "08080", "008080", "0"] {
         let answer = get(&stage, &format!("example.test:{port}"), "");
         assert_eq!(answer.status, 200, "{port}");
     }
-    // Port 0 is a port like another; the others are no port's usual digits.
+    // Port 0 is in canonical form and counts as a port; the other spellings do not.
     assert_eq!(stage.metric("petasos_store_objects", ""), 1);
 }

@@ -1,4 +1,4 @@
-//! What the application is told about a request: method overrides, and what a trusted proxy adds.
+//! The forwarded fields of a request: method overrides, and fields added by a trusted proxy.
 
 use crate::support::{Stage, reason};
 use net::Prefix;
@@ -6,10 +6,10 @@ use testkit::{Response, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// The fields by which clients that can only send GET and POST name another method.
+/// The fields by which clients limited to GET and POST name another method.
 const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
 
-/// What a proxy in front tells about the client's connection.
+/// Fields in which a proxy describes the client's connection.
 const CONNECTION: [&str; 5] = [
     "X-Forwarded-Port: 8443",
     "X-Forwarded-Prefix: /app",
@@ -22,14 +22,14 @@ fn page(_: &Seen) -> Vec<testkit::Action> {
     response("200 OK", &[FRESH], b"page")
 }
 
-/// The answer to a POST without content that carries these fields.
+/// The response to a POST without content that carries these fields.
 fn post(stage: &Stage, fields: &[&str]) -> Response {
     let fields: Vec<&str> = fields.iter().copied().chain(["Content-Length: 0"]).collect();
     stage.ask("POST", "/wp-json/wp/v2/posts/1", &fields)
 }
 
 #[test]
-fn method_override_of_a_post_reaches_the_application() {
+fn method_override_of_a_post_reaches_the_origin() {
     let stage = Stage::new(page);
     for name in OVERRIDES {
         assert_eq!(post(&stage, &[&format!("{name}: DELETE")]).status, 200);
@@ -38,7 +38,7 @@ fn method_override_of_a_post_reaches_the_application() {
 }
 
 #[test]
-fn underscore_twin_of_a_method_override_is_dropped() {
+fn method_override_spelled_with_underscores_is_dropped() {
     let stage = Stage::new(page);
     post(&stage, &["X_HTTP_Method_Override: DELETE", "X_METHOD_OVERRIDE: DELETE"]);
     let head = stage.last_seen().head.to_lowercase();
@@ -100,7 +100,7 @@ fn page_below_a_prefix_of_a_trusted_proxy_is_not_shared() {
     }
 }
 
-/// WordPress finds out by such a GET whether browsers receive compressed scripts.
+/// WordPress uses a GET like this to find out whether browsers receive compressed scripts.
 #[test]
 fn only_a_request_that_may_write_loses_its_accept_encoding() {
     let wordpress = |plan: &mut config::Plan| {

@@ -1,10 +1,10 @@
-//! HEAD requests: they share the fetches of GET requests, and renew nothing without proof.
+//! HEAD requests: they share the fetches of GET requests, and renew a page only with proof.
 
 use crate::support::{Stage, bare, behind, reason};
 use testkit::{Action, Gate, Seen, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
-/// The date on which a stage begins.
+/// The time at which a stage begins.
 const NOW: &str = "Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT";
 
 fn methods(stage: &Stage) -> Vec<String> {
@@ -12,7 +12,7 @@ fn methods(stage: &Stage) -> Vec<String> {
     stage.origin.seen().into_iter().map(method).collect()
 }
 
-/// What an origin answers that knows HEAD.
+/// The response of an origin that supports HEAD.
 fn answer(seen: &Seen, fields: &[&str], content: &[u8]) -> Vec<Action> {
     if seen.head.starts_with("HEAD ") {
         let length = format!("Content-Length: {}", content.len());
@@ -23,7 +23,7 @@ fn answer(seen: &Seen, fields: &[&str], content: &[u8]) -> Vec<Action> {
 }
 
 #[test]
-fn fifty_heads_of_an_absent_page_are_one_fetch() {
+fn fifty_head_requests_for_an_absent_page_share_one_fetch() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -46,7 +46,7 @@ fn fifty_heads_of_an_absent_page_are_one_fetch() {
 }
 
 #[test]
-fn head_is_answered_before_the_content_has_come() {
+fn head_is_answered_before_the_content_has_arrived() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -63,7 +63,7 @@ fn head_is_answered_before_the_content_has_come() {
 }
 
 #[test]
-fn head_of_page_that_is_not_shared_reads_no_content() {
+fn head_of_a_private_page_reads_no_content() {
     const BYTES: usize = 64 << 20;
     let stage = Stage::new(|seen| {
         if seen.target() == "/next" {
@@ -77,14 +77,14 @@ fn head_of_page_that_is_not_shared_reads_no_content() {
         let mut client = stage.begin("HEAD", "/", &[]);
         let head = client.read_head();
         assert_eq!((head.status, head.field("Content-Length")), (200, Some("67108864")));
-        // The connection is whole, so the next answer on it is read as one.
+        // The connection is still usable, so the next response is read correctly.
         assert_eq!(client.get("/next", &[]).text(), "next");
     }
     assert_eq!(methods(&stage), ["GET", "GET", "HEAD", "GET", "HEAD", "GET"]);
 }
 
 #[test]
-fn letter_of_the_standard_forwards_a_head() {
+fn rfc_profile_forwards_head_requests() {
     let stage = Stage::rfc(|seen| answer(seen, &[FRESH], b"page"));
     stage.ask("HEAD", "/", &[]);
     assert_eq!(stage.get("/", &[]).text(), "page");
@@ -104,7 +104,7 @@ fn head_does_not_renew_by_a_date_of_its_own_second() {
 }
 
 #[test]
-fn head_that_proves_nothing_has_the_page_fetched_again() {
+fn head_without_proof_causes_a_refetch_of_the_page() {
     let stage = Stage::new(|seen| answer(seen, &[FRESH, NOW], b"page"));
     stage.get("/", &[]);
     stage.pass(60);
@@ -116,7 +116,7 @@ fn head_that_proves_nothing_has_the_page_fetched_again() {
 }
 
 #[test]
-fn head_renews_by_a_date_that_is_settled() {
+fn head_renews_a_page_with_an_older_date() {
     let stage =
         Stage::new(|seen| answer(seen, &[FRESH, "Last-Modified: Tue, 14 Nov 2023 22:00:00 GMT"], b"page"));
     stage.get("/", &[]);

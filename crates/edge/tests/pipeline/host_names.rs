@@ -1,9 +1,9 @@
-//! A host name with a final dot, which names the same host (RFC 3986 section 3.2.2).
+//! Host names with a final dot, which name the same host (RFC 3986 section 3.2.2).
 
 use crate::support::{Stage, connect, reason};
 use testkit::{Response, Seen, response};
 
-/// An origin whose pages have its `Host` in their links.
+/// An origin whose pages contain the `Host` of the request in a link.
 fn stage(names: &[&str]) -> Stage {
     let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
     let page = |seen: &Seen| {
@@ -43,7 +43,7 @@ fn final_dot_of_the_host_makes_no_second_copy() {
 }
 
 #[test]
-fn purge_reaches_a_page_with_and_without_the_final_dot() {
+fn purge_covers_a_page_with_and_without_the_final_dot() {
     for names in [&["a.test"][..], &[]] {
         let stage = stage(names);
         for (stored, purged) in [("a.test.", "a.test"), ("a.test", "a.test."), ("a.test.", "a.test.")] {
@@ -65,15 +65,15 @@ fn location_without_the_final_dot_names_the_own_site() {
 }
 
 #[test]
-fn request_that_passes_keeps_the_final_dot() {
+fn passing_request_keeps_the_final_dot() {
     let stage = stage(&["a.test"]);
     let own = ask(&stage, "GET", "a.test.", "/own", "Authorization: Basic eDp5\r\n");
-    assert_eq!(own.text(), "http://a.test./own", "the application compares Origin with Host");
+    assert_eq!(own.text(), "http://a.test./own", "the origin compares the Origin field with Host");
     assert!(!is_stored(&stage, "a.test", "/own"));
 }
 
 #[test]
-fn two_final_dots_are_no_name_of_the_site() {
+fn name_with_two_final_dots_belongs_to_no_site() {
     let named = stage(&["a.test"]);
     assert_eq!(ask(&named, "GET", "a.test..", "/", "").status, 421);
     let stage = stage(&[]);

@@ -1,4 +1,4 @@
-//! The leak guard: pages that depend on cookies which the profile takes for noise.
+//! The leak guard: pages that depend on cookies which the profile ignores as noise.
 
 use crate::support::{Stage, bare, behind, reason};
 use flate2::Compression;
@@ -11,12 +11,12 @@ use testkit::{Action, Gate, Seen, eventually, response};
 const FRESH: &str = "Cache-Control: max-age=600";
 const NOISE: &[&str] = &["Cookie: _ga=1; _fbp=2", "User-Agent: somebody's own"];
 
-/// An edge that checks every would-be hit of visitors with cookies.
+/// An edge that checks every hit with cookies.
 fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {
     Stage::with(|plan| plan.limits.leak_guard_every = 1, script)
 }
 
-/// A page of some length with this in it.
+/// A page with this text and nonce.
 fn page(own: &str, nonce: u32) -> Vec<Action> {
     let text = format!(
         "<html><body><h1>A page that everybody may read</h1><p>{own}</p><p>It has a few words more, as pages do.</p>\
@@ -30,18 +30,21 @@ fn of_cookies(seen: &Seen) -> &str {
 }
 
 #[test]
-fn a_page_that_depends_on_noise_is_not_shared_with_who_has_it() {
+fn page_that_depends_on_noise_cookies_is_not_shared() {
     let stage = stage(|seen| page(of_cookies(seen), 7));
     assert!(stage.get("/", &[]).text().contains("stranger"));
     let checked = stage.get("/", NOISE);
     assert_eq!(reason(&checked), "pass-leak-guard");
-    assert!(checked.text().contains("Ann"), "a visitor's own answer");
-    // The edge may be looking into it by now.
+    assert!(checked.text().contains("Ann"), "the client gets its own response");
+    // Not the last request: the edge may already be investigating.
     let asked = stage.origin.seen().into_iter().nth(1).unwrap();
     assert_eq!(asked.field("Cookie"), Some("_ga=1; _fbp=2"));
     assert_ne!(asked.field("User-Agent"), Some("somebody's own"), "only cookies may make a difference");
-    eventually("it is found out", || stage.metric("petasos_leaks_prevented_total", "") == 1);
-    assert!(stage.origin.seen().last().unwrap().field("Cookie").is_none(), "looked into without cookies");
+    eventually("the leak is found", || stage.metric("petasos_leaks_prevented_total", "") == 1);
+    assert!(
+        stage.origin.seen().last().unwrap().field("Cookie").is_none(),
+        "the investigation sends no cookies"
+    );
     for _ in 0..3 {
         let own = stage.get("/", NOISE);
         assert_eq!((reason(&own), own.text().contains("Ann")), ("pass-leak-guard", true));
@@ -51,18 +54,18 @@ fn a_page_that_depends_on_noise_is_not_shared_with_who_has_it() {
     let why =
         stage.call_admin("POST", "/why", r#"{"url":"http://example.test/","headers":[["Cookie","_ga=1"]]}"#);
     assert!(why.text().contains("pass-leak-guard") && why.text().contains("_ga, _fbp"), "{}", why.text());
-    assert_eq!(stage.metric("petasos_leak_checks_total", ""), 1, "what is known is not checked again");
+    assert_eq!(stage.metric("petasos_leak_checks_total", ""), 1, "a known leak is not checked again");
 }
 
 #[test]
-fn a_page_that_changes_by_itself_stays_shared() {
+fn page_that_changes_by_itself_stays_shared() {
     let nonces = AtomicU32::new(0);
     let stage = stage(move |_| page("Hello", nonces.fetch_add(0x1234_5678, Ordering::Relaxed)));
     stage.get("/", &[]);
     for round in 1..=3 {
         assert_eq!(reason(&stage.get("/", NOISE)), "pass-leak-guard");
-        eventually("it is suspected", || stage.metric("petasos_leak_suspicions_total", "") == round);
-        eventually("it is trusted again", || {
+        eventually("a leak is suspected", || stage.metric("petasos_leak_suspicions_total", "") == round);
+        eventually("the page is trusted again", || {
             reason(&stage.get("/", &[NOISE, &["Range: bytes=0-3"]].concat())) == "hit-fresh"
         });
     }
@@ -70,7 +73,7 @@ fn a_page_that_changes_by_itself_stays_shared() {
 }
 
 #[test]
-fn the_same_page_costs_one_request() {
+fn check_of_an_equal_page_costs_one_request() {
     let stage = stage(|_| page("Hello", 7));
     stage.get("/", &[]);
     assert_eq!(reason(&stage.get("/", NOISE)), "pass-leak-guard");
@@ -80,7 +83,7 @@ fn the_same_page_costs_one_request() {
 }
 
 #[test]
-fn a_check_costs_nobody_an_answer() {
+fn failed_check_delivers_the_stored_page() {
     let stage = stage(|seen| match seen.field("Cookie") {
         Some(_) => response("503 Service Unavailable", &[], b"busy"),
         None => page("Hello", 7),
@@ -94,7 +97,7 @@ fn a_check_costs_nobody_an_answer() {
     assert_eq!(stage.metric("petasos_leak_suspicions_total", ""), 0);
 }
 
-/// The reason and whether the answer is the visitor's own.
+/// The reason, and whether the response is the visitor's own.
 fn got(stage: &Stage, fields: &[&str]) -> (String, bool) {
     let answer = stage.get("/", fields);
     (reason(&answer).to_owned(), answer.text().contains("Ann"))
@@ -108,13 +111,14 @@ fn checks(stage: &Stage) -> u64 {
     stage.metric("petasos_leak_checks_total", "")
 }
 
-/// Whether who has cookies gets what is stored. A part is not checked itself.
+/// Whether visitors with cookies receive the stored page. Tested with a range request, which is not
+/// checked itself.
 fn is_shared(stage: &Stage) -> bool {
     renew(stage);
     got(stage, &[NOISE, &["Range: bytes=0-999"]].concat()) == hit()
 }
 
-/// Sees to it that something fresh is stored.
+/// Waits until a fresh page is stored.
 fn renew(stage: &Stage) {
     eventually("it is fresh", || reason(&stage.get("/", &[])) == "hit-fresh");
 }
@@ -124,17 +128,17 @@ fn prevented(stage: &Stage) -> u64 {
 }
 
 #[test]
-fn a_token_that_is_the_same_for_all_but_who_has_the_cookie_is_no_nonce() {
+fn token_that_depends_on_the_cookie_is_a_leak() {
     let stage = stage(|seen| page("Hello", if seen.field("Cookie").is_some() { 1 } else { 2 }));
     stage.get("/", &[]);
     stage.get("/", NOISE);
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     let own = stage.get("/", NOISE);
     assert!(reason(&own) == "pass-leak-guard" && own.text().contains("00000001"));
 }
 
 #[test]
-fn what_only_the_head_says_is_that_visitors_and_no_leak() {
+fn differences_in_the_head_alone_are_no_leak() {
     let stage = stage(|seen| match seen.field("Cookie") {
         Some(_) => response("200 OK", &[FRESH, "X-User: Ann", "Set-Cookie: seen=1"], b"the same for all"),
         None => response("200 OK", &[FRESH], b"the same for all"),
@@ -142,7 +146,7 @@ fn what_only_the_head_says_is_that_visitors_and_no_leak() {
     stage.get("/", &[]);
     let checked = stage.get("/", NOISE);
     assert_eq!((checked.field("X-User"), checked.field("Set-Cookie")), (Some("Ann"), Some("seen=1")));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     let shared = stage.get("/", &["Cookie: _ga=9", "Range: bytes=0-99"]);
     assert_eq!(
         (reason(&shared), shared.field("X-User"), shared.field("Set-Cookie")),
@@ -152,20 +156,20 @@ fn what_only_the_head_says_is_that_visitors_and_no_leak() {
 }
 
 #[test]
-fn a_redirect_that_depends_on_a_cookie_is_found_out() {
+fn redirect_that_depends_on_a_cookie_is_a_leak() {
     let stage = stage(|seen| {
         let place = if seen.field("Cookie").is_some() { "Location: /de/" } else { "Location: /en/" };
         response("301 Moved Permanently", &[FRESH, place], b"moved")
     });
     stage.get("/", &[]);
     assert_eq!(stage.get("/", NOISE).field("Location"), Some("/de/"));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     assert_eq!(stage.get("/", NOISE).field("Location"), Some("/de/"));
     assert_eq!(stage.get("/", &[]).field("Location"), Some("/en/"));
 }
 
 #[test]
-fn what_is_no_answer_for_the_page_is_nobodys() {
+fn response_that_is_not_the_page_is_not_compared() {
     for status in ["503 Service Unavailable", "429 Too Many Requests", "304 Not Modified"] {
         let stage = stage(move |seen| match seen.field("Cookie") {
             Some(_) => bare(status, &["Content-Length: 0"]),
@@ -178,7 +182,7 @@ fn what_is_no_answer_for_the_page_is_nobodys() {
 }
 
 #[test]
-fn an_answer_that_is_late_is_not_waited_for() {
+fn late_check_delivers_the_stored_page() {
     let gate = Gate::default();
     let script = {
         let gate = gate.clone();
@@ -198,7 +202,7 @@ fn an_answer_that_is_late_is_not_waited_for() {
 }
 
 #[test]
-fn codings_make_no_difference_but_what_is_in_them_does() {
+fn responses_are_compared_after_decoding() {
     let gzip = |text: &[u8]| {
         let mut coder = GzEncoder::new(Vec::new(), Compression::best());
         coder.write_all(text).unwrap();
@@ -219,14 +223,14 @@ fn codings_make_no_difference_but_what_is_in_them_does() {
     let accepting = |cookie| ["Accept-Encoding: gzip", cookie];
     stage.get("/", &["Accept-Encoding: gzip"]);
     stage.get("/", &accepting("Cookie: _ga=1"));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     assert_eq!(stage.metric("petasos_leak_suspicions_total", ""), 0);
     stage.get("/", &accepting("Cookie: _fbp=1"));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
 }
 
 #[test]
-fn what_is_too_long_or_no_page_is_not_checked() {
+fn long_partial_and_non_page_responses_are_not_checked() {
     let long = "x".repeat(1024 * 1024 + 1);
     let stage = stage(move |seen| match seen.target() {
         "/long" => response("200 OK", &[FRESH], long.as_bytes()),
@@ -248,7 +252,7 @@ fn what_is_too_long_or_no_page_is_not_checked() {
 }
 
 #[test]
-fn an_edit_between_is_taken_for_no_leak() {
+fn edit_between_two_fetches_is_no_leak() {
     let edition = std::sync::Arc::new(AtomicU32::new(1));
     let stage = stage({
         let edition = edition.clone();
@@ -257,17 +261,18 @@ fn an_edit_between_is_taken_for_no_leak() {
     stage.get("/", &[]);
     edition.store(2, Ordering::Relaxed);
     assert!(stage.get("/", NOISE).text().contains("Edition 2"));
-    eventually("it is suspected", || stage.metric("petasos_leak_suspicions_total", "") == 1);
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("a leak is suspected", || stage.metric("petasos_leak_suspicions_total", "") == 1);
+    eventually("the page is shared again", || is_shared(&stage));
     assert!(stage.get("/", &[]).text().contains("Edition 2"), "and renewed");
     assert_eq!(prevented(&stage), 0);
 }
 
 #[test]
-fn a_page_that_cannot_be_fetched_again_is_kept_back_for_a_minute_and_looked_at_again() {
+fn page_is_withheld_and_checked_again_if_the_refetch_fails() {
     let stage = stage(|seen| page(of_cookies(seen), 7));
     stage.get("/", &[]);
-    // From now on nobody without cookies gets the page, and nothing is known of what they would get.
+    // From now on the page cannot be fetched without cookies, so the difference cannot be
+    // investigated.
     stage.becomes(|seen| match seen.field("Cookie") {
         Some(_) => page("Hello Ann", 7),
         None => response("503 Service Unavailable", &[], b"busy"),
@@ -277,41 +282,41 @@ fn a_page_that_cannot_be_fetched_again_is_kept_back_for_a_minute_and_looked_at_a
     stage.await_seen(seen + 2);
     stage.await_quiet();
     assert_eq!(got(&stage, NOISE), ("pass-leak-guard".to_owned(), true));
-    assert_eq!((prevented(&stage), checks(&stage)), (0, 1), "nothing is claimed that is not known");
+    assert_eq!((prevented(&stage), checks(&stage)), (0, 1), "the edge claims only what it knows");
     stage.becomes(|_| page("Hello stranger", 7));
     stage.pass(60);
-    eventually("it is looked at again", || {
+    eventually("the page is investigated again", || {
         renew(&stage);
         stage.get("/", NOISE);
         stage.pass(60);
         checks(&stage) >= 2
     });
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("the page is shared again", || is_shared(&stage));
 }
 
 #[test]
-fn what_was_found_is_not_shared_again_before_another_look() {
+fn leak_stays_withheld_until_another_check() {
     let change = |plan: &mut config::Plan| plan.limits.leak_guard_every = 1_000_000;
     let stage = Stage::with(change, |seen| page(of_cookies(seen), 7));
     renew(&stage);
     got(&stage, NOISE);
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     stage.pass(3_600);
     renew(&stage);
     assert_eq!(got(&stage, &["Cookie: _ga=1"]), ("pass-leak-guard".to_owned(), true));
-    assert_eq!(checks(&stage), 1, "it has not all that made the difference");
+    assert_eq!(checks(&stage), 1, "it lacks one of the cookies that made the difference");
     assert_eq!(got(&stage, NOISE), ("pass-leak-guard".to_owned(), true));
-    eventually("it is found out again", || prevented(&stage) == 2);
+    eventually("the leak is found again", || prevented(&stage) == 2);
     stage.becomes(|_| page("Hello", 7));
     stage.pass(3_600);
     renew(&stage);
     got(&stage, NOISE);
-    eventually("it is looked at again", || checks(&stage) == 3);
-    eventually("it is shared again", || is_shared(&stage));
+    eventually("the page is investigated again", || checks(&stage) == 3);
+    eventually("the page is shared again", || is_shared(&stage));
 }
 
 #[test]
-fn a_page_with_cookies_in_its_key_is_checked_for_the_others() {
+fn cookies_outside_the_key_are_checked() {
     let change = |plan: &mut config::Plan| {
         plan.limits.leak_guard_every = 1;
         plan.sites.iter_mut().for_each(|site| site.policy.keyed_cookies = vec!["currency".to_owned()]);
@@ -324,19 +329,19 @@ fn a_page_with_cookies_in_its_key_is_checked_for_the_others() {
     });
     for keyed in [&[][..], &["Cookie: currency=EUR"]] {
         stage.get("/", keyed);
-        assert_eq!(reason(&stage.get("/", keyed)), "hit-fresh", "with what is in the key alone");
+        assert_eq!(reason(&stage.get("/", keyed)), "hit-fresh", "only with keyed cookies");
     }
     let asks = stage.get("/", &["Cookie: currency=EUR; _ga=1"]);
     assert!(reason(&asks) == "pass-leak-guard" && asks.text().contains("EUR"));
     assert_eq!(stage.last_seen().field("Cookie"), Some("currency=EUR; _ga=1"));
-    eventually("it is checked", || checks(&stage) == 1);
+    eventually("the page is checked", || checks(&stage) == 1);
     assert_eq!(stage.metric("petasos_leak_suspicions_total", ""), 0, "the currency is in the key");
     assert_eq!(got(&stage, &["Cookie: _fbp=1; currency=EUR"]), ("pass-leak-guard".to_owned(), true));
-    eventually("it is found out", || prevented(&stage) == 1);
+    eventually("the leak is found", || prevented(&stage) == 1);
     assert_eq!(
         stage.last_seen().field("Cookie"),
         Some("currency=EUR"),
-        "looked into with what is in the key"
+        "the investigation sends the keyed cookies"
     );
     let why = stage.call_admin(
         "POST",
@@ -348,7 +353,7 @@ fn a_page_with_cookies_in_its_key_is_checked_for_the_others() {
 }
 
 #[test]
-fn a_flood_of_cookies_is_not_passed_on() {
+fn busy_origin_receives_no_further_checks() {
     let gate = Gate::default();
     let script = {
         let gate = gate.clone();
@@ -366,7 +371,7 @@ fn a_flood_of_cookies_is_not_passed_on() {
     let mut checked: Vec<_> = (0..2).map(|_| stage.begin("GET", "/", NOISE)).collect();
     stage.await_seen(3);
     for _ in 0..20 {
-        assert_eq!(got(&stage, NOISE), hit(), "the application has enough to do");
+        assert_eq!(got(&stage, NOISE), hit(), "no check while the origin is busy");
     }
     stage.await_seen(3);
     gate.open();

@@ -1,5 +1,7 @@
-//! The request pipeline against a scripted origin. One binary holds all its tests: a binary for each file would link
-//! the whole edge anew, which takes longer and more room on the disk than the tests do.
+//! The request pipeline against a scripted origin.
+//!
+//! All tests are in one binary. A binary for each file would link the whole edge each time, which
+//! takes longer and needs more disk space than the tests themselves.
 
 #![allow(
     clippy::indexing_slicing,

@@ -1,4 +1,5 @@
-//! A write invalidates what its response names at once, and the rest of the site in the background.
+//! A write invalidates the pages that its response names at once, and refreshes the rest of the
+//! site in the background.
 
 use crate::support::{Stage, reason};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use testkit::{Action, Seen, response};
 const EDITOR: &str = "Cookie: wordpress_logged_in_0a=1";
 const POSTS: usize = 20;
 
-/// A blog at work: the number of writes so far stands on each page.
+/// A blog whose pages contain the number of writes so far.
 #[derive(Clone, Default)]
 struct Blog {
     writes: Arc<AtomicUsize>,

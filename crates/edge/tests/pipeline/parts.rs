@@ -1,11 +1,11 @@
-//! Parts that are stored, and that become a whole.
+//! Stored parts, and how they are joined to the whole.
 
 use crate::support::files::{DIGITS, FRESH, LETTERS, digits, file, is_part, is_whole, part};
 use crate::support::{Stage, behind, reason};
 use testkit::{Action, Client, Gate, response};
 
 #[test]
-fn a_part_is_stored_and_grows_to_the_whole() {
+fn stored_part_is_extended_to_the_whole() {
     let stage = digits();
     is_part(&stage.get("/", &["Range: bytes=2-4"]), "234", "2-4/10", "miss-absent");
     is_part(&stage.get("/", &["Range: bytes=2-4"]), "234", "2-4/10", "hit-fresh");
@@ -30,7 +30,7 @@ fn a_part_is_stored_and_grows_to_the_whole() {
 }
 
 #[test]
-fn many_tiny_parts_become_one() {
+fn adjacent_parts_are_joined_to_one_object() {
     let stage = digits();
     for at in [5, 4, 6, 3, 7, 2, 8, 1, 9, 0] {
         is_part(
@@ -46,7 +46,7 @@ fn many_tiny_parts_become_one() {
 }
 
 #[test]
-fn all_who_want_the_whole_wait_for_the_one_missing_part() {
+fn requests_for_the_whole_share_the_fetch_of_the_missing_part() {
     let stage = digits();
     stage.get("/", &["Range: bytes=0-4"]);
     let gate = Gate::default();
@@ -63,8 +63,8 @@ fn all_who_want_the_whole_wait_for_the_one_missing_part() {
 }
 
 #[test]
-fn content_that_has_changed_is_not_mixed() {
-    // Whether the origin looks at If-Range or not.
+fn parts_of_different_contents_are_not_joined() {
+    // With an origin that evaluates If-Range, and with one that ignores it.
     for careful in [true, false] {
         let stage = digits();
         stage.get("/", &["Range: bytes=0-4"]);
@@ -77,7 +77,7 @@ fn content_that_has_changed_is_not_mixed() {
         assert_eq!(stage.get("/", &[]).text(), LETTERS);
         assert_eq!(stage.get("/", &["Range: bytes=0-1"]).text(), "ab");
     }
-    // A newer part takes the place of an older one that it does not go with.
+    // A newer part replaces an older one that does not fit it.
     let stage = digits();
     stage.get("/", &["Range: bytes=0-4"]);
     stage.becomes(|seen| file(seen, "\"2\"", LETTERS));
@@ -87,7 +87,7 @@ fn content_that_has_changed_is_not_mixed() {
 }
 
 #[test]
-fn a_part_without_a_strong_validator_stays_alone() {
+fn part_without_a_strong_validator_is_not_joined() {
     let stage = Stage::new(|seen| file(seen, "W/\"1\"", DIGITS));
     stage.get("/", &["Range: bytes=0-4"]);
     is_part(&stage.get("/", &["Range: bytes=0-4"]), "01234", "0-4/10", "hit-fresh");
@@ -99,7 +99,7 @@ fn a_part_without_a_strong_validator_stays_alone() {
 }
 
 #[test]
-fn a_completion_that_breaks_off_leaves_nothing_wrong() {
+fn truncated_completion_is_followed_by_a_whole_fetch() {
     for broken in [
         "HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nETag: \"1\"\r\n\
          Content-Range: bytes 5-9/10\r\nContent-Length: 5\r\n\r\n56",
@@ -125,7 +125,7 @@ fn a_completion_that_breaks_off_leaves_nothing_wrong() {
 }
 
 #[test]
-fn an_origin_that_cannot_complete_is_asked_for_the_whole() {
+fn whole_page_is_fetched_if_the_origin_refuses_the_range() {
     let stage = digits();
     stage.get("/", &["Range: bytes=0-4"]);
     stage.becomes(|seen| match seen.field("Range") {
@@ -138,7 +138,7 @@ fn an_origin_that_cannot_complete_is_asked_for_the_whole() {
 }
 
 #[test]
-fn a_part_is_not_completed_beyond_what_may_be_stored() {
+fn part_of_a_body_too_large_to_store_is_not_completed() {
     let large = "0123456789".repeat(1000);
     let content = large.clone();
     let change = |plan: &mut config::Plan| plan.limits.object_bytes_max = 5_000;
@@ -155,8 +155,9 @@ fn a_part_is_not_completed_beyond_what_may_be_stored() {
 }
 
 #[test]
-fn an_extent_that_is_not_true_does_no_harm() {
-    // More was stated than sent: what came can be used, for what it is.
+fn wrong_content_range_does_no_harm() {
+    // A Content-Range longer than the content: the received bytes are used as the part that they
+    // are.
     let stage = Stage::new(|seen| match seen.field("Range") {
         Some("bytes=0-9") => {
             let stated = ["Content-Range: bytes 0-9/20", FRESH, "ETag: \"1\""];
@@ -168,7 +169,7 @@ fn an_extent_that_is_not_true_does_no_harm() {
     is_part(&stage.get("/", &["Range: bytes=1-3"]), "123", "1-3/20", "hit-fresh");
     is_part(&stage.get("/", &["Range: bytes=5-7"]), "567", "5-7/20", "miss-part");
     is_whole(&stage.get("/", &[]), "0123456789abcdefghij", "miss-part");
-    // What cannot be true is not stored.
+    // A contradictory Content-Range is not stored.
     for (stated, content) in [
         ("bytes 0-1/10", "0123456789"),
         ("bytes 5-2/10", "0123"),
@@ -190,7 +191,7 @@ fn an_extent_that_is_not_true_does_no_harm() {
 }
 
 #[test]
-fn a_part_that_nobody_asked_for_answers_nobody_else() {
+fn unsolicited_part_is_not_shared() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -204,7 +205,7 @@ fn a_part_that_nobody_asked_for_answers_nobody_else() {
 }
 
 #[test]
-fn a_joined_part_answers_no_range_that_means_the_whole() {
+fn joined_part_does_not_answer_an_invalid_range() {
     let stage = digits();
     stage.get("/", &["Range: bytes=0-2"]);
     stage.get("/", &["Range: bytes=3-4"]);
@@ -215,17 +216,21 @@ fn a_joined_part_answers_no_range_that_means_the_whole() {
 }
 
 #[test]
-fn a_stored_part_answers_its_question_only_under_its_condition() {
+fn stored_part_is_used_only_if_if_range_matches() {
     let stage = digits();
     let range = "Range: bytes=0-3";
     stage.get("/", &[range]);
     is_part(&stage.get("/", &[range, "If-Range: \"1\""]), "0123", "0-3/10", "hit-fresh");
     let all = stage.get("/", &[range, "If-Range: \"0\""]);
-    assert_eq!((all.status, all.text()), (200, DIGITS), "it has the beginning of something else");
+    assert_eq!(
+        (all.status, all.text()),
+        (200, DIGITS),
+        "the client's beginning is of another representation"
+    );
 }
 
 #[test]
-fn while_the_origin_is_gone_a_stored_part_answers_what_it_can() {
+fn stale_part_is_served_while_the_origin_is_down() {
     let stage = digits();
     stage.get("/", &["Range: bytes=0-4"]);
     stage.origin.kill();
@@ -236,7 +241,7 @@ fn while_the_origin_is_gone_a_stored_part_answers_what_it_can() {
     assert_eq!(stage.get("/", &[]).status, 503);
 }
 #[test]
-fn a_part_for_one_visitor_says_nothing_about_the_whole() {
+fn private_part_does_not_make_the_whole_private() {
     let stage = Stage::new(|seen| match seen.field("Range") {
         Some(_) => {
             let fields = ["Cache-Control: private", "Content-Range: bytes 0-1/10"];

@@ -1,4 +1,5 @@
-//! An edge with a disk: what a restart keeps, what it must not bring back, and what happens without the disk.
+//! An edge with a disk tier: what survives a restart, what must not, and how the edge works if the
+//! disk fails.
 
 use crate::support::{START, admin, connect, metric, plan, reason, start_at, tagged};
 use config::{Disk, Plan};
@@ -11,7 +12,8 @@ use testkit::{Action, Gate, Origin, Response, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
-/// An origin whose pages say their path, have a tag and an entity tag, and obey a POST.
+/// An origin whose pages contain their path, have a tag and an entity tag, and support conditions
+/// and POST.
 fn pages() -> Origin {
     Origin::start(|seen| {
         if seen.head.starts_with("POST") {
@@ -22,7 +24,8 @@ fn pages() -> Origin {
     })
 }
 
-/// An edge before `origin` that keeps its pages in `directory`, `seconds` after the start.
+/// Starts an edge in front of `origin` with its disk tier in `directory`. Its clock begins
+/// `seconds` after [`START`].
 fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut Plan)) -> Running {
     let mut plan = plan(&origin.url());
     let bytes_max = 256 << 20;
@@ -47,7 +50,7 @@ fn send(edge: &Running, method: &str, target: &str, fields: &str) -> Response {
     client.read()
 }
 
-/// Asks for pages until each is stored and written.
+/// Requests pages until each is stored and written to disk.
 fn fill(edge: &Running, targets: &[&str]) {
     let written = metric(edge, "petasos_disk_written_total", "");
     for target in targets {
@@ -63,7 +66,7 @@ fn reasons(edge: &Running, targets: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_is_warm_and_time_has_passed() {
+fn cache_is_warm_after_a_restart_and_ages_advance() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let edge = life(&origin, directory.path(), 0, |_| {});
     fill(&edge, &["/a", "/b"]);
@@ -76,13 +79,13 @@ fn a_restart_is_warm_and_time_has_passed() {
     assert_eq!(reasons(&edge, &["/a", "/b"]), ["hit-fresh", "hit-fresh"]);
     assert_eq!(origin.seen().len(), fetched, "nothing was fetched");
     drop(edge);
-    // Past its lifetime it is confirmed.
+    // After its lifetime it is revalidated.
     let edge = life(&origin, directory.path(), 700, |_| {});
     assert_eq!(reasons(&edge, &["/a", "/a"]), ["hit-revalidated", "hit-fresh"]);
 }
 
 #[test]
-fn a_purge_outlives_the_process() {
+fn purged_pages_stay_purged_after_a_restart() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let edge = life(&origin, directory.path(), 0, |_| {});
     fill(&edge, &["/url", "/tag", "/soft", "/write", "/prefix/1", "/ban", "/kept"]);
@@ -109,7 +112,7 @@ fn a_purge_outlives_the_process() {
 }
 
 #[test]
-fn other_rules_begin_with_an_empty_cache() {
+fn changed_rules_start_with_an_empty_cache() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let edge = life(&origin, directory.path(), 0, |_| {});
     fill(&edge, &["/a"]);
@@ -124,7 +127,7 @@ fn other_rules_begin_with_an_empty_cache() {
 }
 
 #[test]
-fn what_memory_has_no_room_for_is_read_from_the_disk() {
+fn evicted_pages_are_read_from_disk() {
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::start(|seen| {
         let content = seen.target().repeat(100_000 / seen.target().len());
@@ -144,7 +147,7 @@ fn what_memory_has_no_room_for_is_read_from_the_disk() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_costs_the_disk_and_nothing_else() {
+fn unusable_disk_directory_disables_only_the_disk_tier() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let file = directory.path().join("file");
     std::fs::write(&file, b"not a directory").unwrap();
@@ -160,7 +163,7 @@ fn a_directory_that_cannot_be_used_costs_the_disk_and_nothing_else() {
 }
 
 #[test]
-fn one_directory_has_one_writer() {
+fn disk_directory_is_used_by_one_process_at_a_time() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let first = life(&origin, directory.path(), 0, |_| {});
     let second = life(&origin, directory.path(), 0, |_| {});
@@ -170,18 +173,19 @@ fn one_directory_has_one_writer() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_makes_nothing_younger() {
+fn page_is_revalidated_if_the_clock_was_set_back() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let edge = life(&origin, directory.path(), 500, |_| {});
     fill(&edge, &["/a"]);
     drop(edge);
-    // How long the process was away cannot be known.
+    // The downtime is unknown, so the page is revalidated.
     let edge = life(&origin, directory.path(), 0, |_| {});
     assert_eq!(reasons(&edge, &["/a"]), ["hit-revalidated"]);
     assert!(Timestamp::from_secs(0) < START);
 }
 
-/// An origin with one large file, whose octets tell their place; in chunks if `chunked`.
+/// An origin with one large file, in which each byte depends on its position; sent in chunks if
+/// `chunked`.
 fn large(bytes: usize, chunked: bool) -> Origin {
     let content: Vec<u8> = (0..bytes).map(|place| (place / 251 % 256) as u8 ^ (place % 253) as u8).collect();
     Origin::start(move |_| {
@@ -198,14 +202,14 @@ fn large(bytes: usize, chunked: bool) -> Origin {
 }
 
 #[test]
-fn what_is_too_large_for_memory_is_stored_on_the_disk_and_sent_from_there() {
+fn body_too_large_for_memory_is_stored_and_sent_from_disk() {
     for chunked in [false, true] {
         let (origin, directory) = (large(3_000_000, chunked), tempfile::tempdir().unwrap());
         let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
         let edge = life(&origin, directory.path(), 0, small);
         let first = get(&edge, "/film");
         eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);
-        // The first answer from the disk proves it, the next ones are sent from the file.
+        // The first response from disk verifies the body; later ones are sent from the file unread.
         for _ in 0..3 {
             let answer = get(&edge, "/film");
             assert_eq!((reason(&answer), answer.field("Content-Length")), ("hit-fresh", Some("3000000")));
@@ -232,7 +236,7 @@ fn what_is_too_large_for_memory_is_stored_on_the_disk_and_sent_from_there() {
 }
 
 #[test]
-fn a_confirmed_film_stays_where_it_is() {
+fn revalidated_body_on_disk_is_not_written_again() {
     let directory = tempfile::tempdir().unwrap();
     let origin =
         Origin::start(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=10"], &"x".repeat(2_000_000)));
@@ -251,7 +255,7 @@ fn a_confirmed_film_stays_where_it_is() {
 }
 
 #[test]
-fn a_film_is_in_the_next_life_as_it_was_last_confirmed() {
+fn body_on_disk_keeps_its_last_revalidation_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::start(|seen| {
         let asked = usize::from(seen.field("If-None-Match").is_some());
@@ -277,7 +281,7 @@ fn a_film_is_in_the_next_life_as_it_was_last_confirmed() {
 }
 
 #[test]
-fn a_large_body_of_unknown_length_may_come_slowly() {
+fn large_body_of_unknown_length_is_stored_on_disk() {
     let (directory, gates) = (tempfile::tempdir().unwrap(), [Gate::default(), Gate::default()]);
     let opened = gates.clone();
     let origin = Origin::start(move |_| {
@@ -292,7 +296,8 @@ fn a_large_body_of_unknown_length_may_come_slowly() {
     let mut client = connect(&edge);
     client.send("GET /film HTTP/1.0\r\nHost: example.test\r\n\r\n");
     client.read_head();
-    // All that came is passed on before more comes, and it becomes too much by a little.
+    // Each piece is passed on before the next one arrives. The second one slightly exceeds the
+    // memory limit.
     for (octets, gate) in [95_000, 10_000].into_iter().zip(&gates) {
         client.read_octets(octets);
         gate.open();
@@ -306,7 +311,7 @@ fn a_large_body_of_unknown_length_may_come_slowly() {
 const RULE: &str = "No-Vary-Search: params=(\"utm\")";
 
 #[test]
-fn equivalent_targets_from_the_disk_hit_and_are_purged() {
+fn equivalent_targets_work_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::start(|seen| response("200 OK", &[FRESH, RULE], seen.target().as_bytes()));
     let edge = life(&origin, directory.path(), 0, |_| {});
@@ -322,7 +327,7 @@ fn equivalent_targets_from_the_disk_hit_and_are_purged() {
 }
 
 #[test]
-fn equivalent_targets_of_a_film_hit_and_are_purged() {
+fn equivalent_targets_of_a_body_on_disk_hit_and_are_purged() {
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::start(|_| response("200 OK", &[FRESH, RULE], &[b'f'; 300_000]));
     let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;

@@ -1,4 +1,4 @@
-//! Slow peers, large bodies, and what they may cost.
+//! Slow peers and large bodies, and the limits of their cost.
 
 use crate::support::{address, before, connect, metric, plan, reason, start};
 use std::io::{Read, Write};
@@ -11,14 +11,15 @@ use testkit::{Action, Gate, Origin, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// More than any chain of socket buffers on loopback holds.
+/// More bytes than all socket buffers on loopback hold together.
 const HUGE_BYTES: usize = 128 << 20;
 
-/// A pause after which a writer that got nowhere is taken to be held back. A slow machine makes it shorter than
-/// meant, which only ends a test early, in its favour.
+/// After this time without progress a writer counts as blocked. On a slow machine the test may end
+/// early, which can only let it pass.
 const STALL: Duration = Duration::from_millis(300);
 
-/// Writes zeros until the peer takes no more for [`STALL`], or all are written. Gives how many it took.
+/// Writes zeros until the peer accepts nothing for [`STALL`], or `octets` bytes are written.
+/// Returns the number of accepted bytes.
 fn write_until_stalled(stream: &mut TcpStream, octets: usize) -> usize {
     stream.set_write_timeout(Some(STALL)).unwrap();
     let (piece, mut written) = (vec![0; 1 << 16], 0);
@@ -32,7 +33,7 @@ fn write_until_stalled(stream: &mut TcpStream, octets: usize) -> usize {
 }
 
 #[test]
-fn a_slow_visitor_holds_the_application_back() {
+fn slow_client_slows_down_the_origin() {
     for (head, fields) in [(FRESH, ""), ("Cache-Control: private", ""), (FRESH, "Cookie: session=1\r\n")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -49,36 +50,36 @@ fn a_slow_visitor_holds_the_application_back() {
         let mut client = connect(&edge);
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         let taken = origin.join().unwrap();
-        assert!(taken < HUGE_BYTES / 2, "{head} {fields}: {taken} octets were taken from the application");
+        assert!(taken < HUGE_BYTES / 2, "{head} {fields}: {taken} bytes were read from the origin");
     }
 }
 
 #[test]
-fn a_slow_application_holds_the_upload_back() {
+fn slow_origin_slows_down_the_upload() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(&format!("http://{}", listener.local_addr().unwrap()));
     plan.limits.request_buffer_bytes_max = 1 << 20;
     let edge = start(plan);
     let mut client = TcpStream::connect(address(&edge)).unwrap();
     write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {HUGE_BYTES}\r\n\r\n").unwrap();
-    // The connection is made by the kernel and nobody reads from it.
+    // The kernel accepts the connection, but nothing reads from it.
     let taken = write_until_stalled(&mut client, HUGE_BYTES);
-    assert!(taken < HUGE_BYTES / 2, "{taken} octets were taken from the visitor");
+    assert!(taken < HUGE_BYTES / 2, "{taken} bytes were read from the client");
 }
 
 #[test]
-fn a_page_of_usual_size_frees_the_application_however_slow_the_visitor() {
+fn ordinary_page_frees_the_origin_despite_a_slow_client() {
     let origin = Origin::start(|_| response("200 OK", &[], &[b'x'; 400_000]));
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("edge");
     let mut plan = plan(&origin.url());
-    // A Unix socket holds some 200 kB, so the rest must be in the edge.
+    // A Unix socket buffers about 200 kB, so the edge must hold the rest.
     plan.listen = format!("unix:{}", socket.display()).parse().unwrap();
     let edge = start(plan);
     let mut visitor = UnixStream::connect(&socket).unwrap();
     visitor.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n").unwrap();
-    eventually("the application is asked", || metric(&edge, "petasos_origin_fetches_total", "") == 1);
-    eventually("the application is free", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
+    eventually("the request reaches the origin", || metric(&edge, "petasos_origin_fetches_total", "") == 1);
+    eventually("the fetch has ended", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
     let (mut answer, mut piece) = (Vec::new(), [0; 65_536]);
     while !answer.ends_with(b"xxx") || answer.len() < 400_000 {
         let read = visitor.read(&mut piece).unwrap();
@@ -87,13 +88,13 @@ fn a_page_of_usual_size_frees_the_application_however_slow_the_visitor() {
 }
 
 #[test]
-fn bodies_on_their_way_have_a_limit_and_are_streamed_past_it() {
+fn body_beyond_the_transit_memory_is_streamed_and_not_stored() {
     let origin = Origin::start(|seen| {
         let bytes = seen.target().trim_start_matches('/').parse().unwrap();
         response("200 OK", &[FRESH], &vec![b'x'; bytes])
     });
     let mut plan = plan(&origin.url());
-    // An eighth of it is for bodies on their way.
+    // An eighth of it is for bodies outside the store.
     plan.memory_bytes = 8 << 20;
     plan.limits.object_bytes_max = 4 << 20;
     let edge = start(plan);
@@ -107,7 +108,7 @@ fn bodies_on_their_way_have_a_limit_and_are_streamed_past_it() {
 }
 
 #[test]
-fn an_edge_that_is_its_own_origin_says_so() {
+fn edge_that_is_its_own_origin_responds_508() {
     let directory = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", directory.path().join("edge").display());
     let mut plan = plan(&socket);
@@ -123,7 +124,7 @@ fn an_edge_that_is_its_own_origin_says_so() {
 }
 
 #[test]
-fn a_visitor_that_ends_its_side_after_the_request_gets_its_answer() {
+fn client_that_half_closes_after_its_request_gets_a_response() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -149,7 +150,7 @@ fn a_visitor_that_ends_its_side_after_the_request_gets_its_answer() {
 }
 
 #[test]
-fn an_application_that_varies_on_something_else_each_time_is_passed_through() {
+fn changing_vary_rule_ends_in_a_pass() {
     let count = Arc::new(AtomicUsize::new(0));
     let origin = Origin::start(move |_| {
         let name = ["Accept-Language", "Referer", "DNT", "Save-Data", "Priority", "Width"]
@@ -165,7 +166,7 @@ fn an_application_that_varies_on_something_else_each_time_is_passed_through() {
 }
 
 #[test]
-fn waiters_for_another_variant_get_their_own() {
+fn followers_that_want_another_variant_get_it() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -189,7 +190,7 @@ fn waiters_for_another_variant_get_their_own() {
 }
 
 #[test]
-fn the_log_has_a_line_for_each_request() {
+fn access_log_has_a_line_for_each_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
@@ -223,7 +224,7 @@ fn the_log_has_a_line_for_each_request() {
 }
 
 #[test]
-fn a_second_stop_does_not_wait_for_requests() {
+fn second_stop_does_not_wait_for_requests() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();

@@ -1,4 +1,5 @@
-//! What a site's profile does to requests and answers: tracking parameters, noise, cookies that enter the key.
+//! The effect of a site's profile: tracking parameters, noise cookies, and cookies in the cache
+//! key.
 
 use crate::support::{Stage, reason};
 use semantics::Policy;
@@ -6,7 +7,7 @@ use testkit::{Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// A stage under a shipped profile whose pages say what was asked for and by whom.
+/// A stage with a shipped profile, whose pages contain the target and the cookies of the request.
 fn stage(profile: &'static str) -> Stage {
     Stage::with(
         move |plan| plan.sites.iter_mut().for_each(|site| site.policy = policy(profile)),
@@ -18,14 +19,14 @@ fn policy(profile: &str) -> Policy {
     profiles::Profile::shipped(profile).unwrap().policy.clone()
 }
 
-/// A page that tells its target and the cookies of who asked.
+/// A page that contains the request's target and cookies.
 fn page(seen: &Seen, fields: &[&str]) -> Vec<testkit::Action> {
     let told = format!("{} {}", seen.target(), seen.field("Cookie").unwrap_or("-"));
     response("200 OK", fields, told.as_bytes())
 }
 
 #[test]
-fn a_page_is_one_with_and_without_tracking_parameters() {
+fn tracking_parameters_are_not_part_of_the_key() {
     let stage = stage("default");
     assert_eq!(stage.get("/a?utm_source=x&b=1&fbclid=y", &[]).text(), "/a?b=1 -");
     for target in ["/a?b=1", "/a?b=1&gclid=1", "/a?mc_eid=2&b=1", "/a?utm_a=1&utm_b=2&b=1&utm_c=3"] {
@@ -38,14 +39,14 @@ fn a_page_is_one_with_and_without_tracking_parameters() {
 }
 
 #[test]
-fn who_passes_keeps_the_tracking_parameters() {
+fn passing_request_keeps_its_tracking_parameters() {
     let stage = stage("default");
     let answer = stage.get("/a?utm_source=x", &["Cookie: theme=dark"]);
     assert_eq!((answer.text(), reason(&answer)), ("/a?utm_source=x theme=dark", "pass-unknown-cookie"));
 }
 
 #[test]
-fn a_purge_and_a_write_mean_the_page_whatever_measures_it() {
+fn purge_and_write_ignore_tracking_parameters() {
     let stage = stage("default");
     stage.get("/a", &[]);
     let purged = stage.ask("PURGE", "/a?utm_source=x", &[]);
@@ -61,7 +62,7 @@ fn a_purge_and_a_write_mean_the_page_whatever_measures_it() {
 }
 
 #[test]
-fn a_redirect_that_adds_a_tracking_parameter_is_not_a_trap() {
+fn redirect_that_adds_a_tracking_parameter_is_not_stored() {
     let stage = Stage::new(|seen| match seen.target() {
         "/a" => response("302 Found", &[FRESH, "Location: /a?utm_source=site"], b""),
         _ => page(seen, &[FRESH]),
@@ -75,13 +76,13 @@ fn a_redirect_that_adds_a_tracking_parameter_is_not_a_trap() {
 }
 
 #[test]
-fn by_the_letter_a_parameter_is_a_parameter() {
+fn rfc_profile_keeps_tracking_parameters_in_the_key() {
     let stage = stage("rfc");
     assert_eq!(stage.get("/a?utm_source=x", &[]).text(), "/a?utm_source=x -");
     assert_eq!(stage.get("/a", &[]).text(), "/a -");
 }
 
-/// A stage whose origin sets these cookies, and answers conditions.
+/// A stage whose origin sets these cookies and evaluates conditions.
 fn setting(profile: &'static str, cookies: &'static [&'static str]) -> Stage {
     let stage = stage(profile);
     stage.becomes(move |seen| {
@@ -93,7 +94,7 @@ fn setting(profile: &'static str, cookies: &'static [&'static str]) -> Stage {
 }
 
 #[test]
-fn an_answer_that_sets_noise_is_shared_without_it() {
+fn response_with_noise_cookies_is_shared_without_them() {
     let gate = testkit::Gate::default();
     let held = gate.clone();
     let stage = stage("wordpress");
@@ -114,7 +115,7 @@ fn an_answer_that_sets_noise_is_shared_without_it() {
 }
 
 #[test]
-fn a_confirmation_that_sets_noise_brings_none() {
+fn noise_cookies_of_a_confirmation_are_removed() {
     let stage = setting("wordpress", &["pll_language=en"]);
     stage.get("/", &[]);
     stage.pass(60);
@@ -122,7 +123,7 @@ fn a_confirmation_that_sets_noise_brings_none() {
         let answer = stage.get("/", &[]);
         assert_eq!((reason(&answer), answer.field("Set-Cookie")), (expected, None));
     }
-    // A HEAD renews what is stored as well.
+    // A HEAD request renews the stored page as well.
     stage.pass(60);
     stage.ask("HEAD", "/", &[]);
     let answer = stage.get("/", &[]);
@@ -130,7 +131,7 @@ fn a_confirmation_that_sets_noise_brings_none() {
 }
 
 #[test]
-fn any_other_cookie_is_for_its_visitor_alone_with_the_noise_beside_it() {
+fn response_with_another_cookie_is_private_and_keeps_all() {
     let stage = setting("wordpress", &["pll_language=en", "PHPSESSID=2"]);
     for _ in 0..2 {
         let answer = stage.get("/", &[]);
@@ -143,7 +144,7 @@ fn any_other_cookie_is_for_its_visitor_alone_with_the_noise_beside_it() {
 }
 
 #[test]
-fn who_passes_is_given_every_cookie() {
+fn passing_request_receives_all_cookies() {
     let stage = setting("wordpress", &["pll_language=en"]);
     let answer = stage.get("/", &["Cookie: wordpress_logged_in_0a=1"]);
     assert_eq!((reason(&answer), answer.field("Set-Cookie")), ("pass-cookie", Some("pll_language=en")));
@@ -152,19 +153,19 @@ fn who_passes_is_given_every_cookie() {
 }
 
 #[test]
-fn what_is_noise_elsewhere_is_not_noise_here() {
+fn noise_cookies_depend_on_the_profile() {
     for (profile, shared) in [("default", false), ("wordpress", true), ("drupal", false), ("rfc", true)] {
         let stage = setting(profile, &["wp-settings-1=a"]);
         stage.get("/", &[]);
         let second = stage.get("/", &[]);
         assert_eq!(reason(&second) == "hit-fresh", shared, "{profile}");
-        // By the letter the cookie is a part of what is stored.
+        // Under the `rfc` profile the cookie is part of the stored response.
         assert_eq!(second.field("Set-Cookie").is_none(), profile == "wordpress", "{profile}");
     }
 }
 
 #[test]
-fn a_crowd_whose_unknown_cookies_are_stripped_shares_one_fetch() {
+fn simultaneous_requests_with_stripped_cookies_share_a_fetch() {
     let gate = testkit::Gate::default();
     let held = gate.clone();
     let stage = stage("wordpress");
@@ -191,7 +192,7 @@ fn shop() -> Stage {
 }
 
 #[test]
-fn a_cookie_in_the_key_has_its_own_page_and_takes_no_other_along() {
+fn keyed_cookie_selects_its_page_without_other_cookies() {
     let stage = shop();
     let visitors = [
         ("-", ""),
@@ -216,7 +217,7 @@ fn a_cookie_in_the_key_has_its_own_page_and_takes_no_other_along() {
 }
 
 #[test]
-fn a_crowd_with_several_values_gets_each_its_own() {
+fn simultaneous_requests_get_the_page_of_their_keyed_cookie() {
     let gate = testkit::Gate::default();
     let held = gate.clone();
     let stage = shop();
@@ -236,7 +237,7 @@ fn a_crowd_with_several_values_gets_each_its_own() {
 }
 
 #[test]
-fn who_changes_the_cookie_or_sends_it_twice_is_alone() {
+fn ambiguous_or_newly_set_keyed_cookie_is_not_shared() {
     let stage = shop();
     assert_eq!(reason(&stage.get("/", &["Cookie: currency=EUR; currency=USD"])), "pass-cookie");
     let unknown = stage.get("/", &["Cookie: currency=EUR; theme=1"]);
@@ -249,12 +250,12 @@ fn who_changes_the_cookie_or_sends_it_twice_is_alone() {
             ("store-refused-set-cookie", true)
         );
     }
-    // Once it is known that the page is for one visitor alone, that one's cookies go along, all of them.
+    // Once the page is known to be private, requests for it carry all cookies of their client.
     assert_eq!(stage.last_seen().field("Cookie"), Some("_ga=1"));
 }
 
 #[test]
-fn a_page_without_a_word_about_its_lifetime_is_shown_for_a_moment_more_while_it_is_renewed() {
+fn page_without_lifetime_is_served_stale_while_revalidating() {
     let versions = std::sync::atomic::AtomicUsize::new(0);
     let stage = stage("wordpress");
     stage.becomes(move |seen| {
@@ -279,12 +280,12 @@ fn a_page_without_a_word_about_its_lifetime_is_shown_for_a_moment_more_while_it_
     }
     stage.pass(360);
     assert_eq!(reason(&stage.get("/", &[])), "miss-expired");
-    // What somebody said had changed is not shown, not even for a moment.
+    // A purged page is not served stale, not even within the grace period.
     stage.ask("PURGE", "/", &["Fastly-Soft-Purge: 1"]);
     assert_eq!(reason(&stage.get("/", &[])), "miss-invalidated");
 }
 
-/// A page as a plug-in sends it that thinks of the cache in front, and a style sheet.
+/// A page from a plug-in that sets a long lifetime for shared caches, and a style sheet.
 fn told_for_long(seen: &Seen) -> Vec<testkit::Action> {
     let long = ["Cache-Control: public, s-maxage=60, max-age=600", "Expires: Fri, 31 Dec 2100 00:00:00 GMT"];
     let media_type = if seen.target() == "/style.css" { "text/css" } else { "text/html; charset=UTF-8" };
@@ -293,7 +294,7 @@ fn told_for_long(seen: &Seen) -> Vec<testkit::Action> {
 }
 
 #[test]
-fn a_browser_asks_before_it_shows_a_page_again() {
+fn clients_receive_no_cache_for_pages() {
     let stage = stage("wordpress");
     stage.becomes(told_for_long);
     for (expected, age) in [("miss-absent", Some("0")), ("hit-fresh", Some("10"))] {
@@ -314,7 +315,7 @@ fn a_browser_asks_before_it_shows_a_page_again() {
     assert_eq!((part.status, part.field("Cache-Control")), (206, Some("no-cache")));
     let passed = stage.get("/", &["Cookie: wordpress_logged_in_1=x"]);
     assert_eq!((reason(&passed), passed.field("Cache-Control")), ("pass-cookie", Some("no-cache")));
-    // For itself the edge goes by what the application said.
+    // The edge itself uses the lifetime that the origin stated.
     stage.pass(29);
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
     stage.pass(11);
@@ -324,7 +325,7 @@ fn a_browser_asks_before_it_shows_a_page_again() {
 }
 
 #[test]
-fn files_and_what_is_stricter_leave_as_they_came() {
+fn files_and_stricter_pages_keep_their_cache_control() {
     let stage = stage("wordpress");
     stage.becomes(told_for_long);
     for _ in 0..2 {

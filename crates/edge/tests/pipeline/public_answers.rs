@@ -1,4 +1,5 @@
-//! WordPress' REST API: answers that say public are shared, and all others pass with what their visitors sent.
+//! The WordPress REST API: responses marked `public` are shared; all others pass with their
+//! client's fields.
 
 use crate::support::{Stage, reason};
 use semantics::Policy;
@@ -25,12 +26,16 @@ fn stage(fields: &'static [&'static str]) -> Stage {
 }
 
 #[test]
-fn rest_answer_that_says_public_is_shared() {
+fn rest_response_marked_public_is_shared() {
     for target in TARGETS {
         let stage = stage(&[PUBLIC]);
         let reasons: Vec<_> = (0..4).map(|_| reason(&stage.get(target, VISITOR)).to_owned()).collect();
         assert_eq!(reasons, ["pass-unmarked", "miss-absent", "hit-fresh", "hit-fresh"]);
-        assert_eq!(stage.last_seen().field("Accept-Language"), None, "the shared fetch is nobody's");
+        assert_eq!(
+            stage.last_seen().field("Accept-Language"),
+            None,
+            "the shared fetch has no client's fields"
+        );
         stage.pass(61);
         assert_eq!(reason(&stage.get(target, VISITOR)), "miss-expired");
         let cookie = "Cookie: wordpress_logged_in_1=editor";
@@ -41,7 +46,7 @@ fn rest_answer_that_says_public_is_shared() {
 }
 
 #[test]
-fn rest_answer_that_does_not_say_public_passes() {
+fn rest_response_without_public_passes() {
     let said: [&[&str]; 5] = [
         &[],
         &["Cache-Control: max-age=60"],
@@ -61,7 +66,7 @@ fn rest_answer_that_does_not_say_public_passes() {
 }
 
 #[test]
-fn rest_answer_that_stops_saying_public_is_not_shared() {
+fn rest_response_no_longer_marked_public_is_not_shared() {
     let stage = stage(&[PUBLIC]);
     let target = TARGETS[0];
     (0..3).for_each(|_| assert_eq!(stage.get(target, &[]).text(), "[]"));

@@ -1,4 +1,4 @@
-//! Which pages a purge means when its client names one of several hosts, or none of the site's.
+//! The pages that a purge covers if its client names one of several hosts, or a host of no site.
 
 use crate::support::{Stage, connect, reason};
 use testkit::{Response, Seen, response};
@@ -14,7 +14,7 @@ fn named(names: &[&str]) -> Stage {
     named_and(names, |_| {})
 }
 
-/// As [`named`], with more changes of its plan.
+/// Like [`named`], with further changes to the plan.
 fn named_and(names: &[&str], change: impl FnOnce(&mut config::Plan)) -> Stage {
     Stage::with(
         |plan| {
@@ -30,7 +30,7 @@ fn named_and(names: &[&str], change: impl FnOnce(&mut config::Plan)) -> Stage {
     )
 }
 
-/// The answer to a request that names this host.
+/// The response to a request that names this host.
 fn ask(stage: &Stage, method: &str, host: &str, target: &str, fields: &str) -> Response {
     let mut client = connect(&stage.edge);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
@@ -49,7 +49,8 @@ fn found(stage: &Stage, hosts: &[&str], target: &str) -> Vec<bool> {
     hosts.iter().map(|host| reason(&ask(stage, "GET", host, target, only)) == "hit-fresh").collect()
 }
 
-/// The pages `/news?a=1` under these hosts that are left after each kind of purge that names `asked`.
+/// For each kind of purge that names `asked`: whether the pages `/news?a=1` under these hosts are
+/// still stored.
 fn left_after(stage: &Stage, hosts: &[&str], asked: &str) -> Vec<Vec<bool>> {
     let call = |kind: &str, selector: String| {
         let content = format!(r#"{{"type":"{kind}","selectors":["{selector}"]}}"#);
@@ -74,7 +75,7 @@ fn left_after(stage: &Stage, hosts: &[&str], asked: &str) -> Vec<Vec<bool>> {
 }
 
 #[test]
-fn one_name_of_a_site_means_the_page_under_all_of_them_with_any_port() {
+fn purge_by_one_name_covers_all_names_and_ports_of_the_site() {
     let stage = named(&["a.test", "www.a.test"]);
     let hosts = ["a.test", "a.test:8080", "WWW.a.test", "www.a.test:81", "other.test"];
     for asked in ["www.a.test", "a.test:9999"] {
@@ -85,7 +86,7 @@ fn one_name_of_a_site_means_the_page_under_all_of_them_with_any_port() {
 }
 
 #[test]
-fn a_host_that_no_site_has_means_all_of_them() {
+fn purge_by_an_unknown_host_covers_all_sites() {
     let stage = named(&["a.test"]);
     for asked in ["127.0.0.1:6081", "cache", "unknown.test"] {
         for left in left_after(&stage, &["a.test:8080", "other.test"], asked) {
@@ -95,19 +96,19 @@ fn a_host_that_no_site_has_means_all_of_them() {
 }
 
 #[test]
-fn on_a_site_of_any_name_a_name_in_use_means_itself_with_any_port() {
+fn purge_on_a_catch_all_site_covers_the_name_with_all_ports() {
     let stage = Stage::new(page);
     let hosts = ["a.test", "a.test:8080", "b.test", "127.0.0.1:80"];
     for left in left_after(&stage, &hosts, "a.test") {
         assert_eq!(left, [false, false, true, true]);
     }
     for left in left_after(&stage, &hosts, "127.0.0.1") {
-        assert_eq!(left, [false; 4], "who names the cache by its address means every name");
+        assert_eq!(left, [false; 4], "an address as the host means every name");
     }
 }
 
 #[test]
-fn a_site_with_very_many_hosts_is_purged_whole() {
+fn purge_covers_more_hosts_than_are_listed() {
     let stage = named_and(&["a.test"], |plan| plan.limits.foreign_ports_max = 100);
     let hosts: Vec<_> = (1..=70).map(|port| format!("a.test:{port}")).collect();
     let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
@@ -119,7 +120,7 @@ fn a_site_with_very_many_hosts_is_purged_whole() {
 }
 
 #[test]
-fn an_application_means_its_own_site_only() {
+fn purge_by_a_response_covers_only_its_own_site() {
     let stage = named(&["a.test", "www.a.test"]);
     let hosts = ["a.test:8080", "www.a.test", "other.test"];
     fill(&stage, &hosts, "/a");
@@ -129,7 +130,7 @@ fn an_application_means_its_own_site_only() {
 }
 
 #[test]
-fn a_page_under_way_by_another_name_is_not_stored() {
+fn page_fetched_under_another_name_is_not_stored_after_purge() {
     for (method, target) in [("PURGE", "/a"), ("PURGE", "/a*")] {
         let gate = testkit::Gate::default();
         let stage = named(&["a.test", "www.a.test"]);
@@ -147,7 +148,7 @@ fn a_page_under_way_by_another_name_is_not_stored() {
 }
 
 #[test]
-fn prefixes_and_patterns_mean_targets_that_are_equivalent() {
+fn prefixes_and_patterns_cover_equivalent_targets() {
     let stage = Stage::new(|_| response("200 OK", &[FRESH, "No-Vary-Search: params=(\"utm\")"], b"page"));
     let hosts = ["a.test"];
     for purge in
@@ -166,7 +167,7 @@ fn prefixes_and_patterns_mean_targets_that_are_equivalent() {
 }
 
 #[test]
-fn more_bans_than_are_kept_at_a_time_are_all_obeyed() {
+fn bans_beyond_the_list_limit_are_all_in_force() {
     let stage = Stage::new(page);
     fill(&stage, &["a.test"], "/last");
     for batch in 0..40 {

@@ -1,4 +1,4 @@
-//! Purges through the real pipeline: who may, what is forgotten, and that a purge is a barrier.
+//! Purges in the whole pipeline: permissions, the purged pages, and the purge as a barrier.
 
 use crate::support::{Stage, admin, behind, plan, reason, tagged};
 use net::{Prefix, Prefixes};
@@ -8,7 +8,7 @@ use testkit::{Gate, Origin, Response, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
-/// Pages with two tags each: `all`, and one of the page's own.
+/// Pages with two tags: `all`, and a tag for the page.
 fn tagged_pages() -> Stage {
     Stage::new(|seen| {
         let key = format!("Surrogate-Key: all page-{}", seen.target().trim_start_matches('/'));
@@ -16,7 +16,7 @@ fn tagged_pages() -> Stage {
     })
 }
 
-/// Asks for every page twice, so that it is stored.
+/// Requests each page twice and checks that it is stored.
 fn fill(stage: &Stage, targets: &[&str]) {
     for target in targets {
         stage.get(target, &[]);
@@ -36,7 +36,7 @@ fn count(answer: &Response) -> &str {
 }
 
 #[test]
-fn a_url_is_purged_in_all_variants_and_nothing_else() {
+fn purge_of_a_url_covers_all_its_variants_and_nothing_else() {
     let stage = Stage::new(|seen| {
         let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
         response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes())
@@ -51,12 +51,15 @@ fn a_url_is_purged_in_all_variants_and_nothing_else() {
     assert!(count(&answer).parse::<u64>().unwrap() >= 2, "{}", count(&answer));
     assert_eq!(found(&stage, &["/a?x=1", "/a"]), [false, true]);
     let again = stage.ask("PURGE", "/a?x=1", &[]);
-    assert_eq!((again.status, count(&again)), (200, "0"), "what is not there is purged as well");
-    assert!(stage.origin.seen().iter().all(|seen| !seen.head.starts_with("PURGE")), "never forwarded");
+    assert_eq!((again.status, count(&again)), (200, "0"), "purging an absent page succeeds too");
+    assert!(
+        stage.origin.seen().iter().all(|seen| !seen.head.starts_with("PURGE")),
+        "a PURGE request is never forwarded"
+    );
 }
 
 #[test]
-fn tags_are_purged_together_and_hidden_from_visitors() {
+fn pages_are_purged_by_tags_and_tags_are_hidden() {
     let stage = tagged_pages();
     fill(&stage, &["/a", "/b"]);
     assert_eq!(stage.get("/a", &[]).field("Surrogate-Key"), None);
@@ -69,7 +72,7 @@ fn tags_are_purged_together_and_hidden_from_visitors() {
 }
 
 #[test]
-fn a_soft_purge_leaves_a_reserve_and_asks_for_confirmation() {
+fn softly_purged_page_is_revalidated_or_served_on_error() {
     let stage = Stage::new(|seen| {
         tagged(seen, "\"1\"", &[FRESH, "xkey: a", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
     });
@@ -81,11 +84,11 @@ fn a_soft_purge_leaves_a_reserve_and_asks_for_confirmation() {
     stage.origin.kill();
     assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
     assert_eq!(stage.ask("PURGE", "/", &["xkey-purge: a"]).status, 200);
-    assert_eq!(stage.get("/", &[]).status, 503, "what was purged hard is gone");
+    assert_eq!(stage.get("/", &[]).status, 503, "a hard purge removes the page");
 }
 
 #[test]
-fn a_ban_and_a_prefix_mean_what_they_say() {
+fn ban_and_prefix_purge_the_matching_pages() {
     let stage = tagged_pages();
     let targets = ["/news/1", "/news/2", "/shop/1"];
     fill(&stage, &targets);
@@ -101,7 +104,7 @@ fn a_ban_and_a_prefix_mean_what_they_say() {
 }
 
 #[test]
-fn a_fetch_under_way_is_not_stored_when_its_page_or_tag_is_purged() {
+fn fetch_is_not_stored_if_its_page_or_tag_is_purged() {
     for (method, target, field) in [("PURGE", "/", ""), ("PURGE", "/x", "Surrogate-Key: a")] {
         let gate = Gate::default();
         let stage = Stage::new({
@@ -114,14 +117,14 @@ fn a_fetch_under_way_is_not_stored_when_its_page_or_tag_is_purged() {
         assert_eq!(stage.ask(method, target, &fields).status, 200);
         let mut late = stage.begin("GET", "/", &[]);
         gate.open();
-        assert_eq!(early.read().text(), "old", "who asked before may have it");
+        assert_eq!(early.read().text(), "old", "the request before the purge may get the old page");
         late.read();
-        assert_eq!(stage.origin.count("/"), 2, "who asked after has a fetch of its own");
+        assert_eq!(stage.origin.count("/"), 2, "the request after the purge has its own fetch");
     }
 }
 
 #[test]
-fn a_listed_peer_may_not_purge_for_others() {
+fn listed_peer_may_not_forward_purges() {
     let stage = tagged_pages();
     fill(&stage, &["/a"]);
     for forwarded in ["X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "Via: 1.1 nginx"] {
@@ -134,7 +137,7 @@ fn a_listed_peer_may_not_purge_for_others() {
 }
 
 #[test]
-fn loopback_purges_at_the_admin_address_only() {
+fn loopback_clients_may_purge_only_at_the_admin_address() {
     for trusted in [&[][..], &["127.0.0.0/8"]] {
         let stage = Stage::with(
             |plan| {
@@ -159,7 +162,7 @@ fn loopback_purges_at_the_admin_address_only() {
 }
 
 #[test]
-fn the_token_is_needed_at_both_addresses() {
+fn configured_token_is_required_at_both_addresses() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "secret").unwrap();
     let stage = Stage::with(
@@ -187,7 +190,7 @@ fn the_token_is_needed_at_both_addresses() {
 }
 
 #[test]
-fn a_unix_socket_for_visitors_needs_the_token() {
+fn purge_on_a_unix_socket_for_visitors_needs_the_token() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("visitors.sock");
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -208,7 +211,7 @@ fn a_unix_socket_for_visitors_needs_the_token() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_said_and_changes_nothing() {
+fn malformed_purge_is_explained_and_purges_nothing() {
     let stage = tagged_pages();
     fill(&stage, &["/a"]);
     let answer = stage.ask("BAN", "/", &["X-Url: ("]);
@@ -220,7 +223,7 @@ fn what_cannot_be_understood_is_said_and_changes_nothing() {
 }
 
 #[test]
-fn the_application_may_purge_by_its_answers() {
+fn response_of_the_origin_can_purge() {
     let stage = Stage::new(|seen| match seen.head.split(' ').next() {
         Some("POST") => response("200 OK", &["X-LiteSpeed-Purge: tag=a"], b"saved"),
         _ => response("200 OK", &[FRESH, "X-LiteSpeed-Tag: a"], b"page"),
@@ -232,7 +235,7 @@ fn the_application_may_purge_by_its_answers() {
 }
 
 #[test]
-fn the_admin_address_takes_the_apis_of_others() {
+fn admin_address_accepts_the_purge_apis_of_cdns() {
     let stage = tagged_pages();
     fill(&stage, &["/a", "/b"]);
     let answer = stage.call_admin("POST", "/service/any/purge/page-a", "");

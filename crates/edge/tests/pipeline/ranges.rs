@@ -1,4 +1,4 @@
-//! Parts of what is stored whole, and which requests for parts are one question.
+//! Ranges of stored pages, and which range requests share a fetch.
 
 use crate::support::files::{DIGITS, FRESH, LETTERS, digits, file, is_part, is_whole};
 use crate::support::{Stage, behind, reason};
@@ -7,7 +7,7 @@ use testkit::{Action, Gate, response};
 const LAST_MODIFIED: &str = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
 
 #[test]
-fn parts_of_a_stored_whole() {
+fn ranges_are_served_from_a_stored_page() {
     let stage = digits();
     stage.get("/", &[]);
     for (range, content, extent) in [
@@ -40,7 +40,7 @@ fn parts_of_a_stored_whole() {
 }
 
 #[test]
-fn several_parts_are_told_apart() {
+fn several_ranges_are_sent_as_multipart() {
     let stage = digits();
     stage.get("/", &[]);
     let answer = stage.get("/", &["Range: bytes=0-1, -1"]);
@@ -57,7 +57,7 @@ fn several_parts_are_told_apart() {
 }
 
 #[test]
-fn if_range_is_for_the_very_same_content() {
+fn if_range_needs_a_strong_match() {
     for (tag, holds) in [("\"1\"", true), ("W/\"1\"", false)] {
         let stage = Stage::new(move |_| {
             response("200 OK", &[FRESH, &format!("ETag: {tag}"), LAST_MODIFIED], DIGITS.as_bytes())
@@ -77,7 +77,7 @@ fn if_range_is_for_the_very_same_content() {
 }
 
 #[test]
-fn the_same_range_is_the_same_question_only_under_the_same_condition() {
+fn equal_ranges_share_a_fetch_only_with_equal_if_range() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -92,11 +92,15 @@ fn the_same_range_is_the_same_question_only_under_the_same_condition() {
     gate.open();
     assert_eq!((first.read().status, same.read().status), (206, 206));
     let all = resuming.read();
-    assert_eq!((all.status, all.text()), (200, LETTERS), "it has the beginning of something else");
+    assert_eq!(
+        (all.status, all.text()),
+        (200, LETTERS),
+        "the client's beginning is of another representation"
+    );
 }
 
 #[test]
-fn a_part_and_the_whole_do_not_wait_for_one_another() {
+fn fetches_of_a_part_and_of_the_whole_run_independently() {
     let gate = Gate::default();
     let stage = Stage::new({
         let gate = gate.clone();
@@ -122,7 +126,7 @@ fn a_part_and_the_whole_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn coded_parts_are_for_clients_that_accept_the_coding() {
+fn parts_of_coded_content_need_its_coding_accepted() {
     let stage = Stage::new(|seen| {
         let gzip = seen.field("Accept-Encoding").unwrap_or("").contains("gzip");
         let (content, tag) = if gzip { (LETTERS, "\"g\"") } else { (DIGITS, "\"1\"") };
@@ -145,7 +149,7 @@ fn coded_parts_are_for_clients_that_accept_the_coding() {
     assert_eq!(stage.get("/", &["Accept-Encoding: gzip"]).text(), LETTERS);
 }
 #[test]
-fn only_a_success_has_parts() {
+fn range_of_an_error_response_is_ignored() {
     let stage = Stage::new(|_| response("404 Not Found", &[FRESH], b"nothing"));
     for expected in ["miss-absent", "hit-fresh"] {
         let answer = stage.get("/", &["Range: bytes=0-1"]);
@@ -159,7 +163,7 @@ fn only_a_success_has_parts() {
 }
 
 #[test]
-fn a_part_of_an_expired_whole_confirms_the_whole() {
+fn range_of_an_expired_page_revalidates_the_page() {
     let stage = digits();
     stage.get("/", &[]);
     stage.pass(60);

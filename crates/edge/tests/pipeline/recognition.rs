@@ -1,4 +1,4 @@
-//! Which profile a site is found to need, and what becomes of what was stored before.
+//! Detection of a site's profile, and its effect on pages that were stored before.
 
 use crate::support::{Stage, bare, behind, reason};
 use config::{Disk, Plan};
@@ -8,7 +8,7 @@ const FRESH: &str = "Cache-Control: max-age=60";
 const WORDPRESS: &str = "Link: <http://example.test/wp-json/>; rel=\"https://api.w.org/\"";
 
 const HTML: &str = "Content-Type: text/html; charset=UTF-8";
-/// The start page of a WordPress that sends no `Link`.
+/// The start page of a WordPress site that sends no `Link` field.
 const WORDPRESS_PAGE: &str = "<html><head><meta name=\"generator\" content=\"WordPress 6.1.9\">\
      <link rel=\"stylesheet\" href=\"http://example.test/wp-includes/css/a.css\"></head><body>";
 
@@ -17,21 +17,22 @@ fn blog(_: &Seen) -> Vec<Action> {
     response("200 OK", &[WORDPRESS, "Content-Type: text/html"], b"post")
 }
 
-/// What the admin address says of the profile.
+/// The answers of `/why` and `/status` about the profile.
 fn told(stage: &Stage) -> (String, String) {
     let why = stage.call_admin("POST", "/why", "{\"url\":\"http://example.test/\"}").text().to_owned();
     (why, stage.call_admin("GET", "/status", "").text().to_owned())
 }
 
 #[test]
-fn a_site_is_recognised_and_shared_from_then_on() {
+fn detected_site_is_shared_by_the_rules_of_its_profile() {
     let stage = Stage::new(blog);
     let (why, status) = told(&stage);
     for text in [&why, &status] {
         assert!(text.contains("\"profile\": \"auto\"") && text.contains("\"rules\": \"default\""), "{text}");
         assert!(text.contains("\"recognised_by\": null"), "{text}");
     }
-    // By the rules that it began with the answer could not be shared; it may be by the new ones, though it came before.
+    // The first rules would not share this response. The new rules may, although it was fetched
+    // before the change.
     let first = stage.get("/", &[]);
     assert!(!reason(&first).starts_with("hit"), "{}", first.head);
     stage.get("/", &[]);
@@ -46,7 +47,7 @@ fn a_site_is_recognised_and_shared_from_then_on() {
 }
 
 #[test]
-fn who_says_nothing_of_itself_is_treated_as_unknown() {
+fn site_without_signs_keeps_the_default_rules() {
     let stage = Stage::new(|_| {
         response("200 OK", &["X-Powered-By: PHP/8.2", "Set-Cookie: SESSION=1"], b"a /wp-content/ b")
     });
@@ -61,7 +62,7 @@ fn who_says_nothing_of_itself_is_treated_as_unknown() {
 }
 
 #[test]
-fn a_chosen_profile_stays() {
+fn configured_profile_is_not_replaced_by_detection() {
     for policy in [semantics::Policy::default_profile(), semantics::Policy::rfc()] {
         let chosen = |plan: &mut Plan| {
             plan.sites[0].policy = policy.clone();
@@ -75,8 +76,9 @@ fn a_chosen_profile_stays() {
 }
 
 #[test]
-fn documents_are_read_on_every_way_of_a_response() {
-    // A visitor who passes by a field; content that is shared or not, packed or plain, whole or in pieces.
+fn documents_are_inspected_for_every_kind_of_response() {
+    // Covers a request that passes, shared and private responses, gzip and identity, and content in
+    // one or several pieces.
     let passes = Stage::new(blog);
     passes.get("/a", &["Cookie: theme=1"]);
     let page = WORDPRESS_PAGE.as_bytes();
@@ -97,7 +99,7 @@ fn documents_are_read_on_every_way_of_a_response() {
     }
 }
 
-/// A page whose content comes byte by byte.
+/// A page whose content is sent in pieces of 40 bytes.
 fn in_pieces(fields: &[&str], page: &[u8]) -> Vec<Action> {
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let head = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n", page.len());
@@ -106,7 +108,7 @@ fn in_pieces(fields: &[&str], page: &[u8]) -> Vec<Action> {
 }
 
 #[test]
-fn start_page_is_also_where_the_root_redirects() {
+fn redirect_target_of_the_root_counts_as_start_page() {
     let wiki = "<html><head><meta name=\"generator\" content=\"MediaWiki 1.39.17\">\
                 <link rel=\"stylesheet\" href=\"/load.php?lang=en&amp;modules=skins.vector&amp;only=styles\"></head>";
     let stage = Stage::new(move |seen| match seen.target() {
@@ -114,15 +116,15 @@ fn start_page_is_also_where_the_root_redirects() {
         _ => response("200 OK", &[HTML], wiki.as_bytes()),
     });
     stage.get("/wiki/Welcome", &[]);
-    // A redirect that depends on a visitor's cookie is that visitor's.
+    // A redirect that may depend on the visitor's cookie does not count.
     stage.get("/", &["Cookie: back=1"]);
     stage.get("/wiki/Welcome", &[]);
     assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "it may be an upload");
     stage.get("/", &[]);
     stage.get("/wiki/Other", &[]);
-    assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "another page may be one");
+    assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "another page may be an upload too");
     stage.get("/wiki/Welcome", &[]);
-    // The worker reads the document after it has sent the response.
+    // The worker inspects the document after it has sent the response.
     let recognised = || stage.metric("petasos_sites_recognised_total", "") == 1;
     testkit::eventually("the wiki is recognised", recognised);
     let (why, _) = told(&stage);
@@ -162,7 +164,7 @@ fn detection_without_confirmation_expires() {
     stage.get("/a", &[]);
     stage.pass(6 * 24 * 3600);
     stage.get("/b", &[]);
-    // That was a confirmation; what comes from here on shows no sign.
+    // The request above confirmed the detection; from here on no response shows a sign.
     stage.becomes(|_| response("200 OK", &[HTML, FRESH], b"other"));
     stage.pass(6 * 24 * 3600);
     stage.get("/c", &[]);
@@ -190,13 +192,13 @@ fn detection_without_confirmation_expires() {
     assert!(told(&stage).1.contains("\"rules\": \"wordpress\""), "it is detected again");
 }
 
-/// The status of the answer to a call about the detected profile.
+/// The status of the response to a call about the detected profile.
 fn call(stage: &Stage, content: &str) -> u16 {
     stage.call_admin("POST", "/profile", content).status
 }
 
 #[test]
-fn an_operator_undoes_a_detection() {
+fn operator_call_drops_a_detection_and_allows_it_again() {
     let stage = Stage::new(blog);
     stage.get("/", &[]);
     stage.get("/", &[]);
@@ -231,9 +233,9 @@ fn an_operator_undoes_a_detection() {
 }
 
 #[test]
-fn call_that_the_disk_does_not_keep_is_answered_503() {
+fn call_that_the_disk_cannot_record_is_answered_503() {
     let (directory, stage) = detected_on_disk();
-    // The file of profiles is written under this name first.
+    // The file of detections is first written under this name.
     let in_the_way = directory.path().join("recognised.new");
     std::fs::create_dir(&in_the_way).unwrap();
     let ask = || stage.call_admin("POST", "/profile", "{\"site\":\"any\",\"detect\":false}");
@@ -248,7 +250,7 @@ fn call_that_the_disk_does_not_keep_is_answered_503() {
 }
 
 #[test]
-fn a_call_about_the_profile_needs_the_right_to_purge() {
+fn call_about_the_profile_needs_permission_to_purge() {
     let stage = Stage::new(blog);
     stage.get("/", &[]);
     let content = "{\"site\":\"any\",\"detect\":false}";
@@ -265,13 +267,13 @@ fn a_call_about_the_profile_needs_the_right_to_purge() {
 }
 
 #[test]
-fn a_chosen_profile_cannot_be_undone() {
+fn configured_profile_cannot_be_dropped_by_a_call() {
     let stage = Stage::with(|plan| plan.sites[0].recognisable.clear(), blog);
     assert_eq!(call(&stage, "{\"site\":\"any\",\"detect\":false}"), 409);
 }
 
 #[test]
-fn nothing_that_was_stored_by_the_rules_before_is_used_after() {
+fn responses_stored_before_a_detection_are_not_used_after_it() {
     let stage = Stage::new(|seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     for target in ["/", "/a"] {
         stage.get(target, &[]);
@@ -288,7 +290,7 @@ fn nothing_that_was_stored_by_the_rules_before_is_used_after() {
 }
 
 #[test]
-fn a_fetch_that_began_by_the_rules_before_is_not_stored_by_any() {
+fn fetch_begun_before_a_detection_is_not_stored() {
     let gate = Gate::default();
     let held = gate.clone();
     let stage = Stage::new(move |seen| match seen.target() {
@@ -307,7 +309,7 @@ fn a_fetch_that_began_by_the_rules_before_is_not_stored_by_any() {
 }
 
 #[test]
-fn an_edge_with_a_disk_remembers_what_it_found_and_what_it_stored_since() {
+fn detection_and_later_responses_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let disk = disk(&directory);
     let on_disk = |plan: &mut Plan| plan.disk = Some(disk.clone());
@@ -317,7 +319,7 @@ fn an_edge_with_a_disk_remembers_what_it_found_and_what_it_stored_since() {
     first.get("/x", &[]);
     first.get("/after", &[]);
     assert_eq!(reason(&first.get("/after", &[])), "hit-fresh");
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     let (origin, edge) = (first.origin, first.edge);
     drop(edge);
     let mut plan = crate::support::plan(&origin.url());
@@ -329,13 +331,13 @@ fn an_edge_with_a_disk_remembers_what_it_found_and_what_it_stored_since() {
     assert_eq!(crate::support::metric(&second, "petasos_sites_recognised_total", ""), 0, "it knew");
 }
 
-/// An edge with a disk that has detected WordPress and written that down, and its directory.
+/// A directory with a disk tier, and an edge that has detected WordPress and recorded that there.
 fn detected_on_disk() -> (tempfile::TempDir, Stage) {
     let directory = tempfile::tempdir().unwrap();
     let disk = disk(&directory);
     let stage = Stage::with(move |plan| plan.disk = Some(disk), blog);
     stage.get("/", &[]);
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     (directory, stage)
 }
 
@@ -349,7 +351,7 @@ fn disk(directory: &tempfile::TempDir) -> Disk {
     }
 }
 
-/// The rules with which the next process begins after `between` has been done.
+/// The rules of the next process, after `between` was applied to the file of detections.
 fn rules_after(between: impl FnOnce(&std::path::Path, &Stage)) -> String {
     let (directory, stage) = detected_on_disk();
     between(&directory.path().join("recognised"), &stage);
@@ -364,7 +366,7 @@ fn rules_after(between: impl FnOnce(&std::path::Path, &Stage)) -> String {
 }
 
 #[test]
-fn a_written_detection_is_used_or_discarded() {
+fn recorded_detection_is_used_unless_it_does_not_fit() {
     let written =
         |text: &'static str| move |file: &std::path::Path, _: &Stage| std::fs::write(file, text).unwrap();
     assert_eq!(rules_after(|_, _| {}), "wordpress");
@@ -384,7 +386,7 @@ fn a_written_detection_is_used_or_discarded() {
 }
 
 #[test]
-fn an_operators_refusal_outlives_the_process() {
+fn switched_off_detection_stays_off_after_a_restart() {
     let refused = |_: &std::path::Path, stage: &Stage| {
         assert_eq!(call(stage, "{\"site\":\"any\",\"detect\":false}"), 200);
     };
@@ -392,13 +394,14 @@ fn an_operators_refusal_outlives_the_process() {
 }
 
 #[test]
-fn a_lost_file_brings_back_nothing_that_was_purged() {
+fn lost_detection_file_brings_no_purged_page_back() {
     let directory = tempfile::tempdir().unwrap();
     let own_disk = disk(&directory);
     let first = Stage::with(move |plan| plan.disk = Some(own_disk), |_| response("200 OK", &[FRESH], b"old"));
     first.get("/page", &[]);
     testkit::eventually("it is on the disk", || first.metric("petasos_disk_written_total", "") > 0);
-    // What a kill leaves that comes before the removal of the page is written: its record, and the journal.
+    // The files as after a kill that came before the removal of the page was written: the record is
+    // there, and so is the journal.
     let crashed = tempfile::tempdir().unwrap();
     let copy = |is_meant: &dyn Fn(&str) -> bool| {
         for entry in std::fs::read_dir(directory.path()).unwrap() {
@@ -411,7 +414,7 @@ fn a_lost_file_brings_back_nothing_that_was_purged() {
     copy(&|_| true);
     first.becomes(blog);
     first.get("/x", &[]);
-    testkit::eventually("it is written down", || directory.path().join("recognised").exists());
+    testkit::eventually("the profile is recorded", || directory.path().join("recognised").exists());
     copy(&|name| name == "invalidations");
     let mut plan = crate::support::plan(&first.origin.url());
     plan.disk = Some(disk(&crashed));
@@ -420,7 +423,7 @@ fn a_lost_file_brings_back_nothing_that_was_purged() {
 }
 
 #[test]
-fn what_could_not_be_shared_before_is_shared_at_once() {
+fn detection_clears_the_hit_for_miss_entries() {
     let stage = Stage::new(|seen| match seen.target() {
         "/feed" => response("200 OK", &[WORDPRESS, HTML], b"feed"),
         _ => response("200 OK", &[], b"page"),

@@ -1,5 +1,5 @@
-//! After a purge the most requested pages are fetched again: in their order, at a rate, only while the origin has time,
-//! and with nothing of any visitor's own.
+//! Refill after a purge: the most requested pages are fetched again in their order and without
+//! personal fields. The rate is limited, and the origin must be idle.
 
 use crate::support::{Stage, bare, behind, connect, reason, tagged};
 use platform::{Clock, SystemClock};
@@ -23,7 +23,7 @@ fn refilling(rate: u32, script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 's
     )
 }
 
-/// Has the page stored, and delivered this many times.
+/// Stores the page and delivers it this many times as a hit.
 fn request(stage: &Stage, target: &str, hits: usize, fields: &[&str]) {
     stage.get(target, fields);
     for _ in 0..hits {
@@ -35,7 +35,7 @@ fn purge_all(stage: &Stage) {
     assert_eq!(stage.ask("PURGE", "/", &["Clear-Cache: true"]).status, 200);
 }
 
-/// The targets that the origin has seen since it had seen `before` requests.
+/// The targets of the origin's requests after the first `before`.
 fn seen_since(stage: &Stage, before: usize) -> Vec<String> {
     stage.origin.seen().iter().skip(before).map(|seen| seen.target().to_owned()).collect()
 }
@@ -44,14 +44,14 @@ fn refills(stage: &Stage) -> u64 {
     stage.metric("petasos_refills_total", "")
 }
 
-/// Waits until this many pages have been fetched again and nothing is under way.
+/// Waits until this many pages have been refetched and no fetch is under way.
 fn await_refills(stage: &Stage, count: u64) {
     eventually("pages are fetched again", || refills(stage) == count);
     stage.await_quiet();
 }
 
 #[test]
-fn the_most_requested_pages_come_back_first() {
+fn most_requested_pages_are_refetched_first() {
     let stage = refilling(1000, page);
     for (target, hits) in [("/rare", 1), ("/often", 9), ("/sometimes", 4)] {
         request(&stage, target, hits, &[]);
@@ -68,7 +68,7 @@ fn the_most_requested_pages_come_back_first() {
 }
 
 #[test]
-fn what_is_still_there_is_left_alone_and_what_is_stale_is_confirmed() {
+fn refill_skips_stored_pages_and_revalidates_stale_ones() {
     let stage = refilling(1000, |seen| {
         tagged(
             seen,
@@ -92,7 +92,7 @@ fn what_is_still_there_is_left_alone_and_what_is_stale_is_confirmed() {
 }
 
 #[test]
-fn no_more_than_the_rate_is_fetched() {
+fn refill_keeps_to_its_rate() {
     let stage = refilling(2, page);
     for number in 0..5 {
         request(&stage, &format!("/{number}"), 1, &[]);
@@ -101,12 +101,12 @@ fn no_more_than_the_rate_is_fetched() {
     let begun = clock.monotonic();
     purge_all(&stage);
     await_refills(&stage, 3);
-    // However slow the machine is: between three fetches are two intervals of half a second.
+    // True even on a slow machine: three fetches are separated by two intervals of half a second.
     assert!(clock.monotonic().since(begun) >= Duration::from_millis(1000));
 }
 
 #[test]
-fn while_the_origin_is_busy_visitors_go_first() {
+fn refill_waits_while_the_origin_is_busy() {
     let gate = Gate::default();
     let stage = Stage::with(
         |plan| {
@@ -136,7 +136,7 @@ fn while_the_origin_is_busy_visitors_go_first() {
 }
 
 #[test]
-fn nothing_of_a_visitors_own_is_sent_again() {
+fn refill_sends_no_personal_fields() {
     let secrets = ["Cookie: session=1", "Authorization: Basic c2VjcmV0", "X-Api-Key: 7"];
     for (number, rfc) in [false, true].into_iter().enumerate() {
         let stage = Stage::with(
@@ -176,7 +176,7 @@ fn nothing_of_a_visitors_own_is_sent_again() {
 }
 
 #[test]
-fn variants_come_back_as_they_were_asked_for() {
+fn requested_variants_are_refetched() {
     let stage = refilling(1000, |seen| {
         let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
         response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes())
@@ -194,7 +194,7 @@ fn variants_come_back_as_they_were_asked_for() {
 }
 
 #[test]
-fn a_failing_origin_is_left_to_visitors() {
+fn refill_stops_if_the_origin_fails() {
     let stage = refilling(1000, page);
     for number in 0..8 {
         request(&stage, &format!("/{number}"), 1, &[]);
@@ -202,13 +202,13 @@ fn a_failing_origin_is_left_to_visitors() {
     stage.becomes(|_| response("500 Internal Server Error", &[], b"dying"));
     let before = stage.origin.seen().len();
     purge_all(&stage);
-    eventually("it is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
+    eventually("the refill is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(seen_since(&stage, before).len(), 3);
 }
 
 #[test]
-fn a_purge_may_ask_for_it_or_against_it() {
+fn purge_order_can_request_or_prevent_a_refill() {
     let stage = Stage::new(page);
     request(&stage, "/a", 2, &[]);
     purge_all(&stage);
@@ -228,7 +228,7 @@ fn a_purge_may_ask_for_it_or_against_it() {
 }
 
 #[test]
-fn a_visitor_joins_a_refill_and_a_purge_revokes_it() {
+fn visitor_joins_a_refill_and_a_purge_revokes_it() {
     let gate = Gate::default();
     let stage = refilling(1000, page);
     request(&stage, "/a", 2, &[]);
@@ -238,18 +238,18 @@ fn a_visitor_joins_a_refill_and_a_purge_revokes_it() {
     eventually("the page is being fetched", || refills(&stage) == 1);
     eventually("the origin was asked", || stage.origin.count("/a") == 2);
     let mut joining = stage.begin("GET", "/a", &[]);
-    eventually("a visitor waits for it", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("a client waits for the page", || stage.metric("petasos_flight_waits_total", "") == 1);
     stage.becomes(|_| response("200 OK", &[FRESH], b"new"));
     assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: 0"]).status, 200);
     assert_eq!(stage.get("/a", &[]).text(), "new");
     gate.open();
-    assert_eq!(joining.read().text(), "new", "what was invalidated is for nobody who waits");
+    assert_eq!(joining.read().text(), "new", "no waiter gets an invalidated response");
     stage.await_quiet();
     assert_eq!(stage.get("/a", &[]).text(), "new");
 }
 
 #[test]
-fn refresh_fetches_the_page_at_once() {
+fn refresh_method_refetches_the_page_at_once() {
     let stage = Stage::new(|seen| {
         tagged(seen, "\"1\"", &[FRESH, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
     });
@@ -261,28 +261,28 @@ fn refresh_fetches_the_page_at_once() {
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
     assert_eq!(stage.ask("REFRESH", "/new", &[]).status, 200);
     await_refills(&stage, 2);
-    assert_eq!(stage.origin.count("/new"), 1, "what is not stored is fetched too");
+    assert_eq!(stage.origin.count("/new"), 1, "an absent page is fetched too");
     assert_eq!(stage.ask("REFRESH", "/a", &["X-Forwarded-For: 203.0.113.9"]).status, 403);
 }
 
 #[test]
-fn a_get_with_x_refresh_is_answered_with_the_new_page() {
+fn get_with_x_refresh_returns_the_new_page() {
     let stage = Stage::new(|seen| tagged(seen, "\"1\"", &[FRESH], "old"));
     request(&stage, "/a", 1, &[]);
     stage.becomes(|seen| tagged(seen, "\"2\"", &[FRESH], "new"));
     assert_eq!(stage.get("/a", &[]).text(), "old");
     let answer = stage.get("/a", &["X-Refresh: 1"]);
     assert_eq!((answer.text(), reason(&answer)), ("new", "miss-refresh"));
-    assert_eq!(stage.last_seen().field("X-Refresh"), None, "it is for the edge alone");
+    assert_eq!(stage.last_seen().field("X-Refresh"), None, "the edge does not forward the field");
     let answer = stage.get("/a", &[]);
     assert_eq!((answer.text(), reason(&answer)), ("new", "hit-fresh"));
     let forwarded = stage.get("/a", &["X-Refresh: 1", "X-Forwarded-For: 203.0.113.9"]);
-    assert_eq!(reason(&forwarded), "pass-unknown-field", "from anybody else it is a field like any other");
+    assert_eq!(reason(&forwarded), "pass-unknown-field", "from other clients it is an ordinary field");
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
 }
 
 #[test]
-fn the_token_of_a_refresh_does_not_reach_the_application() {
+fn token_of_a_refresh_is_not_forwarded_to_the_origin() {
     use std::io::Write;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "secret").unwrap();
@@ -300,20 +300,20 @@ fn the_token_of_a_refresh_does_not_reach_the_application() {
 }
 
 #[test]
-fn heads_that_order_a_purge_may_be_longer() {
+fn head_of_a_purge_order_may_be_longer() {
     let stage = Stage::new(page);
     request(&stage, "/a", 1, &[]);
     let tags: String = (0..3300).map(|number| format!("tag-number-{number:08} ")).collect();
     let tags = format!("xkey-purge: {tags}all");
     assert!(tags.len() > 64 * 1024);
-    assert_eq!(stage.get("/a", &[&tags]).status, 431, "visitors' heads are as short as ever");
+    assert_eq!(stage.get("/a", &[&tags]).status, 431, "clients' heads keep their usual limit");
     let answer = stage.ask("PURGE", "/", &[&tags]);
     assert_eq!((answer.status, answer.field("X-Purged-Count")), (200, Some("1")), "{}", answer.text());
     let from_afar = stage.ask("PURGE", "/", &["X-Forwarded-For: 203.0.113.9", &tags]);
-    assert_eq!(from_afar.status, 431, "who may not purge may not send so much");
+    assert_eq!(from_afar.status, 431, "a client without the right to purge keeps the usual limit");
     let twice = format!("{tags} {tags}");
     assert_eq!(stage.ask("PURGE", "/", &[&twice]).status, 431);
-    // The next request on the connection is a visitor's again.
+    // The next request on the same connection has the usual limit again.
     let mut client = connect(&stage.edge);
     client.send(format!("PURGE / HTTP/1.1\r\nHost: example.test\r\n{tags}\r\n\r\n"));
     assert_eq!(client.read().status, 200);
@@ -327,8 +327,8 @@ fn heads_that_order_a_purge_may_be_longer() {
 }
 
 #[test]
-fn a_confirmation_without_a_body_is_no_page() {
-    // An origin that answers 304 to a question without validators breaks HTTP; nothing of it is stored.
+fn unsolicited_304_during_a_refill_is_not_stored() {
+    // A 304 response to a request without validators violates HTTP, so nothing of it is stored.
     let stage = refilling(1000, page);
     request(&stage, "/a", 1, &[]);
     stage.becomes(|_| bare("304 Not Modified", &[FRESH]));

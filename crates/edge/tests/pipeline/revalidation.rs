@@ -1,4 +1,4 @@
-//! Asking the origin whether what is stored is still right.
+//! Revalidation: conditional requests for stored responses.
 
 use crate::support::{Stage, bare, behind, reason, tagged};
 use testkit::{Client, Gate, eventually, response};
@@ -6,7 +6,7 @@ use testkit::{Client, Gate, eventually, response};
 const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const LAST_MODIFIED: &str = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// A stage whose page with the tag "1" was seen and became stale.
+/// A stage whose page with the tag "1" was stored and became stale.
 fn stale(fields: &'static [&'static str]) -> Stage {
     let stage = Stage::new(move |seen| tagged(seen, "\"1\"", fields, "page"));
     assert_eq!(stage.get("/", &[]).text(), "page");
@@ -15,7 +15,7 @@ fn stale(fields: &'static [&'static str]) -> Stage {
 }
 
 #[test]
-fn a_304_confirms_what_is_stored_and_updates_its_head() {
+fn matching_304_renews_the_stored_page_and_updates_its_head() {
     let stage = stale(&["Cache-Control: max-age=60", LAST_MODIFIED, "X-Old: kept", "X-Both: old"]);
     stage.becomes(|_| {
         bare(
@@ -50,7 +50,7 @@ fn a_304_confirms_what_is_stored_and_updates_its_head() {
 }
 
 #[test]
-fn one_question_is_enough_for_all_who_wait() {
+fn simultaneous_requests_share_one_revalidation() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     let gate = Gate::default();
     stage.becomes({
@@ -69,7 +69,7 @@ fn one_question_is_enough_for_all_who_wait() {
 }
 
 #[test]
-fn a_visitors_own_condition_is_held_against_what_was_confirmed() {
+fn client_conditions_are_evaluated_after_the_revalidation() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     let unchanged = stage.get("/", &["If-None-Match: \"0\", \"1\""]);
     assert_eq!((unchanged.status, reason(&unchanged)), (304, "hit-revalidated"));
@@ -85,7 +85,7 @@ fn a_visitors_own_condition_is_held_against_what_was_confirmed() {
 }
 
 #[test]
-fn a_new_response_takes_the_place_of_the_stored_one() {
+fn changed_page_replaces_the_stored_one() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     stage.becomes(|seen| tagged(seen, "\"2\"", &["Cache-Control: max-age=60"], "new"));
     for expected in ["miss-expired", "hit-fresh"] {
@@ -98,7 +98,7 @@ fn a_new_response_takes_the_place_of_the_stored_one() {
 }
 
 #[test]
-fn a_304_that_speaks_of_something_else_is_not_believed() {
+fn mismatched_304_causes_a_new_fetch() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     stage.becomes(|seen| match seen.field("If-None-Match") {
         Some(_) => bare("304 Not Modified", &["ETag: \"2\"", "Cache-Control: max-age=60"]),
@@ -112,7 +112,7 @@ fn a_304_that_speaks_of_something_else_is_not_believed() {
 }
 
 #[test]
-fn a_304_that_forbids_sharing_ends_it() {
+fn private_304_removes_the_stored_page() {
     for forbidding in ["Cache-Control: private", "Cache-Control: no-store", "Set-Cookie: a=b"] {
         let stage = stale(&["Cache-Control: max-age=60"]);
         stage.becomes(move |seen| match seen.field("If-None-Match") {
@@ -129,7 +129,7 @@ fn a_304_that_forbids_sharing_ends_it() {
 }
 
 #[test]
-fn waiters_for_a_304_that_forbids_sharing_get_each_their_own() {
+fn followers_of_a_private_304_get_their_own_responses() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     let gate = Gate::default();
     let count = std::sync::atomic::AtomicUsize::new(0);
@@ -148,11 +148,11 @@ fn waiters_for_a_304_that_forbids_sharing_get_each_their_own() {
     let mut bodies: Vec<_> = clients.iter_mut().map(|client| client.read().text().to_owned()).collect();
     bodies.sort();
     bodies.dedup();
-    assert_eq!(bodies.len(), 10, "no answer went to two visitors");
+    assert_eq!(bodies.len(), 10, "no response went to two clients");
 }
 
 #[test]
-fn a_304_that_varies_on_more_is_for_its_own_variant_only() {
+fn new_vary_in_a_304_applies_only_to_its_variant() {
     let stage = stale(&["Cache-Control: max-age=60"]);
     stage.becomes(|seen| {
         let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
@@ -170,7 +170,7 @@ fn a_304_that_varies_on_more_is_for_its_own_variant_only() {
 }
 
 #[test]
-fn no_cache_is_confirmed_for_each_request() {
+fn page_with_no_cache_is_revalidated_for_each_request() {
     let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: no-cache"], "page"));
     assert_eq!(stage.get("/", &[]).text(), "page");
     for number in 2..5 {
@@ -185,11 +185,11 @@ fn no_cache_is_confirmed_for_each_request() {
 }
 
 #[test]
-fn requests_for_no_cache_do_not_wait_for_one_another() {
+fn requests_for_a_no_cache_page_do_not_wait_for_one_another() {
     for fields in [&["Cache-Control: no-cache"][..], &["Cache-Control: max-age=0"]] {
         let stage = Stage::new(move |seen| tagged(seen, "\"1\"", fields, "page"));
         stage.get("/", &[]);
-        // A confirmation changes nothing about that.
+        // A successful revalidation does not change that.
         stage.get("/", &[]);
         let gate = Gate::default();
         stage.becomes({
@@ -208,7 +208,7 @@ fn requests_for_no_cache_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn a_page_that_says_no_cache_no_more_is_waited_for_again() {
+fn requests_are_coalesced_again_once_no_cache_is_gone() {
     for renewed in ["\"1\"", "\"2\""] {
         let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: no-cache"], "page"));
         stage.get("/", &[]);
@@ -228,8 +228,8 @@ fn a_page_that_says_no_cache_no_more_is_waited_for_again() {
 }
 
 #[test]
-fn waiters_for_what_says_no_cache_ask_each_for_themselves() {
-    // Whether it says so from the start, or in a confirmation.
+fn followers_of_a_no_cache_fetch_revalidate_for_themselves() {
+    // The page has no-cache from the start, or since its revalidation.
     for first in [&["Cache-Control: no-cache"][..], &["Cache-Control: max-age=60"]] {
         let stage = Stage::new(move |seen| tagged(seen, "\"1\"", first, "page"));
         let seen_before = usize::from(first != ["Cache-Control: no-cache"]);
@@ -251,7 +251,7 @@ fn waiters_for_what_says_no_cache_ask_each_for_themselves() {
 }
 
 #[test]
-fn what_only_the_one_who_asked_may_see_is_not_shared() {
+fn private_fields_are_only_for_the_leader() {
     let secret = "Cache-Control: max-age=60, private=\"X-Secret\"";
     let stage = Stage::rfc(move |seen| match seen.field("If-None-Match") {
         Some(_) => bare("304 Not Modified", &["ETag: \"1\"", secret, "X-Secret: of the second"]),
@@ -266,7 +266,7 @@ fn what_only_the_one_who_asked_may_see_is_not_shared() {
 }
 
 #[test]
-fn a_late_confirmation_does_not_bring_back_what_was_replaced() {
+fn late_304_does_not_restore_a_replaced_page() {
     for replacing in [&["Cache-Control: max-age=60"][..], &["Cache-Control: private"]] {
         let stage = Stage::rfc(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "old"));
         stage.get("/", &[]);
@@ -288,7 +288,7 @@ fn a_late_confirmation_does_not_bring_back_what_was_replaced() {
 }
 
 #[test]
-fn a_reload_confirms_and_is_shared() {
+fn simultaneous_reloads_share_one_revalidation() {
     let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "page"));
     stage.get("/", &[]);
     stage.pass(10);
@@ -306,24 +306,25 @@ fn a_reload_confirms_and_is_shared() {
 }
 
 #[test]
-fn without_a_validator_the_page_is_fetched_anew() {
+fn page_without_validator_is_fetched_again() {
     let stage = Stage::new(|_| response("200 OK", &["Cache-Control: max-age=60"], b"page"));
     stage.get("/", &[]);
     stage.pass(60);
     assert_eq!(reason(&stage.get("/", &["If-None-Match: \"1\""])), "miss-expired");
     assert_eq!(stage.last_seen().head.matches("If-").count(), 0);
-    // A 304 that nobody asked for is passed on to nobody who has nothing.
+    // An unsolicited 304 is not passed on to a client that has no copy.
     stage.pass(60);
     stage.becomes(|_| bare("304 Not Modified", &["Cache-Control: max-age=60"]));
     let answer = stage.get("/", &[]);
     assert!((answer.status, answer.text()) == (200, "page") || answer.status >= 500, "{}", answer.head);
 }
 
-/// The second in which a [`Stage`] begins, as its `Date` and `Last-Modified` say it.
+/// The second in which a [`Stage`] begins, and an earlier one, as HTTP dates.
 const NOW: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 const BEFORE: &str = "Tue, 14 Nov 2023 22:13:18 GMT";
 
-/// A page whose date and entity tag count whole seconds, as Drupal's: they confirm whatever changed in that second.
+/// A page whose date and entity tag have a resolution of one second, as Drupal's. They confirm any
+/// content of that second.
 fn dated(seen: &testkit::Seen, changed: &str, tag: Option<&str>, body: &str) -> Vec<testkit::Action> {
     let date = format!("Last-Modified: {changed}");
     let tag_line = tag.map(|tag| format!("ETag: {tag}"));
@@ -344,7 +345,7 @@ fn conditions(seen: &testkit::Seen) -> (bool, bool) {
 }
 
 #[test]
-fn second_edit_within_a_second_is_shown_after_a_purge() {
+fn second_edit_within_a_second_is_seen_after_a_purge() {
     for tag in [Some("\"1700000000-0\""), None] {
         let stage = Stage::new(move |seen| dated(seen, NOW, tag, "first"));
         stage.get("/", &[]);
@@ -359,7 +360,7 @@ fn second_edit_within_a_second_is_shown_after_a_purge() {
 }
 
 #[test]
-fn old_date_is_still_asked_about_after_a_purge() {
+fn older_validators_are_still_used_after_a_purge() {
     let stage = Stage::new(|seen| dated(seen, BEFORE, Some("\"1\""), "page"));
     stage.get("/", &[]);
     soft_purge(&stage);
@@ -368,7 +369,7 @@ fn old_date_is_still_asked_about_after_a_purge() {
 }
 
 #[test]
-fn tag_that_the_operator_vouches_for_is_asked_about_after_a_purge() {
+fn exact_etags_setting_keeps_the_tag_after_a_purge() {
     let stage = Stage::with(
         |plan| plan.sites[0].policy.exact_etags = true,
         |seen| dated(seen, NOW, Some("\"1\""), "page"),
@@ -386,13 +387,13 @@ fn expired_page_is_not_confirmed_by_a_date_of_its_own_second() {
     stage.becomes(|seen| dated(seen, NOW, None, "second"));
     stage.pass(60);
     assert_eq!(stage.get("/", &[]).text(), "second");
-    // This response is a minute younger than its last change, so that the date means one content.
+    // This response came a minute after the page's last change, so its date identifies one content.
     stage.pass(60);
     assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
 }
 
 #[test]
-fn head_does_not_renew_a_purged_page_by_such_validators() {
+fn head_does_not_renew_a_purged_page_by_weak_validators() {
     let stage = Stage::new(|seen| dated(seen, NOW, Some("\"1\""), "first"));
     stage.get("/", &[]);
     stage.becomes(|seen| dated(seen, NOW, Some("\"1\""), "other"));
@@ -414,7 +415,7 @@ fn purged_part_is_not_joined_to_a_part_of_the_next_content() {
 }
 
 #[test]
-fn unasked_304_is_an_error_of_the_origin() {
+fn unsolicited_304_is_an_origin_error() {
     let stage = Stage::new(|_| bare("304 Not Modified", &["ETag: \"1\""]));
     for fields in [&[][..], &["Cookie: session=1"], &["If-None-Match: \"1\""]] {
         let answer = stage.get("/", fields);
@@ -426,12 +427,12 @@ fn unasked_304_is_an_error_of_the_origin() {
 }
 
 #[test]
-fn unasked_304_leaves_a_stale_page_in_its_place() {
+fn stale_page_is_served_after_an_unsolicited_304() {
     let stage =
         Stage::new(|_| response("200 OK", &["Cache-Control: max-age=60, stale-if-error=600"], b"page"));
     stage.get("/", &[]);
     stage.pass(61);
-    // Without a validator the question has no condition.
+    // The stored page has no validator, so the request has no condition.
     stage.becomes(|_| bare("304 Not Modified", &["ETag: \"1\""]));
     assert_eq!(stage.get("/", &[]).text(), "page");
 }

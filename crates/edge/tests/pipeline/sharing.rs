@@ -1,4 +1,4 @@
-//! What is shared, with whom, and what is not.
+//! Which responses are shared, and with which clients.
 
 use crate::support::{address, before, connect, metric, plan, reason, start_at};
 use platform::{ManualClock, Timestamp};
@@ -9,7 +9,7 @@ use testkit::{Action, Client, Gate, Origin, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// An origin whose every answer says how many it has given.
+/// An origin whose responses contain their number.
 fn counting(fields: &'static [&'static str]) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::start(move |_| {
@@ -19,7 +19,7 @@ fn counting(fields: &'static [&'static str]) -> Origin {
 }
 
 #[test]
-fn the_second_request_is_a_hit_with_its_age() {
+fn second_request_is_a_hit_with_its_age() {
     let origin = counting(&[FRESH, "Content-Type: text/html", "ETag: \"a\""]);
     let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_700_000_000)));
     let edge = start_at(plan(&origin.url()), clock.clone());
@@ -36,7 +36,7 @@ fn the_second_request_is_a_hit_with_its_age() {
     clock.advance(Duration::from_secs(53));
     let expired = connect(&edge).get("/", &[]);
     assert_eq!((expired.text(), reason(&expired)), ("answer 2", "miss-expired"));
-    // A request is recorded behind its response.
+    // A request is recorded after its response was sent.
     eventually("the hit is recorded", || {
         metric(&edge, "petasos_requests_total", "reason=\"hit-fresh\"") == 1
     });
@@ -83,7 +83,7 @@ fn personal_requests_and_answers_are_not_shared() {
 }
 
 #[test]
-fn a_visitor_with_a_session_does_not_get_the_shared_page_nor_leave_its_own() {
+fn visitor_with_a_session_neither_gets_nor_changes_the_page() {
     let origin =
         Origin::start(|seen| response("200 OK", &[FRESH], seen.field("Cookie").unwrap_or("-").as_bytes()));
     let edge = before(&origin);
@@ -95,7 +95,7 @@ fn a_visitor_with_a_session_does_not_get_the_shared_page_nor_leave_its_own() {
 }
 
 #[test]
-fn two_hosts_never_share() {
+fn different_hosts_share_nothing() {
     let origin = Origin::start(|seen| response("200 OK", &[FRESH], seen.field("Host").unwrap().as_bytes()));
     let edge = before(&origin);
     for _ in 0..2 {
@@ -111,7 +111,7 @@ fn two_hosts_never_share() {
 }
 
 #[test]
-fn what_is_not_in_the_key_is_not_forwarded_on_a_shared_fetch() {
+fn shared_fetch_forwards_only_fields_of_the_key() {
     let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
     let edge = before(&origin);
     connect(&edge)
@@ -125,8 +125,8 @@ fn what_is_not_in_the_key_is_not_forwarded_on_a_shared_fetch() {
     }
 }
 
-/// Sends GET requests from this many connections, waits until the edge has begun with all, opens the gate and
-/// gives the answers.
+/// Sends GET requests on `size` connections, waits until `waiting` holds, opens the gate and
+/// returns the responses.
 fn crowd(
     edge: &petasos_edge::Running,
     gate: &Gate,
@@ -143,7 +143,7 @@ fn crowd(
 }
 
 #[test]
-fn fifty_simultaneous_misses_cost_one_request() {
+fn fifty_simultaneous_misses_cost_one_fetch() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -160,7 +160,7 @@ fn fifty_simultaneous_misses_cost_one_request() {
 }
 
 #[test]
-fn waiters_stream_while_the_body_fills() {
+fn followers_stream_the_body_while_it_fills() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -189,7 +189,7 @@ fn waiters_stream_while_the_body_fills() {
 }
 
 #[test]
-fn waiters_for_a_page_that_is_private_get_each_their_own() {
+fn followers_of_a_private_page_get_their_own_responses() {
     let (gate, count) = (Gate::default(), AtomicUsize::new(0));
     let origin = Origin::start({
         let gate = gate.clone();
@@ -204,14 +204,14 @@ fn waiters_for_a_page_that_is_private_get_each_their_own() {
     let mut bodies: Vec<_> = answers.iter().map(|answer| answer.text().to_owned()).collect();
     bodies.sort();
     bodies.dedup();
-    assert_eq!(bodies.len(), 20, "no answer went to two visitors");
-    // From now on nobody waits for anybody.
+    assert_eq!(bodies.len(), 20, "no response went to two clients");
+    // From now on no request waits for another one.
     connect(&edge).get("/", &[]);
     assert_eq!(metric(&edge, "petasos_flight_waits_total", ""), 19);
 }
 
 #[test]
-fn a_request_that_waited_long_enough_fetches_by_itself() {
+fn follower_that_waited_too_long_sends_its_own_request() {
     let (gate, count) = (Gate::default(), AtomicUsize::new(0));
     let origin = Origin::start({
         let gate = gate.clone();
@@ -238,7 +238,7 @@ fn a_request_that_waited_long_enough_fetches_by_itself() {
 }
 
 #[test]
-fn a_leader_that_leaves_harms_nobody() {
+fn leader_that_disconnects_does_not_end_the_fetch() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -270,7 +270,7 @@ fn requests_with_sessions_never_wait_for_one_another() {
     for client in &mut clients {
         client.send("GET / HTTP/1.1\r\nHost: example.test\r\nCookie: session=1\r\n\r\n");
     }
-    eventually("all reach the application", || metric(&edge, "petasos_origin_fetches_total", "") == 5);
+    eventually("all requests reach the origin", || metric(&edge, "petasos_origin_fetches_total", "") == 5);
     gate.open();
     assert!(clients.iter_mut().all(|client| client.read().text() == "own"));
     assert_eq!(metric(&edge, "petasos_flight_waits_total", ""), 0);
@@ -297,7 +297,7 @@ fn conditions_and_head_are_answered_from_the_store() {
 }
 
 #[test]
-fn only_if_cached_does_not_reach_the_application() {
+fn only_if_cached_does_not_reach_the_origin() {
     let origin = counting(&[FRESH]);
     let edge = before(&origin);
     let refused = connect(&edge).get("/", &["Cache-Control: only-if-cached"]);
@@ -306,7 +306,7 @@ fn only_if_cached_does_not_reach_the_application() {
 }
 
 #[test]
-fn sites_by_name_are_kept_apart_and_others_refused() {
+fn named_sites_are_separate_and_unknown_names_are_refused() {
     let (first, second) = (counting(&[FRESH]), counting(&[FRESH]));
     let mut plan = plan(&first.url());
     plan.sites[0].names = vec!["example.test".to_owned()];

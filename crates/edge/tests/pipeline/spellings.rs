@@ -1,4 +1,5 @@
-//! A purge reaches a page under every percent-encoding of its URL, and a write reaches it under every name of its site.
+//! A purge covers a page under every percent-encoding of its URL, and a write covers it under every
+//! name of its site.
 
 use crate::support::{Stage, behind, connect, metric, plan, reason, start};
 use config::{Disk, Plan, StaticTree};
@@ -9,7 +10,7 @@ use testkit::{Gate, Origin, Response, eventually, response};
 const FRESH: &str = "Cache-Control: max-age=600";
 const HTML: &str = "Content-Type: text/html; charset=utf-8";
 
-/// Spellings that name one page (RFC 3986 section 6.2.2).
+/// Spellings of the same page (RFC 3986 section 6.2.2).
 const SPELLINGS: [&[&str]; 4] = [
     &["/caf%C3%A9/", "/caf%c3%a9/", "/caf%c3%A9/"],
     &["/~user", "/%7Euser", "/%7euser"],
@@ -17,7 +18,7 @@ const SPELLINGS: [&[&str]; 4] = [
     &["/s?q=%C3%A9&r=1", "/s?q=%c3%a9&r=1", "/s?%71=%C3%a9&r=1"],
 ];
 
-/// Names that differ although they look alike.
+/// Targets of other pages that look similar.
 const OTHERS: [&str; 4] = ["/a%2Fbc", "/a/bc", "/ab%20c", "/a+bc"];
 
 /// A request that purges a target.
@@ -52,7 +53,7 @@ fn pages() -> Stage {
     Stage::new(|seen| response("200 OK", &[FRESH], seen.target().as_bytes()))
 }
 
-/// Anybody can ask for all of them, and each look-up of the page walks over those that are stored.
+/// A client can request any spelling, and each look-up of the page visits all stored ones.
 #[test]
 fn made_up_spellings_of_a_page_are_bounded() {
     let stage = pages();
@@ -65,20 +66,20 @@ fn made_up_spellings_of_a_page_are_bounded() {
         let target: String = "letters".chars().enumerate().map(spelled).collect();
         stage.get(&format!("/{target}"), &[]);
     }
-    assert!(is_stored(&stage, "/letters"), "the page gave way to its spellings");
+    assert!(is_stored(&stage, "/letters"), "its spellings evicted the page");
     let stored = stage.metric("petasos_store_objects", "");
     assert!(stored <= 1 + 32, "{stored} objects of one page");
 }
 
 #[test]
-fn purge_by_one_spelling_reaches_all() {
+fn purge_of_one_spelling_covers_all_spellings() {
     for (number, order) in ORDERS.iter().enumerate() {
         for spellings in SPELLINGS {
             for purged in spellings {
                 let stage = pages();
                 fill(&stage, spellings);
                 fill(&stage, &OTHERS);
-                // With several bans the edge searches for all of them at once.
+                // With several bans, the store checks all of them in one pass.
                 for ban in ["/x1", "/x2", "/x3", "/x4"] {
                     let content = format!(r#"{{"type":"ban","selectors":["req.url == {ban}"]}}"#);
                     assert_eq!(stage.call_admin("POST", "/purge", &content).status, 200);
@@ -94,7 +95,8 @@ fn purge_by_one_spelling_reaches_all() {
     }
 }
 
-/// Pages whose `utm` does not matter: stored by one target, asked for by an equivalent one, and purged by a third.
+/// Targets that are equivalent except for `utm`: the stored one, an equivalent one that is
+/// requested, and the purged one.
 const EQUIVALENT: [[&str; 3]; 3] = [
     ["/caf%C3%A9?id=1&utm=1", "/caf%C3%A9?id=1&utm=2", "/caf%c3%a9?id=1&utm=3"],
     ["/%7euser?utm=1", "/%7euser?utm=2", "/~user?utm=3"],
@@ -107,7 +109,7 @@ fn pages_whose_utm_is_ignored() -> Stage {
 }
 
 #[test]
-fn purge_by_another_spelling_reaches_equivalent_targets() {
+fn purge_of_another_spelling_covers_equivalent_targets() {
     for (number, order) in ORDERS.iter().enumerate() {
         for [stored, equivalent, purged] in EQUIVALENT {
             let stage = pages_whose_utm_is_ignored();
@@ -125,7 +127,7 @@ fn purge_by_another_spelling_reaches_equivalent_targets() {
 }
 
 #[test]
-fn purge_reaches_equivalent_pages_behind_many_spellings() {
+fn purge_covers_equivalent_pages_beyond_the_spelling_limit() {
     let stage = pages_whose_utm_is_ignored();
     fill(&stage, &["/letters?utm=1"]);
     for bits in 1..=40_u32 {
@@ -160,7 +162,7 @@ fn fetch_of_an_equivalent_spelling_is_not_stored_after_purge() {
 }
 
 #[test]
-fn rate_of_writes_counts_equivalent_pages_of_other_spellings() {
+fn write_rate_counts_equivalent_pages_of_other_spellings() {
     for [stored, equivalent, written] in EQUIVALENT {
         const RULE: &str = "No-Vary-Search: params=(\"utm\")";
         let limits = |plan: &mut Plan| plan.limits.page_writes_per_minute = 0;
@@ -173,7 +175,7 @@ fn rate_of_writes_counts_equivalent_pages_of_other_spellings() {
 }
 
 #[test]
-fn purge_by_another_spelling_counts_what_it_removed() {
+fn purge_of_another_spelling_counts_the_removed_pages() {
     let stage = pages();
     fill(&stage, &["/caf%C3%A9/", "/caf%c3%a9/"]);
     let answer = stage.ask("PURGE", "/caf%C3%a9/", &[]);
@@ -200,7 +202,7 @@ fn fetch_under_another_spelling_is_not_joined_after_a_purge() {
 }
 
 #[test]
-fn purge_by_another_spelling_removes_the_file() {
+fn purge_of_another_spelling_removes_the_static_file() {
     for (stored, purged) in [("/caf%c3%a9/a", "/caf%C3%A9/a"), ("/a~b", "/a%7Eb"), ("/abc", "/%61bc")] {
         let directory = tempfile::tempdir().unwrap();
         let with_tree = |plan: &mut Plan| {
@@ -232,7 +234,7 @@ fn with_disk(origin: &Origin, directory: &Path) -> petasos_edge::Running {
 }
 
 #[test]
-fn purge_by_another_spelling_holds_after_a_restart() {
+fn purge_of_another_spelling_holds_after_a_restart() {
     let origin = Origin::start(|seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     let directory = tempfile::tempdir().unwrap();
     let targets = ["/caf%C3%A9", "/caf%c3%a9", "/kept"];
@@ -251,7 +253,7 @@ fn purge_by_another_spelling_holds_after_a_restart() {
 }
 
 #[test]
-fn write_is_seen_under_every_name_of_the_site() {
+fn write_invalidates_a_page_under_every_name_of_the_site() {
     let writes = AtomicUsize::new(0);
     let named = |plan: &mut Plan| {
         plan.sites[0].names = vec!["example.test".to_owned(), "www.example.test".to_owned()];
@@ -280,7 +282,7 @@ fn write_is_seen_under_every_name_of_the_site() {
 }
 
 #[test]
-fn rate_of_writes_counts_pages_under_other_names_and_spellings() {
+fn write_rate_counts_pages_under_other_names_and_spellings() {
     for (host, target) in [("www.example.test", "/caf%C3%A9"), ("example.test", "/caf%c3%a9")] {
         let limits = |plan: &mut Plan| {
             plan.limits.page_writes_per_minute = 0;
@@ -300,7 +302,7 @@ fn rate_of_writes_counts_pages_under_other_names_and_spellings() {
 }
 
 #[test]
-fn one_object_answers_all_spellings_where_the_profile_says_so() {
+fn equal_spellings_setting_shares_one_object() {
     let policy = || semantics::Policy { equal_spellings: true, ..semantics::Policy::default_profile() };
     let alike = |plan: &mut Plan| plan.sites.iter_mut().for_each(|site| site.policy = policy());
     let stage = Stage::with(alike, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));

@@ -1,4 +1,4 @@
-//! What is answered while the origin is being asked, is slow, fails or is gone.
+//! Responses while the origin is being asked, is slow, fails or is unreachable.
 
 use crate::support::{Stage, behind, reason, tagged};
 use config::Plan;
@@ -8,7 +8,7 @@ use testkit::{Action, Gate, Response, Seen, eventually, response};
 
 const DAY_SECS: u64 = 24 * 3600;
 
-/// A stage whose page was seen and became stale by this many seconds.
+/// A stage with a stored page that has been stale for this many seconds.
 fn seen(change: impl FnOnce(&mut Plan), fields: &'static [&'static str], stale_secs: u64) -> Stage {
     let stage = Stage::with(change, good(fields));
     assert_eq!(stage.get("/", &[]).text(), "page");
@@ -34,7 +34,7 @@ fn is_stale_page(answer: &Response, why: &str) {
 }
 
 #[test]
-fn however_the_origin_fails_pages_seen_are_answered_and_marked() {
+fn stored_page_is_served_stale_for_each_kind_of_failure() {
     let failures: &[&[Action]] = &[
         &[Action::Close],
         &[Action::Reset],
@@ -64,7 +64,7 @@ fn however_the_origin_fails_pages_seen_are_answered_and_marked() {
 }
 
 #[test]
-fn an_error_of_the_origin_does_not_take_the_place_of_the_page() {
+fn origin_error_does_not_replace_the_stored_page() {
     for status in ["500 Oops", "502 Bad", "503 Busy", "504 Late"] {
         for cached in ["Cache-Control: no-store", "Cache-Control: max-age=600", "ETag: \"1\""] {
             let stage = seen(|_| {}, FRESH, 100);
@@ -85,7 +85,7 @@ fn an_error_of_the_origin_does_not_take_the_place_of_the_page() {
 }
 
 #[test]
-fn other_answers_are_no_failure() {
+fn other_error_statuses_do_not_count_as_failures() {
     for status in ["404 Gone", "410 Gone", "403 No", "501 No", "505 No", "599 Odd"] {
         let stage = seen(|_| {}, FRESH, 100);
         stage.becomes(move |_| response(status, &[], b"answer"));
@@ -95,7 +95,7 @@ fn other_answers_are_no_failure() {
 }
 
 #[test]
-fn pages_are_answered_for_a_day_and_refreshed_when_the_origin_is_back() {
+fn stale_pages_are_served_for_a_day_and_refreshed_afterwards() {
     let targets = ["/a", "/b", "/c?d"];
     let stage = Stage::with(|_| {}, good(FRESH));
     for target in targets {
@@ -103,7 +103,7 @@ fn pages_are_answered_for_a_day_and_refreshed_when_the_origin_is_back() {
     }
     stage.origin.kill();
     stage.pass(60 + DAY_SECS - 10);
-    // The first is told so by the origin, the others by its breaker.
+    // The first request fails at the origin; for the others the breaker is already open.
     for (target, why) in targets.iter().zip(["stale-on-error", "stale-breaker-open", "stale-breaker-open"]) {
         is_stale_page(&stage.get(target, &[]), why);
     }
@@ -126,7 +126,7 @@ fn pages_are_answered_for_a_day_and_refreshed_when_the_origin_is_back() {
 }
 
 #[test]
-fn a_response_may_forbid_it_and_the_policy_may_lift_that() {
+fn response_can_forbid_staleness_and_the_policy_override_it() {
     let forbidding: &[&[&str]] = &[
         &["Cache-Control: max-age=60, must-revalidate"],
         &["Cache-Control: max-age=60, proxy-revalidate"],
@@ -162,7 +162,7 @@ fn a_response_may_forbid_it_and_the_policy_may_lift_that() {
 }
 
 #[test]
-fn by_the_letter_a_ban_on_staleness_is_never_lifted() {
+fn rfc_profile_never_overrides_a_ban_on_staleness() {
     for fields in [&["Cache-Control: max-age=60, must-revalidate"][..], &["Cache-Control: s-maxage=60"]] {
         let stage = Stage::rfc(good(fields));
         stage.get("/", &[]);
@@ -180,14 +180,14 @@ fn by_the_letter_a_ban_on_staleness_is_never_lifted() {
 }
 
 #[test]
-fn an_origin_that_times_out_or_is_busy_has_failed() {
+fn timeouts_and_a_full_queue_count_as_failures() {
     let gate = Gate::default();
     let hanging = |gate: &Gate| {
         let gate = gate.clone();
         move |seen: &Seen| behind(&gate, tagged(seen, "\"1\"", FRESH, "page"))
     };
     let stage = Stage::with(|plan| plan.limits.first_byte_timeout = Duration::from_millis(20), good(FRESH));
-    // On a busy machine the page can be late too.
+    // On a busy machine even the first page may be late.
     eventually("the page came in time", || stage.get("/", &[]).text() == "page");
     stage.pass(60 + 100);
     let before = stage.metric("petasos_origin_timeouts_total", "");
@@ -210,7 +210,7 @@ fn an_origin_that_times_out_or_is_busy_has_failed() {
 }
 
 #[test]
-fn what_is_wanted_of_a_page_is_answered_while_the_origin_is_gone() {
+fn ranges_and_conditions_work_on_stale_pages() {
     let stage = seen(|_| {}, FRESH, 100);
     stage.origin.kill();
     let part = stage.get("/", &["Range: bytes=1-2"]);
@@ -230,7 +230,7 @@ fn what_is_wanted_of_a_page_is_answered_while_the_origin_is_gone() {
 }
 
 #[test]
-fn a_reload_gets_a_page_while_the_origin_is_gone_but_not_by_the_letter() {
+fn reload_gets_a_stale_page_except_under_rfc_profile() {
     for reload in ["Cache-Control: no-cache", "Cache-Control: max-age=0"] {
         for age_secs in [10, 100] {
             let stage = Stage::with(|_| {}, good(FRESH));
@@ -249,7 +249,7 @@ fn a_reload_gets_a_page_while_the_origin_is_gone_but_not_by_the_letter() {
 }
 
 #[test]
-fn a_truncated_answer_replaces_nothing() {
+fn truncated_response_does_not_replace_the_stored_page() {
     let stage = seen(|_| {}, FRESH, 0);
     stage.becomes(|_| {
         let head =
@@ -266,7 +266,7 @@ fn a_truncated_answer_replaces_nothing() {
 const REVALIDATING: &[&str] = &["Cache-Control: max-age=60, stale-while-revalidate=30, stale-if-error=0"];
 
 #[test]
-fn a_stale_page_is_answered_at_once_and_refreshed_by_one_request() {
+fn stale_page_is_served_at_once_and_refreshed_by_one_fetch() {
     let stage = seen(|_| {}, REVALIDATING, 10);
     let gate = Gate::default();
     stage.becomes({
@@ -291,7 +291,7 @@ fn a_stale_page_is_answered_at_once_and_refreshed_by_one_request() {
 }
 
 #[test]
-fn a_refresh_that_fails_is_tried_again_until_the_window_ends() {
+fn failed_refresh_is_retried_until_the_stale_window_ends() {
     for dead in [true, false] {
         let stage = seen(|_| {}, REVALIDATING, 10);
         stage.becomes(|_| response("503 Busy", &["Cache-Control: max-age=60"], b"busy"));
@@ -301,7 +301,7 @@ fn a_refresh_that_fails_is_tried_again_until_the_window_ends() {
         for _ in 0..3 {
             is_stale_page(&stage.get("/", &[]), "stale-while-revalidate");
             stage.await_quiet();
-            // As long as the origin is left alone after a failure.
+            // The length of the pause after a failure.
             stage.pass(1);
         }
         assert_eq!(stage.metric("petasos_background_refreshes_total", ""), 3);
@@ -312,7 +312,7 @@ fn a_refresh_that_fails_is_tried_again_until_the_window_ends() {
 }
 
 #[test]
-fn a_refresh_by_any_request_renews_the_page() {
+fn background_refresh_of_any_request_renews_the_page() {
     for (method, fields) in
         [("HEAD", &[][..]), ("GET", &["Range: bytes=1-2"]), ("GET", &["If-None-Match: \"1\""])]
     {
@@ -330,7 +330,7 @@ fn a_refresh_by_any_request_renews_the_page() {
 }
 
 #[test]
-fn a_page_that_turns_out_to_be_private_now_is_not_answered_stale_any_more() {
+fn page_that_became_private_is_no_longer_served_stale() {
     for forbidding in ["Cache-Control: private", "Cache-Control: no-store"] {
         let stage = seen(|_| {}, REVALIDATING, 10);
         stage.becomes(move |_| response("200 OK", &[forbidding], b"own"));
@@ -346,7 +346,7 @@ fn a_page_that_turns_out_to_be_private_now_is_not_answered_stale_any_more() {
 }
 
 #[test]
-fn what_one_visitor_gets_says_nothing_about_the_page_of_the_others() {
+fn response_to_a_session_keeps_the_page_of_other_visitors() {
     let stage = Stage::rfc(good(FRESH));
     stage.get("/", &[]);
     stage.pass(70);
@@ -357,7 +357,7 @@ fn what_one_visitor_gets_says_nothing_about_the_page_of_the_others() {
 }
 
 #[test]
-fn a_newer_answer_that_forbids_nothing_leaves_the_page_that_was_seen() {
+fn uncacheable_response_keeps_the_page_unless_it_is_gone() {
     for unusable in ["Cache-Control: max-age=0", "X-Nothing: stated", "Expires: 0"] {
         let stage = seen(|_| {}, FRESH, 10);
         stage.becomes(move |_| response("200 OK", &[unusable], b"newer"));
@@ -369,11 +369,11 @@ fn a_newer_answer_that_forbids_nothing_leaves_the_page_that_was_seen() {
     stage.becomes(|_| response("410 Gone", &["Cache-Control: max-age=0"], b"gone"));
     assert_eq!(stage.get("/", &[]).status, 410);
     stage.origin.kill();
-    assert_eq!(stage.get("/", &[]).status, 502, "what is gone does not come back");
+    assert_eq!(stage.get("/", &[]).status, 502, "a page replaced by 410 does not come back");
 }
 
 #[test]
-fn personal_requests_refresh_one_at_a_time_too() {
+fn personal_requests_share_one_background_refresh() {
     let stage = Stage::rfc(good(REVALIDATING));
     stage.get("/", &[]);
     stage.pass(70);
@@ -392,7 +392,7 @@ fn personal_requests_refresh_one_at_a_time_too() {
 }
 
 #[test]
-fn while_the_origin_is_slow_a_stale_page_is_answered_after_the_limit() {
+fn slow_origin_is_replaced_by_a_stale_page_after_the_limit() {
     let gate = Gate::default();
     let slow = |fields: &'static [&'static str]| {
         let stage = seen(|plan| plan.limits.flight_wait = Duration::from_millis(20), fields, 100);
@@ -416,11 +416,11 @@ fn while_the_origin_is_slow_a_stale_page_is_answered_after_the_limit() {
     assert_eq!(reason(&leader.read()), "hit-revalidated");
     assert_eq!(reason(&absent.read()), "miss-absent");
     stage.await_quiet();
-    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "the slow answer was not lost");
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "the slow response was stored");
 }
 
 #[test]
-fn after_a_day_nothing_stands_in_for_a_slow_origin() {
+fn page_stale_for_a_day_does_not_replace_a_slow_origin() {
     let stage = seen(|plan| plan.limits.flight_wait = Duration::from_millis(20), FRESH, DAY_SECS);
     let gate = Gate::default();
     stage.becomes({

@@ -1,5 +1,5 @@
-//! Static files and clients with sessions: what is fetched without cookies, by whom it is shared, and what it costs
-//! where the response turns out to be no file.
+//! Static files for clients with sessions: they are fetched without cookies and shared, unless the
+//! response turns out to be no file.
 
 use crate::support::{Stage, bare, behind, reason};
 use testkit::{Action, Gate, Seen, eventually, response};
@@ -13,13 +13,13 @@ fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage
     Stage::with(|plan| plan.limits.leak_guard_every = 0, script)
 }
 
-/// Whether each request that the origin saw carried a cookie.
+/// For each request that the origin saw: whether it carried a cookie.
 fn with_cookies(stage: &Stage) -> Vec<bool> {
     stage.origin.seen().iter().map(|seen| seen.field("Cookie").is_some()).collect()
 }
 
 #[test]
-fn crowd_with_sessions_shares_one_fetch_without_cookies() {
+fn clients_with_sessions_share_one_fetch_without_cookies() {
     let gate = Gate::default();
     let stage = stage({
         let gate = gate.clone();
@@ -37,7 +37,7 @@ fn crowd_with_sessions_shares_one_fetch_without_cookies() {
 }
 
 #[test]
-fn page_at_the_path_of_a_file_costs_one_fetch_more_and_only_once() {
+fn page_at_the_path_of_a_file_costs_a_single_extra_fetch() {
     for control in [PUBLIC, "Cache-Control: no-store"] {
         let stage = stage(move |seen| {
             let page = seen.field("Cookie").unwrap_or("nobody").to_owned();
@@ -52,7 +52,7 @@ fn page_at_the_path_of_a_file_costs_one_fetch_more_and_only_once() {
 }
 
 #[test]
-fn file_that_needs_a_session_is_answered_with_it() {
+fn file_that_needs_a_session_is_fetched_with_it() {
     for refusal in ["302 Found", "403 Forbidden", "404 Not Found", "500 Oh"] {
         let stage = stage(move |seen| match seen.field("Cookie") {
             Some(_) => response("200 OK", &["Content-Type: image/png"], b"secret"),
@@ -66,7 +66,7 @@ fn file_that_needs_a_session_is_answered_with_it() {
 }
 
 #[test]
-fn file_without_extension_is_learnt_from_a_response_to_a_session() {
+fn file_without_extension_is_recognised_by_its_response() {
     let stage = stage(|_| response("200 OK", &[PUBLIC, "Content-Type: image/png"], b"png"));
     let reasons: Vec<_> = (0..3).map(|_| reason(&stage.get("/media/7", SESSION)).to_owned()).collect();
     assert_eq!(reasons, ["pass-cookie", "miss-absent", "hit-fresh"]);
@@ -74,7 +74,7 @@ fn file_without_extension_is_learnt_from_a_response_to_a_session() {
 }
 
 #[test]
-fn file_without_lifetime_is_confirmed_without_cookies() {
+fn file_without_lifetime_is_revalidated_without_cookies() {
     let stage = stage(|seen| {
         let dated = ["Last-Modified: Mon, 03 Nov 2025 10:00:00 GMT", "ETag: \"1\"", CSS];
         match seen.field("If-None-Match") {
@@ -88,7 +88,7 @@ fn file_without_lifetime_is_confirmed_without_cookies() {
 }
 
 #[test]
-fn hop_by_hop_origin_stores_nothing_for_others() {
+fn origin_field_listed_in_connection_stores_nothing() {
     let stage = stage(|seen| {
         let from = seen.field("Origin").unwrap_or("none").to_owned();
         response("200 OK", &[PUBLIC, HTML], from.as_bytes())
@@ -102,7 +102,7 @@ fn hop_by_hop_origin_stores_nothing_for_others() {
 }
 
 #[test]
-fn page_for_visitors_without_session_stays_with_them() {
+fn page_is_not_shared_with_sessions() {
     let stage =
         stage(|seen| response("200 OK", &[PUBLIC, HTML], seen.field("Cookie").unwrap_or("page").as_bytes()));
     assert_eq!(stage.get("/", &[]).text(), "page");
@@ -111,7 +111,7 @@ fn page_for_visitors_without_session_stays_with_them() {
 }
 
 #[test]
-fn switched_off_files_pass_as_pages_do() {
+fn static_files_setting_off_makes_files_pass() {
     let stage = Stage::with(
         |plan| plan.sites[0].policy.static_files = false,
         |_| response("200 OK", &[PUBLIC, CSS], b"a{}"),
@@ -121,7 +121,7 @@ fn switched_off_files_pass_as_pages_do() {
 }
 
 #[test]
-fn foreign_origin_gets_the_response_for_all_until_it_changes() {
+fn cross_origin_request_shares_the_page_while_all_are_allowed() {
     let stage = stage(|seen| {
         let count = usize::from(seen.target().contains("own"));
         let permits = ["Access-Control-Allow-Origin: *", "Access-Control-Allow-Origin: https://a.example"];
@@ -140,7 +140,7 @@ fn foreign_origin_gets_the_response_for_all_until_it_changes() {
 }
 
 #[test]
-fn client_of_one_type_gets_it_or_passes() {
+fn client_that_accepts_one_type_receives_it_or_passes() {
     let stage = stage(|seen| match seen.target() {
         "/api" => response("200 OK", &[PUBLIC, "Content-Type: application/json"], b"{}"),
         "/vary" => {

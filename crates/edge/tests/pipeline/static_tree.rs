@@ -1,5 +1,5 @@
-//! The static tree through the real pipeline: what is stored for everybody is written, and a purge is a barrier for the
-//! files too.
+//! The static tree in the whole pipeline. Pages that are stored for everyone are written as files,
+//! and a purge removes files before it is answered.
 
 use crate::support::{Stage, behind, reason};
 use config::{Plan, StaticTree};
@@ -10,7 +10,7 @@ use testkit::{Action, Gate, Seen, eventually, response};
 const FRESH: &str = "Cache-Control: max-age=600";
 const HTML: &str = "Content-Type: text/html; charset=utf-8";
 
-/// A stage of the site `example.test` with a tree.
+/// A stage for the site `example.test` with a static tree.
 fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> (Stage, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let stage = Stage::with(|plan| with_tree(plan, directory.path()), script);
@@ -26,7 +26,7 @@ fn with_tree(plan: &mut Plan, directory: &Path) {
     });
 }
 
-/// Pages with a tag of their own and one in common.
+/// Pages with a tag each and a common one.
 fn pages(seen: &Seen) -> Vec<Action> {
     let key = format!("Surrogate-Key: all page-{}", seen.target().trim_start_matches('/').replace('/', "-"));
     response("200 OK", &[FRESH, HTML, &key], format!("<p>{}</p>", seen.target()).as_bytes())
@@ -36,7 +36,7 @@ fn is_there(directory: &TempDir, target: &str) -> bool {
     directory.path().join(format!("http_example.test_80{target}/index")).exists()
 }
 
-/// Asks for pages, and waits until they are written.
+/// Requests pages and waits until their files are written.
 fn fill(stage: &Stage, directory: &TempDir, targets: &[&str]) {
     for target in targets {
         stage.get(target, &[]);
@@ -45,7 +45,7 @@ fn fill(stage: &Stage, directory: &TempDir, targets: &[&str]) {
 }
 
 #[test]
-fn a_stored_page_becomes_a_file_and_its_end_leaves_it_there() {
+fn stored_page_becomes_a_file_that_outlives_the_edge() {
     let (stage, directory) = stage(pages);
     fill(&stage, &directory, &["/a"]);
     let metric = |name: &str| stage.metric(&format!("petasos_static_tree_{name}"), "");
@@ -60,7 +60,7 @@ fn a_stored_page_becomes_a_file_and_its_end_leaves_it_there() {
 }
 
 #[test]
-fn whatever_purges_a_page_has_removed_its_file_when_it_is_answered() {
+fn each_kind_of_purge_removes_the_file_before_its_answer() {
     let by_admin = |json: &'static str| -> Box<dyn Fn(&Stage) -> u16> {
         Box::new(move |stage| stage.call_admin("POST", "/purge", json).status)
     };
@@ -84,7 +84,7 @@ fn whatever_purges_a_page_has_removed_its_file_when_it_is_answered() {
         assert_eq!(purge(&stage), 200, "{number}");
         assert!(!is_there(&directory, "/news/1"), "{number}");
         assert!(is_there(&directory, "/shop"), "{number}");
-        // What is fetched anew is written anew.
+        // A refetched page is written again.
         fill(&stage, &directory, &["/news/1"]);
     }
     for purge in [
@@ -100,7 +100,7 @@ fn whatever_purges_a_page_has_removed_its_file_when_it_is_answered() {
 }
 
 #[test]
-fn a_fetch_under_way_when_its_page_is_purged_leaves_no_file() {
+fn fetch_of_a_page_purged_meanwhile_writes_no_file() {
     let gate = Gate::default();
     let (stage, directory) = stage({
         let gate = gate.clone();
@@ -112,20 +112,20 @@ fn a_fetch_under_way_when_its_page_is_purged_leaves_no_file() {
     gate.open();
     assert_eq!(early.read().status, 200);
     stage.await_quiet();
-    // Written in the order in which they were stored.
+    // Files are written in the order in which pages are stored, so `/a` would be written by now.
     fill(&stage, &directory, &["/b"]);
     assert!(!is_there(&directory, "/a"));
 }
 
 #[test]
-fn a_page_whose_time_is_over_or_that_is_gone_has_no_file() {
+fn expired_and_withdrawn_pages_have_no_file() {
     let (stage, directory) = stage(pages);
     fill(&stage, &directory, &["/a", "/b", "/c"]);
     stage.pass(700);
     eventually("the pages are removed", || stage.metric("petasos_static_tree_pages", "") == 0);
     assert!(!is_there(&directory, "/a"));
     fill(&stage, &directory, &["/a", "/b", "/c"]);
-    // Each asks the origin again, which has something else now.
+    // Each page is fetched again, and the origin has another response now.
     for (target, answer) in [
         ("/a", response("404 Not Found", &[FRESH, HTML], b"gone")),
         ("/b", response("200 OK", &["Cache-Control: private", HTML], b"yours")),
@@ -140,7 +140,7 @@ fn a_page_whose_time_is_over_or_that_is_gone_has_no_file() {
 }
 
 #[test]
-fn a_purge_reaches_the_file_of_a_page_that_has_left_the_store() {
+fn purge_removes_the_file_of_an_evicted_page() {
     let directory = tempfile::tempdir().unwrap();
     let change = |plan: &mut Plan| {
         with_tree(plan, directory.path());
@@ -168,7 +168,7 @@ fn a_purge_reaches_the_file_of_a_page_that_has_left_the_store() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_costs_the_tree_and_nothing_else() {
+fn unusable_tree_directory_disables_only_the_tree() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("mine"), "mine").unwrap();
     let stage = Stage::with(|plan| with_tree(plan, directory.path()), pages);
@@ -180,7 +180,7 @@ fn a_directory_that_cannot_be_used_costs_the_tree_and_nothing_else() {
 }
 
 #[test]
-fn a_page_that_depends_on_cookies_which_count_as_noise_has_no_file() {
+fn page_found_by_the_leak_guard_has_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let change = |plan: &mut Plan| {
         with_tree(plan, directory.path());
@@ -201,13 +201,13 @@ fn a_page_that_depends_on_cookies_which_count_as_noise_has_no_file() {
     for target in ["/a", "/b"] {
         stage.get(target, &[]);
     }
-    // Written in the order in which they were stored.
+    // Files are written in the order in which pages are stored, so `/a` would be written by now.
     eventually("the other page is written", || is_there(&directory, "/b"));
     assert!(!is_there(&directory, "/a"));
 }
 
 #[test]
-fn made_up_ports_leave_no_files() {
+fn made_up_ports_write_no_files() {
     let (stage, directory) = stage(pages);
     let ask = |host: &str| {
         let mut client = crate::support::connect(&stage.edge);
@@ -217,6 +217,6 @@ fn made_up_ports_leave_no_files() {
     (1..=20).for_each(|port| ask(&format!("example.test:{port}")));
     fill(&stage, &directory, &["/b"]);
     assert_eq!(stage.metric("petasos_static_tree_pages", ""), 1);
-    // The other requests pass, so nothing of them is offered.
+    // The other requests pass, so they are not offered to the tree.
     eventually("they are counted", || stage.metric("petasos_static_tree_paths_total", "") == 4);
 }

@@ -1,5 +1,6 @@
-//! An edge that was told nothing, before an origin that answers as WordPress does, under the traffic of an ordinary
-//! site, with a purge every minute: how much of it the application never sees.
+//! An edge with the default configuration, in front of an origin that responds like WordPress. The
+//! traffic is that of an ordinary site, with a purge every minute. Measures the share of requests
+//! that never reach the origin.
 
 use crate::support::{Stage, connect, reason};
 use testkit::traffic::{RATE, Traffic, Visit};
@@ -9,10 +10,11 @@ const REQUESTS: u32 = 20_000;
 const PAGES: usize = 500;
 const SEED: u64 = 0x5eed_0203;
 
-/// The part of all requests that the store must answer.
+/// Minimum share of requests that are answered from the store.
 const HITS_MIN: f64 = 0.95;
 
-/// As WordPress answers anonymous visitors, with a plug-in for languages that sets its cookie on every tenth page.
+/// A page as WordPress sends it to anonymous visitors, with a language plug-in that sets its cookie
+/// on every tenth page.
 fn blog(seen: &Seen) -> Vec<Action> {
     let page = format!("<html><head><link href='/wp-content/x.css'></head><p>{}</p>", seen.target());
     let link = "Link: <http://example.test/wp-json/>; rel=\"https://api.w.org/\"";
@@ -25,7 +27,7 @@ fn blog(seen: &Seen) -> Vec<Action> {
 }
 
 #[test]
-fn the_application_sees_one_request_in_twenty_at_most() {
+fn origin_receives_at_most_one_request_in_twenty() {
     let stage = Stage::new(blog);
     let mut traffic = Traffic::new(SEED, (0..PAGES).map(|page| format!("/{page}/")).collect());
     let mut client = connect(&stage.edge);
@@ -48,9 +50,9 @@ fn the_application_sees_one_request_in_twenty_at_most() {
     let ratio = f64::from(hits) / f64::from(REQUESTS);
     println!("{hits} of {REQUESTS} requests, {:.2}%, were answered from the store", 100.0 * ratio);
     assert!(ratio >= HITS_MIN, "{hits} of {REQUESTS}");
-    // Nothing of a visitor, and of a click, went on.
+    // No cookies and no tracking parameters were forwarded.
     let seen = stage.origin.seen();
     assert_eq!(seen.len(), (REQUESTS - hits) as usize);
-    // The first came before anything was known of the site.
+    // The first request came before the profile was detected.
     assert!(seen.iter().skip(1).all(|seen| seen.field("Cookie").is_none() && !seen.target().contains('?')));
 }

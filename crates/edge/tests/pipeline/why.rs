@@ -1,4 +1,4 @@
-//! What `why` says of a request is what the request then meets, and asking changes nothing.
+//! `why` predicts the outcome of the next request, and asking changes nothing.
 
 use crate::support::{connect, metric, plan, reason, start_at};
 use config::Plan;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::{Action, Client, Origin, Response, Seen, eventually, response};
 
-/// An edge before an origin with a page of every kind, which can be made to fail.
+/// An edge in front of an origin with pages of every kind, which can be made to fail.
 struct Site {
     origin: Origin,
     edge: Running,
@@ -21,7 +21,7 @@ struct Site {
     sent: AtomicU64,
 }
 
-/// A request, or what happens between two.
+/// A request, or an event between two requests.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Asking),
@@ -120,7 +120,7 @@ fn page(seen: &Seen) -> Vec<Action> {
     }
 }
 
-/// A response with content, or without where HEAD asks.
+/// A response with content, or without content for HEAD.
 fn whole(seen: &Seen, status: &str, fields: &[&str]) -> Vec<Action> {
     let mut actions = response(status, fields, b"some content");
     if seen.head.starts_with("HEAD ")
@@ -153,7 +153,7 @@ impl Site {
         Self { origin, edge, clock, dead, sent: AtomicU64::new(0) }
     }
 
-    /// The request itself.
+    /// Sends the request itself.
     fn send(&self, asking: &Asking) -> Response {
         let mut client = connect(&self.edge);
         let host = if asking.fields.iter().any(|field| field.starts_with("Host:")) {
@@ -166,11 +166,11 @@ impl Site {
         let answer = if asking.method == "HEAD" { client.read_head() } else { client.read() };
         let sent = self.sent.fetch_add(1, Ordering::SeqCst) + 1;
         eventually("the request is recorded", || metric(&self.edge, "petasos_requests_total", "") == sent);
-        eventually("every flight has landed", || metric(&self.edge, "petasos_flights_open", "") == 0);
+        eventually("every flight has ended", || metric(&self.edge, "petasos_flights_open", "") == 0);
         answer
     }
 
-    /// What is said of it.
+    /// Asks `why` about the request.
     fn why(&self, asking: &Asking) -> Answer {
         let split = |field: &&str| {
             let (name, value) = field.split_once(": ").unwrap();
@@ -193,7 +193,7 @@ impl Site {
         serde_json::from_str(answer.text()).unwrap()
     }
 
-    /// All that questions could have changed.
+    /// Everything that a question must not change.
     fn state(&self) -> (usize, Vec<u64>) {
         let names = [
             "petasos_requests_total",
@@ -205,11 +205,11 @@ impl Site {
         (self.origin.seen().len(), names.iter().map(|name| metric(&self.edge, name, "")).collect())
     }
 
-    /// Asks why, twice, and then sends the request: what was said must be what comes.
+    /// Asks `why` twice and then sends the request; its outcome must match the prediction.
     fn check(&self, asking: &Asking) {
         let before = self.state();
         let predicted = self.why(asking);
-        assert_eq!(self.why(asking), predicted, "asking changes what is answered");
+        assert_eq!(self.why(asking), predicted, "asking changes the answer");
         assert_eq!(self.state(), before, "asking changes something");
         let answer = self.send(asking);
         let met = Reason::ALL.iter().find(|known| known.name() == reason(&answer)).copied().unwrap();
@@ -226,7 +226,7 @@ impl Site {
                 None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
             },
             Asks::OwnAnswer if predicted.verdict == Verdict::Pass.name() => assert!(exact, "{context}"),
-            // What the fetch left out may turn out to matter.
+            // The response may depend on a field that the fetch ignored.
             Asks::Confirmation | Asks::Page if met == Reason::PassAccept => {
                 assert!(asking.fields.iter().any(|field| field.starts_with("Accept: ")), "{context}");
             }
@@ -258,7 +258,7 @@ fn asking() -> impl Strategy<Value = Asking> {
         1 => Just("PURGE"),
     ];
     let fields = proptest::sample::subsequence(FIELDS, 0..3);
-    // Few pages, so that requests meet what others have left.
+    // Only a few pages, so that requests meet the results of earlier ones.
     (method, proptest::sample::select(PATHS), prop_oneof![3 => Just(Vec::new()), 2 => fields])
         .prop_map(|(method, target, fields)| Asking { method, target, fields })
 }
@@ -280,7 +280,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_next_request_meets_what_was_said(
+    fn prediction_of_why_matches_the_next_request(
         policy in policies(),
         steps in proptest::collection::vec(step(), 1..24),
     ) {
@@ -292,7 +292,8 @@ fn get(target: &'static str, fields: &[&'static str]) -> Asking {
     Asking { method: "GET", target, fields: fields.to_vec() }
 }
 
-/// Whether a page is still stored after the store was filled twice over, when it was used in between in this way.
+/// Whether a page is still stored after `use_it` was called on it and the store was filled twice
+/// over.
 fn survives(mut use_it: impl FnMut(&Site, &Asking)) -> bool {
     let site = Site::with(Policy::default_profile(), |plan| plan.memory_bytes = 2 << 20);
     let first = get("/large", &[]);
@@ -306,13 +307,13 @@ fn survives(mut use_it: impl FnMut(&Site, &Asking)) -> bool {
 }
 
 #[test]
-fn asking_does_not_keep_a_page_in_the_store() {
-    assert!(survives(|site, asking| drop(site.send(asking))), "using it does");
+fn questions_to_why_do_not_count_as_uses_of_a_page() {
+    assert!(survives(|site, asking| drop(site.send(asking))), "requesting the page counts as a use");
     assert!(!survives(|site, asking| drop(site.why(asking))));
 }
 
 #[test]
-fn a_stored_page_is_described() {
+fn stored_page_is_described() {
     let site = Site::new(Policy::default_profile());
     let asking = get("/language", &["Accept-Language: de"]);
     assert_eq!(site.why(&asking).stored, None);
@@ -328,14 +329,14 @@ fn a_stored_page_is_described() {
     assert_eq!(key.variant_fields, ["accept-language"]);
     let passing = site.why(&get("/language", &["Accept-Language: de", "Cookie: theme=dark"]));
     assert_eq!(passing.reason, "pass-unknown-cookie");
-    assert!(passing.stored.is_some(), "stored for others");
+    assert!(passing.stored.is_some(), "the page is stored for other requests");
     let other = site.why(&get("/language", &["Accept-Language: en"]));
     assert!(other.other_variants_only && other.stored.is_none());
     assert_eq!(other.reason, "miss-variant");
 }
 
 #[test]
-fn why_a_page_was_not_stored_is_remembered_with_its_cause() {
+fn reason_for_not_storing_a_page_names_its_cause() {
     let site = Site::new(Policy::default_profile());
     let asking = get("/cookie", &[]);
     assert_eq!(site.why(&asking).remembered, None);
@@ -350,7 +351,7 @@ fn why_a_page_was_not_stored_is_remembered_with_its_cause() {
 }
 
 #[test]
-fn what_happens_when_the_application_fails_is_told_with_what_permits_it() {
+fn stale_response_for_a_failing_origin_is_predicted() {
     let strict = get("/short-strict", &[]);
     for (policy, expected) in [
         (Policy::default_profile(), None),
@@ -371,7 +372,7 @@ fn what_happens_when_the_application_fails_is_told_with_what_permits_it() {
 }
 
 #[test]
-fn a_confirmation_and_a_renewal_are_told_from_a_fetch() {
+fn confirmation_renewal_and_fetch_are_distinguished() {
     let site = Site::new(Policy::default_profile());
     for (target, age, expected) in
         [("/short-tagged", 10, Asks::Confirmation), ("/swr", 10, Asks::Renewal), ("/fresh", 61, Asks::Page)]

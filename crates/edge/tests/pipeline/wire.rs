@@ -1,4 +1,4 @@
-//! What goes over the wires: framing, streaming, failures, limits.
+//! Messages on the wire: framing, streaming, failures and limits.
 
 use crate::support::{address, before, connect, metric, plan, reason, start};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ fn raw(head: &str, body: &str) -> Vec<Action> {
 }
 
 #[test]
-fn truncated_answers_are_neither_completed_nor_stored() {
+fn truncated_response_is_neither_completed_nor_stored() {
     let origin = Origin::start(|seen| {
         let (head, body) = match seen.target() {
             "/length" => ("Content-Length: 10", "hello"),
@@ -26,9 +26,9 @@ fn truncated_answers_are_neither_completed_nor_stored() {
         for fields in [&[][..], &["Cookie: session=1"]] {
             let answer = connect(&edge).get(target, fields);
             assert!(!answer.complete, "{target} {fields:?}");
-            assert_eq!(answer.text(), "hello", "what was whole so far is passed on");
+            assert_eq!(answer.text(), "hello", "the complete bytes are passed on");
         }
-        // A visitor that cannot be told by framing is told by a reset.
+        // A client whose framing cannot show the truncation gets a reset.
         let mut old = TcpStream::connect(address(&edge)).unwrap();
         old.write_all(format!("GET {target} HTTP/1.0\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -41,7 +41,7 @@ fn truncated_answers_are_neither_completed_nor_stored() {
 }
 
 #[test]
-fn visitors_of_a_dead_origin_get_a_page_that_hides_its_address() {
+fn error_page_hides_the_address_of_the_origin() {
     let nobody = HeldPort::take();
     let url = format!("http://{}", nobody.address());
     let edge = start(plan(&url));
@@ -59,7 +59,7 @@ fn visitors_of_a_dead_origin_get_a_page_that_hides_its_address() {
 }
 
 #[test]
-fn a_silent_application_times_out() {
+fn silent_origin_times_out() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -76,7 +76,7 @@ fn a_silent_application_times_out() {
 }
 
 #[test]
-fn a_busy_application_is_not_asked_for_more() {
+fn request_beyond_the_queue_is_refused() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -88,7 +88,7 @@ fn a_busy_application_is_not_asked_for_more() {
     let mut clients: Vec<_> = (0..2).map(|_| connect(&edge)).collect();
     for (client, waiting) in clients.iter_mut().zip(0..) {
         client.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n");
-        eventually("it is at the application or in the queue", || {
+        eventually("the request is at the origin or in the queue", || {
             metric(&edge, "petasos_origin_fetches_active", "") == 1
                 && metric(&edge, "petasos_origin_fetches_waiting", "") == waiting
         });
@@ -101,7 +101,7 @@ fn a_busy_application_is_not_asked_for_more() {
 }
 
 #[test]
-fn people_come_before_robots() {
+fn requests_from_people_precede_those_from_robots() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -118,8 +118,8 @@ fn people_come_before_robots() {
     let mut clients = visits.map(|_| connect(&edge));
     for ((client, (target, agent)), waiting) in clients.iter_mut().zip(visits).zip(0..) {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n"));
-        // The last joins what a robot waits for.
-        eventually("it is at the application or in the queue", || {
+        // The last request joins the fetch that a robot waits for.
+        eventually("the request is at the origin or in the queue", || {
             metric(&edge, "petasos_origin_fetches_active", "") == 1
                 && metric(&edge, "petasos_origin_fetches_waiting", "") == u64::min(waiting, 3)
                 && metric(&edge, "petasos_flight_waits_total", "") == u64::from(waiting == 4)
@@ -133,7 +133,7 @@ fn people_come_before_robots() {
 }
 
 #[test]
-fn a_wait_in_the_queue_has_an_end() {
+fn queued_request_times_out() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -144,7 +144,7 @@ fn a_wait_in_the_queue_has_an_end() {
     let edge = start(plan);
     let mut first = connect(&edge);
     first.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n");
-    eventually("it is at the application", || metric(&edge, "petasos_origin_fetches_active", "") == 1);
+    eventually("the request is at the origin", || metric(&edge, "petasos_origin_fetches_active", "") == 1);
     let refused = connect(&edge).get("/", &["Cookie: session=1"]);
     assert_eq!((refused.status, reason(&refused)), (503, "queue-timeout"));
     gate.open();
@@ -152,7 +152,7 @@ fn a_wait_in_the_queue_has_an_end() {
 }
 
 #[test]
-fn ambiguous_requests_are_refused_and_the_connection_closed() {
+fn ambiguous_request_is_refused_and_its_connection_closed() {
     let origin = Origin::start(|_| response("200 OK", &[], b""));
     let edge = before(&origin);
     for (head, status) in [
@@ -202,7 +202,7 @@ fn content_and_trailers_stream_both_ways() {
     plan.limits.request_buffer_bytes_max = 0;
     let edge = start(plan);
     let mut client = connect(&edge);
-    // The scripted origin takes a body to end with an empty trailer, so the trailer stands before that.
+    // The scripted origin reads up to an empty trailer, so the request has no trailer fields.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     client.send("2\r\nde\r\n0\r\n\r\n");
     let answer = client.read();
@@ -212,7 +212,8 @@ fn content_and_trailers_stream_both_ways() {
     assert_eq!(client.read().text(), "abcde");
 }
 
-/// An origin without a parser: what it receives up to `end` it shows to `answer`, which writes what it likes.
+/// An origin without a parser: passes everything received up to `end` to `answer`, which writes the
+/// response.
 fn plain_origin(
     end: &'static str,
     answer: impl Fn(String, &mut TcpStream) + Send + 'static,
@@ -246,7 +247,7 @@ fn request_trailers_reach_the_application() {
 }
 
 #[test]
-fn an_expectation_is_the_applications_to_answer() {
+fn expect_continue_is_answered_by_the_origin() {
     let (url, origin) = plain_origin("\r\n\r\n", |received, stream| {
         assert!(received.contains("Expect: 100-continue\r\n"), "{received}");
         stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
@@ -265,7 +266,7 @@ fn an_expectation_is_the_applications_to_answer() {
 }
 
 #[test]
-fn early_hints_are_passed_on_to_those_who_know_them() {
+fn early_hints_are_passed_on_to_http_1_1_clients() {
     let origin = Origin::start(|_| {
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
         [vec![Action::Send(hints.as_bytes().to_vec())], response("200 OK", &[FRESH], b"page")].concat()
@@ -284,7 +285,7 @@ fn early_hints_are_passed_on_to_those_who_know_them() {
 }
 
 #[test]
-fn http_1_0_gets_no_chunks_and_keeps_alive_only_when_asked() {
+fn http_1_0_client_gets_no_chunks_and_keeps_alive_on_request() {
     let origin = Origin::start(|_| {
         raw(&format!("200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked"), "2\r\nhi\r\n0\r\n\r\n")
     });
@@ -306,7 +307,7 @@ fn http_1_0_gets_no_chunks_and_keeps_alive_only_when_asked() {
 }
 
 #[test]
-fn all_methods_and_statuses_pass() {
+fn unknown_methods_and_statuses_are_passed_on() {
     let origin = Origin::start(|seen| {
         let status = seen.target().trim_start_matches('/');
         let allow = format!("X-Method: {}", seen.head.split(' ').next().unwrap());
@@ -325,7 +326,7 @@ fn all_methods_and_statuses_pass() {
 }
 
 #[test]
-fn the_last_hop_is_where_max_forwards_ends() {
+fn options_with_max_forwards_zero_is_not_forwarded() {
     let origin = Origin::start(|seen| {
         response("200 OK", &[], seen.field("Max-Forwards").unwrap_or("none").as_bytes())
     });
@@ -350,7 +351,7 @@ fn the_last_hop_is_where_max_forwards_ends() {
 }
 
 #[test]
-fn an_upgrade_becomes_a_tunnel() {
+fn upgraded_connection_becomes_a_tunnel() {
     let (url, origin) = plain_origin("\r\n\r\n", |received, stream| {
         assert!(received.contains("Upgrade: echo\r\n"), "{received}");
         stream
@@ -377,7 +378,7 @@ fn an_upgrade_becomes_a_tunnel() {
 }
 
 #[test]
-fn large_bodies_stream_whether_stored_or_not() {
+fn large_body_is_streamed_whether_cacheable_or_not() {
     const BYTES: usize = 24 << 20;
     let origin = Origin::start(|seen| {
         let fields: &[&str] = if seen.target() == "/private" { &[] } else { &[FRESH] };
@@ -394,7 +395,7 @@ fn large_bodies_stream_whether_stored_or_not() {
 }
 
 #[test]
-fn uploads_have_a_limit_in_every_framing() {
+fn upload_limit_applies_to_every_framing() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let mut plan = plan(&origin.url());
     plan.limits.request_body_bytes_max = 10;
@@ -413,14 +414,14 @@ fn uploads_have_a_limit_in_every_framing() {
 }
 
 #[test]
-fn slow_visitors_have_limits() {
+fn slow_clients_time_out() {
     let origin = Origin::start(|_| response("200 OK", &[], b""));
     let mut plan = plan(&origin.url());
     plan.limits.idle_timeout = Duration::from_millis(20);
     let edge = start(plan.clone());
     let mut idle = connect(&edge);
     assert!(idle.is_closed());
-    // Who sends something must be given the time to, however busy the machine is.
+    // On a busy machine, a client that sends something must not count as idle.
     plan.limits.idle_timeout = PATIENCE;
     plan.limits.request_head_timeout = Duration::from_millis(20);
     plan.limits.request_body_timeout = Duration::from_millis(20);
@@ -435,20 +436,20 @@ fn slow_visitors_have_limits() {
 }
 
 #[test]
-fn a_visitor_that_takes_nothing_is_given_up() {
+fn client_that_reads_nothing_is_disconnected() {
     let origin = Origin::start(|_| response("200 OK", &[], &vec![b'x'; 64 << 20]));
     let mut plan = plan(&origin.url());
     plan.limits.write_timeout = Duration::from_millis(50);
     let edge = start(plan);
     let mut client = connect(&edge);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the visitor is given up", || metric(&edge, "petasos_visitor_timeouts_total", "") == 1);
-    eventually("its connection is gone", || metric(&edge, "petasos_connections_open", "") == 0);
-    eventually("and the application's", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
+    eventually("the client times out", || metric(&edge, "petasos_visitor_timeouts_total", "") == 1);
+    eventually("the client's connection is closed", || metric(&edge, "petasos_connections_open", "") == 0);
+    eventually("the origin's fetch has ended", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
 }
 
 #[test]
-fn connections_have_a_limit() {
+fn connection_beyond_the_limit_is_closed() {
     let origin = Origin::start(|_| response("200 OK", &[], b""));
     let mut plan = plan(&origin.url());
     plan.limits.connections_max = 2;
@@ -460,12 +461,12 @@ fn connections_have_a_limit() {
     assert!(connect(&edge).is_closed());
     assert_eq!(metric(&edge, "petasos_connections_refused_total", ""), 1);
     drop(kept);
-    eventually("a place is free again", || metric(&edge, "petasos_connections_open", "") == 0);
+    eventually("a connection slot is free again", || metric(&edge, "petasos_connections_open", "") == 0);
     assert_eq!(connect(&edge).get("/", &[]).status, 200);
 }
 
 #[test]
-fn a_drain_lets_requests_in_flight_end() {
+fn drain_completes_requests_under_way() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();
@@ -474,13 +475,11 @@ fn a_drain_lets_requests_in_flight_end() {
     let edge = before(&origin);
     let (mut idle, mut busy) = (connect(&edge), connect(&edge));
     busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the request is at the application", || {
-        metric(&edge, "petasos_flights_started_total", "") == 1
-    });
+    eventually("the request is at the origin", || metric(&edge, "petasos_flights_started_total", "") == 1);
     let listen = address(&edge);
     edge.stop();
     assert!(idle.is_closed());
-    eventually("nobody is let in any more", || TcpStream::connect(listen).is_err());
+    eventually("no new connection is accepted", || TcpStream::connect(listen).is_err());
     gate.open();
     let answer = busy.read();
     assert_eq!(answer.text(), "page");

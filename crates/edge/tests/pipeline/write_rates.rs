@@ -1,4 +1,4 @@
-//! The rate of RFC 9111's invalidation by unsafe methods, and the pages that it covers.
+//! The rate limit of RFC 9111's invalidation by unsafe methods, and the pages that it covers.
 
 use crate::support::{Stage, reason};
 use testkit::response;
@@ -6,7 +6,7 @@ use testkit::response;
 const FRESH: &str = "Cache-Control: max-age=60";
 
 #[test]
-fn page_of_the_other_scheme_stays_beyond_the_rate() {
+fn unsafe_method_beyond_the_rate_keeps_the_https_page() {
     let limits = |plan: &mut config::Plan| {
         plan.limits.page_writes_per_minute = 0;
         plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();

@@ -1,4 +1,4 @@
-//! What a write makes unusable, and what a HEAD tells about what is stored.
+//! Invalidation by writes, and the effect of HEAD responses on stored pages.
 
 use crate::support::{Stage, bare, behind, reason, tagged};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,8 @@ fn method(seen: &Seen) -> &str {
     seen.head.split(' ').next().unwrap()
 }
 
-/// A site whose pages say how many writes there were; a write is answered with this status and these fields.
+/// A site whose pages contain the number of writes so far. Writes receive this status and these
+/// fields.
 fn site(status: &'static str, fields: &'static [&'static str]) -> Stage {
     let writes = AtomicUsize::new(0);
     Stage::new(move |seen| match method(seen) {
@@ -32,7 +33,7 @@ fn write(stage: &Stage, method: &str, target: &str) -> u16 {
 }
 
 #[test]
-fn a_write_that_succeeds_makes_its_page_unusable() {
+fn successful_write_invalidates_its_page() {
     for status in ["200 OK", "201 Made", "204 Done", "299 Fine", "301 Moved", "303 Look"] {
         for method in ["POST", "PUT", "DELETE", "PATCH", "FROBNICATE"] {
             let stage = site(status, &[]);
@@ -58,7 +59,7 @@ fn a_write_that_succeeds_makes_its_page_unusable() {
 }
 
 #[test]
-fn a_write_that_fails_or_never_arrives_changes_nothing() {
+fn failed_or_undelivered_unsafe_request_invalidates_nothing() {
     for status in ["400 Bad", "403 No", "404 Gone", "409 Clash", "500 Oops", "503 Busy"] {
         let stage = site(status, &["Location: /b"]);
         stage.get("/a", &[]);
@@ -77,7 +78,7 @@ fn a_write_that_fails_or_never_arrives_changes_nothing() {
 }
 
 #[test]
-fn what_a_write_points_to_is_unusable_too_within_its_origin() {
+fn write_invalidates_its_location_within_the_same_origin() {
     for name in ["Location", "Content-Location"] {
         for (reference, gone) in [
             ("/b", true),
@@ -106,7 +107,7 @@ fn what_a_write_points_to_is_unusable_too_within_its_origin() {
 }
 
 #[test]
-fn a_write_to_one_host_leaves_the_others_alone() {
+fn write_to_one_host_keeps_pages_of_other_hosts() {
     let stage = site("200 OK", &["Location: http://other.test/"]);
     let ask = |host: &str| {
         let mut client = crate::support::connect(&stage.edge);
@@ -120,7 +121,8 @@ fn a_write_to_one_host_leaves_the_others_alone() {
     assert_eq!(reason(&ask("example.test")), "miss-absent");
 }
 
-/// The state a page is in when a write comes: what its fetch answers before and after the gate.
+/// Lets a write overtake a GET. `prepare` sets the state before it; `halves` is the response to the
+/// GET, before and after the gate.
 fn overtaken(
     prepare: impl Fn(&Stage),
     halves: impl Fn(&Seen) -> (Vec<Action>, Vec<Action>) + Send + Sync + 'static,
@@ -148,18 +150,18 @@ fn overtaken(
     stage.await_seen(before + 1);
     assert_eq!(write(&stage, "POST", "/"), 200);
     let mut next = stage.begin("GET", "/", &[]);
-    assert_eq!(next.read().text(), "new", "it does not join what began before the write");
+    assert_eq!(next.read().text(), "new", "it does not join a fetch from before the write");
     gate.open();
-    assert_eq!(overtaken.read().text(), "old", "it was asked for before the write");
+    assert_eq!(overtaken.read().text(), "old", "the fetch began before the write");
     stage.await_quiet();
     let last = stage.get("/", &[]);
     assert_eq!((last.text(), reason(&last)), ("new", "hit-fresh"), "nothing old came back");
 }
 
 #[test]
-fn a_fetch_that_a_write_overtakes_is_neither_stored_nor_joined() {
+fn fetch_overtaken_by_a_write_is_neither_stored_nor_joined() {
     overtaken(|_| {}, |seen| (Vec::new(), tagged(seen, "\"old\"", &[FRESH], "old")));
-    // Also when its head is known and the content is on its way.
+    // Also if its head has arrived and the content has not.
     overtaken(
         |_| {},
         |_| {
@@ -170,7 +172,7 @@ fn a_fetch_that_a_write_overtakes_is_neither_stored_nor_joined() {
 }
 
 #[test]
-fn a_revalidation_that_a_write_overtakes_revives_nothing() {
+fn revalidation_overtaken_by_a_write_does_not_revive_a_page() {
     let expired = |stage: &Stage| {
         stage.get("/", &[]);
         stage.pass(60 + 600);
@@ -187,7 +189,7 @@ fn a_revalidation_that_a_write_overtakes_revives_nothing() {
 }
 
 #[test]
-fn a_completion_that_a_write_overtakes_revives_nothing() {
+fn completion_overtaken_by_a_write_does_not_revive_a_page() {
     let part = |stage: &Stage| {
         stage.becomes(|_| {
             let fields = [FRESH, "ETag: \"old\"", "Content-Range: bytes 0-0/3"];
@@ -203,7 +205,7 @@ fn a_completion_that_a_write_overtakes_revives_nothing() {
 }
 
 #[test]
-fn a_write_ends_the_memory_that_a_page_is_private() {
+fn write_removes_the_hit_for_miss_entry_of_its_page() {
     let stage = Stage::new(|seen| match method(seen) {
         "GET" => response("200 OK", &["Cache-Control: private"], b"own"),
         _ => response("200 OK", &[], b""),
@@ -215,7 +217,8 @@ fn a_write_ends_the_memory_that_a_page_is_private() {
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
 }
 
-/// A site with a page in the groups "news" and "all" for each target but `/alone`; a write invalidates "news".
+/// A site whose pages are in the groups "news" and "all", except `/alone`, which is only in "all".
+/// A write invalidates "news".
 fn grouped(seen: &Seen, tag: &str) -> Vec<Action> {
     if method(seen) == "POST" {
         return response("200 OK", &["Cache-Group-Invalidation: \"news\", \"none\""], b"");
@@ -226,7 +229,7 @@ fn grouped(seen: &Seen, tag: &str) -> Vec<Action> {
 }
 
 #[test]
-fn a_group_is_invalidated_together() {
+fn write_invalidates_all_pages_of_a_group() {
     let stage = Stage::new(|seen| grouped(seen, "\"1\""));
     for target in ["/a", "/b", "/alone"] {
         stage.get(target, &[]);
@@ -236,7 +239,7 @@ fn a_group_is_invalidated_together() {
     assert_eq!(reason(&stage.get("/a", &[])), "miss-absent");
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
     stage.origin.kill();
-    assert_eq!(stage.get("/b", &[]).status, 502, "nothing invalidated stands in for an error");
+    assert_eq!(stage.get("/b", &[]).status, 502, "no invalidated page replaces an error");
     assert_eq!(reason(&stage.get("/alone", &[])), "hit-fresh");
     stage.origin.revive();
     stage.pass(1);
@@ -248,8 +251,8 @@ fn a_group_is_invalidated_together() {
 }
 
 #[test]
-fn a_group_may_be_invalidated_while_a_member_is_fetched() {
-    // Before and after the head, which names the group, has come.
+fn group_invalidation_covers_a_member_that_is_being_fetched() {
+    // Before and after the arrival of the head, which names the groups.
     for head_first in [false, true] {
         let gate = Gate::default();
         let stage = Stage::new({
@@ -275,7 +278,7 @@ fn a_group_may_be_invalidated_while_a_member_is_fetched() {
         stage.becomes(|seen| grouped(seen, "\"new\""));
         let mut after = stage.begin("GET", "/", &[]);
         if !head_first {
-            eventually("it waits, as the group is not known yet", || {
+            eventually("the request waits, as the group is not known yet", || {
                 stage.metric("petasos_flight_waits_total", "") == 1
             });
             gate.open();
@@ -289,7 +292,7 @@ fn a_group_may_be_invalidated_while_a_member_is_fetched() {
 }
 
 #[test]
-fn a_group_may_be_invalidated_while_a_member_is_confirmed() {
+fn group_invalidation_covers_a_member_being_revalidated() {
     let stage = Stage::new(|seen| grouped(seen, "\"old\""));
     stage.get("/", &[]);
     stage.pass(60);
@@ -306,13 +309,14 @@ fn a_group_may_be_invalidated_while_a_member_is_confirmed() {
     assert_eq!(write(&stage, "POST", "/elsewhere"), 200);
     stage.becomes(|seen| grouped(seen, "\"new\""));
     let mut after = stage.begin("GET", "/", &[]);
-    eventually("it waits", || stage.metric("petasos_flight_waits_total", "") == 1);
+    eventually("the request waits", || stage.metric("petasos_flight_waits_total", "") == 1);
     gate.open();
     assert_eq!((before.read().text(), after.read().text()), ("\"old\"", "\"new\""));
     assert_eq!(stage.get("/", &[]).text(), "\"new\"");
 }
 
-/// A page that was seen and is stale; its HEAD has these fields.
+/// A stage with a stale page, after a HEAD request for it was answered with this status and these
+/// fields.
 fn after_head(status: &'static str, fields: &'static [&'static str]) -> Stage {
     let page = [FRESH, "ETag: \"1\"", "X-Is: old"];
     let stage = Stage::new(move |_| response("200 OK", &page, b"page"));
@@ -328,7 +332,7 @@ fn after_head(status: &'static str, fields: &'static [&'static str]) -> Stage {
 }
 
 #[test]
-fn a_head_that_agrees_renews_what_is_stored() {
+fn matching_head_response_renews_the_stored_page() {
     for fields in [
         &["Cache-Control: max-age=90", "ETag: \"1\"", "Content-Length: 4", "X-Is: new"][..],
         &["Cache-Control: max-age=90", "X-Is: new"],
@@ -343,7 +347,7 @@ fn a_head_that_agrees_renews_what_is_stored() {
 }
 
 #[test]
-fn a_head_that_differs_or_forbids_removes_what_is_stored() {
+fn differing_or_private_head_response_removes_the_page() {
     for fields in [
         &[FRESH, "ETag: \"2\""][..],
         &[FRESH, "ETag: \"1\"", "Content-Length: 5"],
@@ -358,7 +362,7 @@ fn a_head_that_differs_or_forbids_removes_what_is_stored() {
 }
 
 #[test]
-fn a_head_that_fails_says_nothing() {
+fn failed_head_request_keeps_the_stored_page() {
     for status in ["404 Gone", "500 Oops", "503 Busy", "405 No"] {
         let stage = Stage::new(|_| response("200 OK", &[FRESH, "ETag: \"1\""], b"page"));
         stage.get("/", &[]);
@@ -370,7 +374,7 @@ fn a_head_that_fails_says_nothing() {
 }
 
 #[test]
-fn a_head_is_conditional_for_its_visitor() {
+fn conditions_of_a_head_request_are_evaluated() {
     let stage = Stage::new(|_| bare("200 OK", &[FRESH, "ETag: \"1\"", "Content-Length: 4"]));
     let answer = stage.ask("HEAD", "/", &["If-None-Match: \"1\""]);
     assert_eq!((answer.status, answer.field("ETag")), (304, Some("\"1\"")));
@@ -379,7 +383,7 @@ fn a_head_is_conditional_for_its_visitor() {
 }
 
 #[test]
-fn a_head_that_a_write_overtakes_renews_nothing() {
+fn head_overtaken_by_a_write_does_not_renew_a_page() {
     let stage = Stage::new(|_| response("200 OK", &[FRESH, "ETag: \"1\""], b"old"));
     stage.get("/", &[]);
     stage.pass(60);
@@ -400,12 +404,12 @@ fn a_head_that_a_write_overtakes_renews_nothing() {
     assert_eq!(stage.get("/", &[]).text(), "new");
 }
 
-/// A blog under the profile for WordPress; a write is answered with this status and these fields.
+/// A WordPress site. Writes receive this status and these fields.
 fn blog(status: &'static str, fields: &'static [&'static str]) -> Stage {
     blog_with(|_| {}, status, fields, b"")
 }
 
-/// The same with a plan that `change` has changed, and with this content in the answer to a write.
+/// Like [`blog`], with a plan modified by `change`, and this content in responses to writes.
 fn blog_with(
     change: impl FnOnce(&mut config::Plan),
     status: &'static str,
@@ -429,7 +433,7 @@ fn blog_with(
     })
 }
 
-/// What WordPress' REST API says to an editor.
+/// Fields of the WordPress REST API's responses to editors.
 const TO_EDITORS: &[&str] = &[
     "Content-Type: application/json; charset=UTF-8",
     "X-WP-Nonce: 0a1b2c3d4e",
@@ -449,7 +453,7 @@ fn post(stage: &Stage, target: &str, fields: &[&str], form: &str) {
 }
 
 #[test]
-fn an_editors_change_is_seen_by_the_next_visitor() {
+fn edit_by_an_editor_is_seen_by_the_next_visitor() {
     let stage =
         blog("302 Found", &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1"]);
     for target in ["/", "/post/", "/?p=7"] {
@@ -466,7 +470,7 @@ fn an_editors_change_is_seen_by_the_next_visitor() {
 }
 
 #[test]
-fn what_a_write_changed_stands_in_if_the_application_fails_after_it() {
+fn page_changed_by_a_write_is_served_if_the_origin_fails() {
     let stage = blog("200 OK", TO_EDITORS);
     stage.get("/post/", &[]);
     stage.ask("PUT", "/wp-json/wp/v2/posts/1", &["Content-Length: 0", EDITOR]);
@@ -476,7 +480,7 @@ fn what_a_write_changed_stands_in_if_the_application_fails_after_it() {
 }
 
 #[test]
-fn a_write_that_fails_changes_nothing() {
+fn wordpress_write_that_fails_invalidates_nothing() {
     let login: &[&str] =
         &["Location: http://example.test/wp-login.php?redirect_to=http%3A%2F%2Fexample.test%2Fwp-admin%2F"];
     for (status, fields) in [("302 Found", login), ("403 No", &[]), ("500 Oops", &[]), ("200 OK", &[])] {
@@ -493,7 +497,7 @@ fn a_write_that_fails_changes_nothing() {
 }
 
 #[test]
-fn a_form_says_what_is_written() {
+fn form_fields_decide_whether_a_request_is_a_write() {
     let stage = blog_with(|_| {}, "200 OK", &[], b"<tr id=\"post-1\" class=\"iedit\">");
     stage.get("/post/", &[]);
     let filler = "x=".to_owned() + &"y".repeat(2000);
@@ -507,13 +511,13 @@ fn a_form_says_what_is_written() {
         assert_eq!(reason(&stage.get("/post/", &[])), expected, "{} octets", form.len());
     }
 
-    // A visitor who is not logged in saves nothing.
+    // A visitor who is not logged in cannot save.
     post(&stage, "/wp-admin/admin-ajax.php", &[], "action=inline-save");
     assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh");
 }
 
 #[test]
-fn a_comment_changes_the_front_page_the_feeds_and_its_page() {
+fn comment_invalidates_front_page_feeds_and_its_page() {
     let stage = blog("302 Found", &["Location: http://example.test/post/#comment-2"]);
     let targets = ["/", "/feed/", "/post/", "/other/"];
     targets.iter().for_each(|target| drop(stage.get(target, &[])));
@@ -526,7 +530,7 @@ fn a_comment_changes_the_front_page_the_feeds_and_its_page() {
 }
 
 #[test]
-fn a_write_under_one_host_leaves_another_alone() {
+fn wordpress_write_keeps_pages_of_other_hosts() {
     let stage = blog("302 Found", &["Location: /wp-admin/post.php?post=1&message=1"]);
     let other = |stage: &Stage| {
         let mut client = crate::support::connect(&stage.edge);
@@ -541,7 +545,7 @@ fn a_write_under_one_host_leaves_another_alone() {
 }
 
 #[test]
-fn content_of_an_answer_proves_a_write_in_any_pieces() {
+fn response_content_in_any_pieces_proves_a_write() {
     let batch = br#"{"responses":[{"body":{"code":"x"},"status":404},{"body":{},"status":200}]}"#;
     for framing in ["Content-Length: 75", "Transfer-Encoding: chunked", "Connection: close"] {
         for cut in [1, 40, 74] {
@@ -579,7 +583,7 @@ fn content_of_an_answer_proves_a_write_in_any_pieces() {
 }
 
 #[test]
-fn a_write_counts_if_its_visitor_leaves_before_its_end() {
+fn write_counts_if_its_client_disconnects_early() {
     let gate = Gate::default();
     let stage = blog("200 OK", &[]);
     stage.get("/post/", &[]);
@@ -605,7 +609,7 @@ fn a_write_counts_if_its_visitor_leaves_before_its_end() {
 }
 
 #[test]
-fn writes_beyond_the_rate_refresh_in_the_background() {
+fn writes_beyond_the_rate_cause_a_background_refresh() {
     let stage = blog_with(|plan| plan.limits.writes_per_minute = 2, "302 Found", SAVED, b"");
     let postponed = |stage: &Stage| stage.metric("petasos_writes_postponed_total", "");
     for round in 1..=2 {
@@ -629,7 +633,7 @@ fn writes_beyond_the_rate_refresh_in_the_background() {
 }
 
 #[test]
-fn pages_that_unsafe_methods_name_beyond_the_rate_stay() {
+fn unsafe_methods_beyond_the_rate_keep_their_pages() {
     let writes = AtomicUsize::new(0);
     let limit = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 2;
     let stage = Stage::with(limit, move |seen| match method(seen) {
@@ -649,18 +653,18 @@ fn pages_that_unsafe_methods_name_beyond_the_rate_stay() {
     assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
     eventually("it is fetched again", || stage.get("/", &[]).text() == "3");
-    assert_eq!(stage.origin.count("/not-stored"), 2, "what is not stored is not fetched");
+    assert_eq!(stage.origin.count("/not-stored"), 2, "an absent page is not fetched");
 }
 
 #[test]
-fn rules_stand_down_where_the_answer_says_the_site_purges() {
+fn write_rules_do_not_apply_if_the_response_says_it_purges() {
     let stage = blog("302 Found", PURGES_ITSELF);
     stage.get("/post/", &[]);
     let answer = stage.ask("POST", "/wp-admin/post.php", &["Content-Length: 0", EDITOR]);
     assert_eq!(answer.field("X-Petasos-Purges"), None);
     assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh");
     assert_eq!(stage.metric("petasos_writes_left_to_purges_total", ""), 1);
-    // A visitor who says so is not the application.
+    // The field has no effect in a request: only the origin may declare this.
     let stage = blog("302 Found", SAVED);
     stage.get("/post/", &[]);
     post(&stage, "/wp-admin/post.php", &[EDITOR, "X-Petasos-Purges: 1"], "");
@@ -668,7 +672,7 @@ fn rules_stand_down_where_the_answer_says_the_site_purges() {
 }
 
 #[test]
-fn rules_stand_down_for_a_while_after_purges_near_writes() {
+fn write_rules_pause_after_purges_near_writes() {
     let stage = blog("302 Found", SAVED);
     let save = |stage: &Stage| {
         stage.get("/post/", &[]);
@@ -689,5 +693,5 @@ fn rules_stand_down_for_a_while_after_purges_near_writes() {
     purge(&stage);
     assert_eq!(save(&stage), "hit-fresh");
     stage.pass(3600);
-    assert_eq!(save(&stage), "miss-invalidated", "it is forgotten");
+    assert_eq!(save(&stage), "miss-invalidated", "the purges near writes are forgotten");
 }

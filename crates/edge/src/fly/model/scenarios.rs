@@ -1,7 +1,8 @@
-//! The scenarios: what visitors, an origin and writes do at once, and what must hold in every order of it.
+//! The scenarios: concurrent actions of visitors, an origin and writes, and the rules that must
+//! hold under every schedule.
 //!
-//! Invariant: each is played by `explore`, and ends with the world that it gives back to be settled. What holds in
-//! every scenario, `world` and `visitor` check themselves.
+//! Each scenario is run by `explore` and returns its world to be settled. `world` and `visitor`
+//! check the rules that all scenarios share.
 
 use super::explore;
 use super::visitor::{GET, Got, crowd, join, whole};
@@ -14,11 +15,11 @@ use store::{Invalidation, Mode, Selector, SiteId};
 
 const MINUTE: &str = "Cache-Control: max-age=60";
 
-/// Few visitors, with whom the checker comes to every corner, and more of them.
+/// Two visitors, so that the checker covers nearly all schedules, and four.
 const CROWDS: [usize; 2] = [2, 4];
 
 #[test]
-fn any_number_of_visitors_cost_one_fetch() {
+fn simultaneous_misses_share_one_fetch() {
     for visitors in CROWDS {
         explore(&format!("one fetch, {visitors} visitors"), move || {
             let world = World::new(MINUTE, &[]);
@@ -32,7 +33,7 @@ fn any_number_of_visitors_cost_one_fetch() {
 }
 
 #[test]
-fn every_variant_is_fetched_once() {
+fn each_variant_is_fetched_once() {
     const GERMAN: &str = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Language: de";
     const ENGLISH: &str = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Language: en";
     for padding in [Bytes::new(), Bytes::from(vec![b'x'; PADDING_BYTES])] {
@@ -50,7 +51,7 @@ fn every_variant_is_fetched_once() {
                     other => assert!(large && other == Got::Alone, "{other:?}"),
                 }
             }
-            // The first was fetched before anybody knew that there are variants.
+            // The first variant was fetched before it was known that there are variants.
             assert!(large || world.fetches() <= 3);
             world
         });
@@ -58,7 +59,7 @@ fn every_variant_is_fetched_once() {
 }
 
 #[test]
-fn a_body_cut_off_is_whole_for_nobody_and_fetched_again() {
+fn truncated_body_is_never_complete_and_is_fetched_again() {
     explore("cut off", || {
         let world = World::new(MINUTE, &[Act::Half]);
         for got in join(crowd(&world, 3)) {
@@ -70,7 +71,7 @@ fn a_body_cut_off_is_whole_for_nobody_and_fetched_again() {
 }
 
 #[test]
-fn a_flight_that_ends_before_it_began_leaves_nobody_waiting() {
+fn flight_that_ends_before_it_began_releases_its_waiters() {
     explore("never sent", || {
         let world = World::new(MINUTE, &[Act::Never, Act::Never]);
         for got in join(crowd(&world, 3)) {
@@ -81,7 +82,7 @@ fn a_flight_that_ends_before_it_began_leaves_nobody_waiting() {
 }
 
 #[test]
-fn what_is_private_is_waited_for_once() {
+fn requests_wait_only_once_for_a_private_page() {
     explore("private", || {
         let world = World::new(MINUTE, &[Act::Private; 4]);
         for got in join(crowd(&world, 4)) {
@@ -99,7 +100,7 @@ fn what_is_private_is_waited_for_once() {
 }
 
 #[test]
-fn nobody_who_asks_after_an_invalidation_gets_what_was_fetched_before() {
+fn no_older_page_is_delivered_after_an_invalidation() {
     for visitors in CROWDS {
         explore(&format!("invalidation, {visitors} visitors"), move || {
             let world = World::new(MINUTE, &[]);
@@ -133,7 +134,7 @@ fn explore_invalidation_by(name: &str, selector: fn() -> Selector) {
 }
 
 #[test]
-fn an_invalidation_of_tags_reaches_what_is_on_its_way() {
+fn invalidation_of_tags_covers_fetches_under_way() {
     explore_invalidation_by("tags", || Selector::Tags {
         site: SiteId(0),
         any_of: vec![Bytes::from("news")],
@@ -142,7 +143,7 @@ fn an_invalidation_of_tags_reaches_what_is_on_its_way() {
 }
 
 #[test]
-fn an_invalidation_of_a_prefix_reaches_what_is_on_its_way() {
+fn invalidation_of_a_prefix_covers_fetches_under_way() {
     explore_invalidation_by("prefix", || Selector::Prefix {
         site: SiteId(0),
         host: Bytes::from("a.test"),
@@ -151,7 +152,7 @@ fn an_invalidation_of_a_prefix_reaches_what_is_on_its_way() {
 }
 
 #[test]
-fn a_confirmation_revives_nothing_that_was_invalidated() {
+fn confirmation_does_not_revive_an_invalidated_page() {
     explore("confirmation", || {
         let world = World::new(MINUTE, &[]);
         let key = world.key_of(GET);
@@ -170,7 +171,7 @@ fn a_confirmation_revives_nothing_that_was_invalidated() {
 }
 
 #[test]
-fn a_stale_page_is_refreshed_once_for_any_number_of_visitors() {
+fn stale_page_is_refreshed_by_one_fetch() {
     explore("refresh", || {
         let world = World::new("Cache-Control: max-age=60, stale-while-revalidate=600", &[]);
         assert_eq!(world.visit(GET), whole(1));

@@ -1,7 +1,8 @@
-//! The visitors of a model: they look up, join and wait as `pipeline` and `wait` do, but read without a connection.
+//! The visitors of a model: they look up, join and wait as `pipeline` and `wait` do, but read
+//! without a connection.
 //!
-//! Invariant: nobody who asks after an invalidation gets what was there before, and who has seen the end of a body
-//! finds it stored.
+//! Invariants: a visitor who asks after an invalidation never receives an older page. A visitor who
+//! has seen the end of a body finds it stored.
 
 use super::world::{Act, World, parsed, peer, text};
 use crate::delivery::Content;
@@ -19,28 +20,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{FillingReader, Lookup};
 
-/// What most visitors ask for.
+/// The request of most visitors.
 pub(super) const GET: &str = "GET /a HTTP/1.1\r\nHost: a.test";
 
-/// What a visitor got.
+/// The result of a visitor's request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Got {
     Whole(String),
     Part(String),
-    /// The explanation that there is nothing.
+    /// An error: there is no response.
     Failed,
-    /// It goes on by itself.
+    /// The visitor would send its own request.
     Alone,
 }
 
 impl World {
-    /// A visitor's thread.
+    /// Runs a visitor in a thread.
     pub(super) fn visitor(self: &Arc<Self>, request: &'static str) -> shuttle::thread::JoinHandle<Got> {
         let world = Arc::clone(self);
         shuttle::thread::spawn(move || world.visit(request))
     }
 
-    /// A visitor: asks, waits, reads to the end. What it gets is no older than what everybody gets who asks now.
+    /// Runs a visitor that asks, waits and reads to the end. Checks that the received version is
+    /// not below the floor at the time of asking.
     pub(super) fn visit(self: &Arc<Self>, request: &str) -> Got {
         let floor = self.floor.load(Ordering::SeqCst);
         let got = shuttle::future::block_on(self.ask(&parsed(request)));
@@ -51,7 +53,7 @@ impl World {
         got
     }
 
-    /// What the first look-up gives; `None` if it does not suffice.
+    /// The result of the first look-up; `None` if the request must join a fetch.
     fn found_at_once(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request) -> Option<Got> {
         match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
             Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
@@ -118,9 +120,9 @@ impl World {
                         }
                         return Got::Whole(text(object.body().chunks()));
                     }
-                    // In place of a private answer, which there cannot be without a connection.
+                    // Used for a private response, which cannot exist here without a connection.
                     State::Void if self.script.contains(&Act::Private) => return Got::Alone,
-                    // Once more, with what is known now.
+                    // Look up again, with the rule known now.
                     State::Shared(_) | State::Void => break,
                     State::Private(_) | State::Denied => return Got::Alone,
                     State::Failed(_) => return Got::Failed,
@@ -133,8 +135,8 @@ impl World {
         Got::Alone
     }
 
-    /// Reads a filling body to its end. Who has seen the end finds it stored, unless it was too large or is out of
-    /// date.
+    /// Reads a filling body to its end. Checks that the body is stored by then, unless it was too
+    /// large or outdated.
     async fn read(
         &self,
         wanted: &Wanted<'_>,
@@ -166,7 +168,7 @@ impl World {
     }
 }
 
-/// What a visitor gets of a stored answer.
+/// The result for a stored response.
 fn stored(content: &Content) -> Got {
     match content {
         Content::Stored(object) => Got::Whole(text(object.body().chunks())),
@@ -174,17 +176,17 @@ fn stored(content: &Content) -> Got {
     }
 }
 
-/// The page in no language.
+/// The whole page without a language.
 pub(super) fn whole(version: usize) -> Got {
     Got::Whole(format!("{version}  end"))
 }
 
-/// This many visitors, all on their way.
+/// Starts this many visitors in threads.
 pub(super) fn crowd(world: &Arc<World>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
     (0..visitors).map(|_| world.visitor(GET)).collect()
 }
 
-/// What threads bring.
+/// The results of all threads.
 pub(super) fn join<T>(threads: Vec<shuttle::thread::JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }

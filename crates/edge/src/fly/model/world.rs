@@ -1,7 +1,8 @@
-//! The edge of a model, the origin behind it, and an account of both.
+//! The edge of a model, the origin behind it, and the expected results.
 //!
-//! Invariant: no two flights that others may join are under way for the same, and what has ended is in the table no
-//! more. A page says which version it is; what a visitor must at least get is counted here, and checked by `visitor`.
+//! Invariants: no two flights that others may join are under way for the same request. A flight
+//! that has ended is no longer in the table. Each page contains its version. The lowest version
+//! that a visitor may receive is tracked here and checked by `visitor`.
 
 use crate::flight::{Flight, State};
 use crate::fly::{Answer, Departure, Source};
@@ -24,23 +25,23 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use store::Key;
 
-/// A piece of a body that is more than a window holds.
+/// Size of a piece of a body that exceeds a reader's window.
 pub(super) const PADDING_BYTES: usize = 300_000;
 
-/// What the origin does with a request.
+/// The origin's reaction to a request.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Act {
-    /// Sends the page.
+    /// It sends the page.
     Page,
-    /// Sends the page's head and its content but for the end.
+    /// It sends the page's head and its content without the last piece.
     Half,
-    /// Answers for one visitor alone.
+    /// It sends a response for one client only.
     Private,
-    /// Is never asked: the flight's task ends before.
+    /// It receives no request, because the task of the flight ends before.
     Never,
 }
 
-/// The edge, its origin and an account of both.
+/// The edge, its origin and the expected results.
 pub(super) struct World {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<ManualClock>,
@@ -48,15 +49,16 @@ pub(super) struct World {
     page: &'static str,
     /// A piece of the page beside its version and language.
     padding: Bytes,
-    /// What the origin does for each flight in turn; after the last, the page.
+    /// The origin's reaction to each flight in turn; after the last, it sends the page.
     pub(super) script: &'static [Act],
-    /// How often the page was changed, and once more; it says so.
+    /// The current version of the page: one more than the number of its changes.
     pub(super) version: AtomicUsize,
-    /// What everybody must at least get who asks now.
+    /// The lowest version that a visitor who asks now may receive.
     pub(super) floor: AtomicUsize,
     pub(super) flights: AtomicUsize,
     fetches: AtomicUsize,
-    /// What the flights under way ask for that others may join, as long as the page was never changed.
+    /// The requests of the flights under way that others may join; only meaningful until the page
+    /// changes.
     under_way: Mutex<Vec<String>>,
     tasks: Mutex<Vec<shuttle::future::JoinHandle<()>>>,
 }
@@ -98,7 +100,7 @@ impl World {
         Moment::read(&*self.clock)
     }
 
-    /// Starts a flight as a task of its own.
+    /// Starts a flight as a separate task.
     pub(super) fn depart(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
@@ -129,7 +131,7 @@ impl World {
         self.tasks.lock().unwrap().push(task);
     }
 
-    /// A flight's task, from its request to its end.
+    /// The task of a flight, from its request to its end.
     async fn fly(&self, departure: Departure, validator: Option<String>) {
         let number = self.flights.fetch_add(1, Ordering::SeqCst);
         let act = self.script.get(number).copied().unwrap_or(Act::Page);
@@ -139,7 +141,7 @@ impl World {
         let (asked, version) = (self.now(), self.version.load(Ordering::SeqCst));
         self.fetches.fetch_add(1, Ordering::SeqCst);
         let language = departure.head.fields.first("Accept-Language").cloned().unwrap_or_default();
-        // A flight that nobody may join any more leaves the table before its end.
+        // A flight that can no longer be joined may leave the table before its end.
         let shared = act == Act::Page && self.padding.is_empty();
         let asks_for = [departure.key.target(), b" ", &language].concat();
         self.takes_off(&asks_for, shared);
@@ -170,10 +172,11 @@ impl World {
             }
         }
         self.lands(&asks_for, shared);
-        // It leaves the table now, as it is dropped.
+        // Dropping `departure` here removes the flight from the table.
     }
 
-    /// No two flights that others may join ask for the same, except that one was revoked by a change of the page.
+    /// Checks that no two flights that others may join send the same request, unless one was
+    /// revoked by a change of the page.
     fn takes_off(&self, asks_for: &[u8], shared: bool) {
         if !shared {
             return;
@@ -204,7 +207,7 @@ impl World {
         head
     }
 
-    /// Waits for the end of every flight; nothing is left of them then.
+    /// Waits for the end of every flight, and checks that none is left.
     pub(super) fn settle(&self) {
         loop {
             let task = self.tasks.lock().unwrap().pop();
@@ -215,8 +218,8 @@ impl World {
         assert!(self.under_way.lock().unwrap().is_empty());
     }
 
-    /// A write: the page changes, what is stored is invalidated by `invalidate`, and from then on nobody who asks may
-    /// get an older one.
+    /// A write: changes the page, runs `invalidate`, and from then on no visitor may receive an
+    /// older version.
     pub(super) fn write(&self, invalidate: impl FnOnce(&Self)) {
         let version = self.version.fetch_add(1, Ordering::SeqCst) + 1;
         invalidate(self);
@@ -229,7 +232,7 @@ impl World {
     }
 }
 
-/// Content that comes piece by piece, letting others go on before each.
+/// A source that yields its pieces one by one, and lets other tasks run before each.
 struct Script {
     pieces: VecDeque<Bytes>,
     dies: bool,
@@ -248,8 +251,8 @@ impl Source for Script {
     }
 }
 
-/// Ready at the second look, so that others may come between. It is no wish that they should, which the schedulers
-/// would take for the end of a thread's turn.
+/// Ready at the second poll, so that other tasks may run in between. It does not yield explicitly,
+/// because the schedulers would treat that as the end of a thread's turn.
 async fn let_others(waited: &mut bool) {
     poll_fn(|context| {
         if std::mem::replace(waited, true) {
@@ -270,7 +273,7 @@ pub(super) fn parsed(request: &str) -> Request {
     parse_request(&mut octets, &h1::Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
 }
 
-/// What pieces of a body say, padding left out.
+/// The text in the pieces of a body, without padding.
 pub(super) fn text(pieces: &[Bytes]) -> String {
     let said: Vec<_> = pieces.iter().filter(|piece| piece.len() < PADDING_BYTES).cloned().collect();
     String::from_utf8(said.concat()).unwrap()

@@ -1,4 +1,4 @@
-//! An edge in this process before a scripted origin.
+//! An edge in the test's process, in front of a scripted origin.
 
 pub(crate) mod files;
 
@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{Action, Client, Gate, Origin, Response, Seen, eventually};
 
-/// When a [`Stage`] begins.
+/// The time at which a [`Stage`] begins.
 pub(crate) const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 
-/// An edge before an origin whose behaviour a test changes, with a clock that only the test moves.
+/// An edge in front of an origin whose behaviour the test changes, with a clock that only the test
+/// moves.
 pub(crate) struct Stage {
     pub(crate) origin: Origin,
     pub(crate) clock: Arc<ManualClock>,
@@ -36,7 +37,7 @@ impl Stage {
         Self::with(|plan| plan.sites.iter_mut().for_each(|site| site.policy = Policy::rfc()), script)
     }
 
-    /// With a plan that `change` has changed.
+    /// With the usual plan, modified by `change`.
     pub(crate) fn with(
         change: impl FnOnce(&mut Plan),
         script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static,
@@ -54,28 +55,28 @@ impl Stage {
         Self { origin, clock, edge, script }
     }
 
-    /// From now on the origin does this.
+    /// Replaces the behaviour of the origin.
     pub(crate) fn becomes(&self, script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// The answer to a GET on a connection of its own.
+    /// The response to a GET on a new connection.
     pub(crate) fn get(&self, target: &str, fields: &[&str]) -> Response {
         connect(&self.edge).get(target, fields)
     }
 
-    /// The answer to a request with this method and without content.
+    /// The response to a request with this method and without content.
     pub(crate) fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Response {
         let mut client = self.begin(method, target, fields);
         if method == "HEAD" { client.read_head() } else { client.read() }
     }
 
-    /// The answer of the admin address to this request with this JSON.
+    /// The response of the admin address to this request with this JSON.
     pub(crate) fn call_admin(&self, method: &str, target: &str, content: &str) -> Response {
         let length = content.len();
         admin(
@@ -87,7 +88,7 @@ impl Stage {
         )
     }
 
-    /// A connection on which this request was sent and nothing read.
+    /// A new connection on which this request was sent and no response was read.
     pub(crate) fn begin(&self, method: &str, target: &str, fields: &[&str]) -> Client {
         let mut client = connect(&self.edge);
         let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
@@ -95,7 +96,8 @@ impl Stage {
         client
     }
 
-    /// This many connections on which a GET for `/` with these fields was sent, all of which wait for one flight.
+    /// `size` connections on which a GET for `/` with these fields was sent, all waiting for one
+    /// fetch.
     pub(crate) fn crowd(&self, size: usize, fields: &[&str]) -> Vec<Client> {
         let before = self.metric("petasos_flight_waits_total", "");
         let clients = (0..size).map(|_| self.begin("GET", "/", fields)).collect();
@@ -117,27 +119,28 @@ impl Stage {
 
     /// Waits until no fetch is under way.
     pub(crate) fn await_quiet(&self) {
-        eventually("all flights have landed", || self.metric("petasos_flights_open", "") == 0);
+        eventually("all flights have ended", || self.metric("petasos_flights_open", "") == 0);
     }
 
-    /// The value of a metric, as [`metric`] reads it.
+    /// The value of a metric; see [`metric`].
     pub(crate) fn metric(&self, name: &str, label: &str) -> u64 {
         metric(&self.edge, name, label)
     }
 }
 
-/// These actions once the gate is open.
+/// These actions, after the gate was opened.
 pub(crate) fn behind(gate: &Gate, actions: Vec<Action>) -> Vec<Action> {
     [vec![Action::Await(gate.clone())], actions].concat()
 }
 
-/// A head without content or a length of it.
+/// A response head without content and without a length.
 pub(crate) fn bare(status: &str, fields: &[&str]) -> Vec<Action> {
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     vec![Action::Send(format!("HTTP/1.1 {status}\r\n{lines}\r\n").into_bytes())]
 }
 
-/// What an origin answers that has a page with this entity tag: 304 to who has it, else the page.
+/// The response of an origin whose page has this entity tag: 304 if the client has it, otherwise
+/// the page.
 pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec<Action> {
     let tag_line = format!("ETag: {tag}");
     let fields: Vec<&str> = fields.iter().copied().chain([&tag_line[..]]).collect();
@@ -147,17 +150,17 @@ pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec
     testkit::response("200 OK", &fields, body.as_bytes())
 }
 
-/// A plan for `origin` on free loopback ports with two workers.
+/// A plan for `origin` with free loopback ports and two workers.
 pub(crate) fn plan(origin: &str) -> Plan {
     let mut plan = Plan::for_origin(origin.parse().unwrap());
     plan.listen = "127.0.0.1:0".parse().unwrap();
     plan.admin = "127.0.0.1:0".parse().unwrap();
     plan.workers = 2;
-    // Its checks have tests of their own; here they would be requests that nobody asked for.
+    // The leak guard has separate tests; here its checks would be unexpected requests.
     plan.limits.leak_guard_every = 0;
-    // Only what a test lets pass counts, not the time that a busy machine takes.
+    // Only time that the test lets pass counts, not delays of a busy machine.
     plan.limits.stale_wait = plan.limits.flight_wait;
-    // Tests purge at the visitors' address, as an application does that is listed.
+    // Tests purge at the visitors' address, like an origin that is listed in `purge_peers`.
     plan.purge_peers = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
     plan
 }
@@ -177,7 +180,7 @@ pub(crate) fn before(origin: &Origin) -> Running {
     start(plan(&origin.url()))
 }
 
-/// Where visitors connect.
+/// The address for visitors.
 pub(crate) fn address(edge: &Running) -> SocketAddr {
     socket(&edge.bound().listen)
 }
@@ -187,14 +190,14 @@ pub(crate) fn connect(edge: &Running) -> Client {
     Client::connect(address(edge))
 }
 
-/// The answer of the admin address to these octets.
+/// The response of the admin address to these bytes.
 pub(crate) fn admin(edge: &Running, request: &str) -> Response {
     let mut client = Client::connect(socket(&edge.bound().admin));
     client.send(request);
     client.read()
 }
 
-/// The value of a metric, summed over its labels that contain `label`.
+/// The value of a metric, summed over all labels that contain `label`.
 pub(crate) fn metric(edge: &Running, name: &str, label: &str) -> u64 {
     let admin = socket(&edge.bound().admin);
     let mut client = Client::connect(admin);

@@ -101,7 +101,8 @@ fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
 /// Every step at the same concurrency, one table for each.
 fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
     for concurrency in shared_concurrencies(results, false) {
-        out.push_str(&format!("\nEvery step at concurrency {concurrency}, without keep-alive\n"));
+        let users = number::grouped(concurrency);
+        out.push_str(&format!("\nEvery step at concurrency {users}, without keep-alive\n"));
         let mut grid = Grid::new(first_columns());
         for cell in results.cells.iter().filter(|cell| !cell.keepalive && cell.concurrency == concurrency) {
             further_row(results, cell, &mut grid);

@@ -1,6 +1,7 @@
 //! Columns of text that keep to a width; pure.
 //!
-//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit. Width is counted in
+//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit, and no cell reaches
+//! into the next column. Width is counted in
 //! characters.
 
 /// The space between two columns.
@@ -147,7 +148,7 @@ fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text in lines of at most `width`, broken between words; a longer word stays whole.
+/// A text in lines of at most `width`, broken between words. A longer word, such as a URL, is broken where the line ends.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -156,10 +157,16 @@ fn broken(text: &str, width: usize) -> Vec<String> {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.extend(pieces(word, width)),
         }
     }
     lines
+}
+
+/// A word in pieces of at most `width` characters, and of at least one.
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    let characters: Vec<char> = word.chars().collect();
+    characters.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
 /// Adds a paragraph, broken to `width`; lines after the first begin with `indent`, and the first with the spaces
@@ -176,7 +183,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str, out: &mut String) 
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Column, Grid, broken, wrapped};
+    use super::{Align, Column, Grid, broken, chars, wrapped};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
@@ -205,14 +212,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn breaking_keeps_the_words_and_the_width(text in "[a-z ]{0,80}", width in 10_usize..40) {
+        fn breaking_keeps_the_words_and_the_width(text in "[a-zé ]{0,80}", width in 10_usize..40) {
             let words: Vec<&str> = text.split_whitespace().collect();
             let lines = broken(&text, width);
-            prop_assert_eq!(lines.join(" "), words.join(" "));
-            prop_assert!(lines.iter().all(|line| line.len() <= width || !line.contains(' ')));
+            prop_assert_eq!(lines.concat().replace(' ', ""), words.concat());
+            if words.iter().all(|word| chars(word) <= width) {
+                prop_assert_eq!(lines.join(" "), words.join(" "));
+            }
+            prop_assert!(lines.iter().all(|line| chars(line) <= width));
             let mut out = String::new();
             wrapped(&text, width, "  ", &mut out);
-            prop_assert!(out.lines().all(|line| line.len() <= width || !line.trim().contains(' ')));
+            prop_assert!(out.lines().all(|line| chars(line) <= width));
         }
     }
 }

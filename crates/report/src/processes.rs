@@ -70,6 +70,6 @@ fn figures(summary: &Summary) -> Vec<String> {
 
 /// A name over as many lines as it has parts, so that columns stay narrow.
 fn heading(name: &str) -> Column {
-    let broken = name.replace('-', "-\n").replace('/', "\n/");
+    let broken = name.replace('-', "-\n").replace('/', "\n/").replace(' ', "\n");
     Column::new(&broken.lines().collect::<Vec<_>>(), Align::Right)
 }

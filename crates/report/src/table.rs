@@ -27,7 +27,8 @@ pub fn text(results: &Results, width: usize, is_verbose: bool) -> String {
     let rows = rows(results);
     let mut out = String::new();
     let synthetic = if results.synthetic { " (a synthetic site)" } else { "" };
-    out.push_str(&format!("{}{synthetic}, page {}\n\n", results.title, results.page));
+    wrapped(&format!("{}{synthetic}, page {}", results.title, results.page), width, "", &mut out);
+    out.push('\n');
     if is_verbose {
         details::all(results, &rows, width, &mut out);
         out.push('\n');

@@ -8,6 +8,7 @@
 //! once the file is closed.
 
 use crate::disk_threads;
+use crate::operator;
 use crate::spool_closer::Closer;
 use bytes::Bytes;
 use config::Plan;
@@ -83,10 +84,10 @@ impl Spool {
             None => "it does not answer".to_owned(),
         };
         let directory = directory.display();
-        eprintln!(
-            "petasos: large bodies wait in memory only: cannot write to {directory}: {problem}; \
+        operator::say(format_args!(
+            "large bodies wait in memory only: cannot write to {directory}: {problem}; \
              set spool_directory to a directory that can be written"
-        );
+        ));
     }
 
     /// Bytes reserved for its files.

@@ -3,6 +3,7 @@
 //! Invariants: only the first uncompressed page of a site is reported, in one line on standard
 //! error, and remembered until the process ends. The check sends no request to the origin.
 
+use crate::operator;
 use crate::sites::Site;
 use message::{RequestHead, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, is_compressible};
@@ -52,7 +53,7 @@ impl Site {
         let found = Uncompressed { page, content_bytes, had_via };
         let text = found.text();
         if self.uncompressed.0.set(found).is_ok() {
-            eprintln!("petasos: warning: {}: {text}", self.label());
+            operator::say(format_args!("warning: {}: {text}", self.label()));
         }
     }
 }

@@ -322,11 +322,13 @@ impl State {
             if loose == 0 || loose < loose_min {
                 return;
             }
-            let mut piece = Vec::with_capacity(loose.min(CHUNK_BYTES));
+            // Not the capacity of the piece: the allocator may give it more.
+            let piece_bytes = loose.min(CHUNK_BYTES);
+            let mut piece = Vec::with_capacity(piece_bytes);
             let offset = self.chunks.get(self.loose_from).map_or(self.end, |chunk| chunk.offset);
-            while piece.len() < piece.capacity().min(CHUNK_BYTES) {
+            while piece.len() < piece_bytes {
                 let Some(mut chunk) = self.chunks.remove(self.loose_from) else { break };
-                let room = CHUNK_BYTES.min(loose) - piece.len();
+                let room = piece_bytes - piece.len();
                 let taken = chunk.octets.split_to(room.min(chunk.octets.len()));
                 piece.extend_from_slice(&taken);
                 if !chunk.octets.is_empty() {

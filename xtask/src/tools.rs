@@ -21,7 +21,9 @@ pub(crate) fn ensure(name: &str) -> Result<PathBuf> {
     let (_, version) = TOOLS.iter().find(|(tool, _)| *tool == name).context("the tool is in the table")?;
     eprintln!("building {name} {version} into {}", root.display());
     let status = Command::new(env!("CARGO"))
-        .args(["install", "--quiet", "--locked", "--version", version, "--root"])
+        // Their own release profiles optimise for minutes what then runs for seconds.
+        .args(["install", "--quiet", "--locked", "--profile", "dev", "--version", version, "--root"])
+        .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .arg(&root)
         .arg(name)
         .status()?;

@@ -388,7 +388,7 @@ impl Bench<'_> {
         let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
         // The generator shares the cores with the site. Were it to wait for them, it would measure itself.
-        plan.priority = load::Priority::RealTimeIfAllowed;
+        plan.real_time = true;
         plan.keep_alive = cell.load.keepalive;
         // As browsers speak: nginx compresses for nothing older.
         plan.http = load::Protocol::Http11;

@@ -74,7 +74,6 @@ pub use plan::{
     Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
     TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
 };
-pub use priority::Priority;
 pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 pub use target::{Target, TargetError};
@@ -141,12 +140,6 @@ pub enum LoadError {
         /// The hard limit of the process.
         allowed: u64,
     },
-    /// The kernel does not let the threads run before other programs.
-    #[error(
-        "the load tester may not run before other programs: {0}; run it as root, or allow it real-time priority \
-         (ulimit -r 1, LimitRTPRIO=1)"
-    )]
-    Priority(String),
     /// The system refused something that has nothing to do with the target.
     #[error("{call}: {reason}")]
     System {
@@ -196,7 +189,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     control.series.begin(threads);
     let workers =
         (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
-    let (reports, is_real_time) = work(workers, plan.priority)?;
+    let (reports, is_real_time) = work(workers, plan.real_time)?;
     let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
@@ -205,7 +198,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
 }
 
 /// Runs every worker in a thread of its own. Returns their reports, and whether all threads were real-time.
-fn work(workers: Vec<Worker<'_>>, priority: Priority) -> Result<(Vec<Report>, bool), LoadError> {
+fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool), LoadError> {
     std::thread::scope(|scope| {
         let handles = workers
             .into_iter()
@@ -213,17 +206,15 @@ fn work(workers: Vec<Worker<'_>>, priority: Priority) -> Result<(Vec<Report>, bo
             .map(|(index, worker)| {
                 std::thread::Builder::new()
                     .name(format!("load-{index}"))
-                    .spawn_scoped(scope, move || Ok((priority.take()?, worker.run())))
+                    .spawn_scoped(scope, move || (real_time && priority::take_real_time(), worker.run()))
             })
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| LoadError::system("creating a thread", &error))?;
         let joined = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let joined: Result<Vec<(bool, Report)>, String> = joined.collect();
-        let (real_time, reports): (Vec<bool>, Vec<Report>) =
-            joined.map_err(LoadError::Priority)?.into_iter().unzip();
-        Ok((reports, real_time.into_iter().all(|is_real_time| is_real_time)))
+        let (allowed, reports): (Vec<bool>, Vec<Report>) = joined.unzip();
+        Ok((reports, allowed.into_iter().all(|is_allowed| is_allowed)))
     })
 }
 

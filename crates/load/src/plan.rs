@@ -5,7 +5,6 @@
 
 use crate::ab_account::Counting;
 use crate::expect::Expect;
-use crate::priority::Priority;
 use crate::target::Target;
 use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
 use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
@@ -69,8 +68,10 @@ pub struct Plan {
     pub connections_per_address_max: Option<usize>,
     /// Worker threads; 0 means one for each core. Never more than there are users.
     pub threads: usize,
-    /// Which other programs of this machine the worker threads precede.
-    pub priority: Priority,
+    /// Whether the worker threads ask for real-time priority, for a server on the same host.
+    /// [`crate::Outcome::is_real_time`] says whether the kernel allowed it; if not, the load runs like
+    /// any other program.
+    pub real_time: bool,
     /// When the run ends.
     pub stop: Stop,
     /// Load before the measured part; its requests are sent like the others and counted nowhere.
@@ -245,7 +246,7 @@ impl Plan {
             connections_per_host_max: None,
             connections_per_address_max: None,
             threads: 0,
-            priority: Priority::default(),
+            real_time: false,
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,

@@ -1,25 +1,27 @@
-//! How the kernel schedules the worker threads beside the other programs of the machine.
+//! The scheduling priority of the worker threads.
 //!
-//! On the machine of its server a load tester competes with that server for cores. A response that the kernel has
-//! received then waits until the generator gets a core, and the run is invalid although nothing is wrong with the server.
-//! Threads of a real-time policy preempt ordinary programs as soon as a response is there. They take no more
-//! of the cores than before: a closed loop works on responses and then waits.
+//! On the server's machine, a load tester competes with the server for cores. A response that the
+//! kernel has received then waits until the generator gets a core. The run becomes invalid although
+//! the server is fine. Threads with a real-time policy preempt ordinary programs as soon as a
+//! response arrives. They do not use more CPU time than before, because a closed loop processes
+//! responses and then waits.
 
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
 };
 
-/// Which programs the worker threads precede.
+/// Which programs the worker threads preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
     /// None: the kernel shares the cores among all programs.
     #[default]
     Ordinary,
-    /// All ordinary programs (SCHED_FIFO at its lowest priority) if the kernel allows it, else none. It allows
-    /// that with CAP_SYS_NICE, or within the limit RLIMIT_RTPRIO. [`crate::Outcome::is_real_time`] has what came of it.
+    /// All ordinary programs (SCHED_FIFO at its lowest priority) if the kernel allows it, otherwise
+    /// none. It is allowed with CAP_SYS_NICE, or within the limit RLIMIT_RTPRIO.
+    /// [`crate::Outcome::is_real_time`] has the result.
     RealTimeIfAllowed,
-    /// All ordinary programs; a run that is not allowed to is an error.
+    /// All ordinary programs. If the kernel does not allow it, the run is an error.
     RealTime,
 }
 
@@ -27,7 +29,7 @@ impl Priority {
     /// Gives this priority to the calling thread. Returns whether the thread is real-time now.
     ///
     /// # Errors
-    /// The kernel's reason, if real-time was a must.
+    /// The kernel's reason, if [`Priority::RealTime`] is not allowed.
     pub(crate) fn take(self) -> Result<bool, String> {
         if self == Self::Ordinary {
             return Ok(false);
@@ -48,8 +50,8 @@ impl Priority {
 mod tests {
     use super::Priority;
 
-    /// What a new thread with this priority is told, and the policy that the kernel has for it: 0 is SCHED_OTHER, 1 is
-    /// SCHED_FIFO (proc_pid_stat(5), field 41).
+    /// The result that a new thread with this priority gets, and the kernel's policy for it: 0 is
+    /// SCHED_OTHER, 1 is SCHED_FIFO (proc_pid_stat(5), field 41).
     fn taken(priority: Priority) -> (Result<bool, String>, u32) {
         let thread = std::thread::spawn(move || {
             let taken = priority.take();
@@ -65,7 +67,8 @@ mod tests {
     #[test]
     fn kernel_schedules_each_priority_as_reported() {
         assert_eq!(taken(Priority::Ordinary), (Ok(false), 0));
-        // Whether it is allowed depends on the machine; the report must agree with the kernel in either case.
+        // Whether it is allowed depends on the machine; the report must agree with the kernel in
+        // either case.
         let (wished, policy) = taken(Priority::RealTimeIfAllowed);
         assert_eq!(wished, Ok(policy == 1));
         let (wanted, forced_policy) = taken(Priority::RealTime);

@@ -103,7 +103,8 @@ pub struct Plan {
     /// section 3.2.2). The path of this target is ignored. If a URL uses TLS, the handshake is made
     /// with the proxy.
     pub proxy: Option<Target>,
-    /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every request.
+    /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every
+    /// request.
     pub proxy_auth: Option<String>,
     /// The method of the requests.
     pub method: Method,

@@ -125,14 +125,15 @@ impl<C> Slots<C> {
         }
     }
 
-    /// The last connection to this address that was retired; it must be [`Slots::put`] back.
+    /// The most recently retired connection to this address. The caller has to [`Slots::put`] it
+    /// back.
     pub(crate) fn revive(&mut self, address: u32) -> Option<(usize, C)> {
         let place = self.retired.iter().rposition(|&(_, to, _)| to == address)?;
         let (slot, _, connection) = self.retired.swap_remove(place);
         Some((slot, connection))
     }
 
-    /// Fills the slot of a connection that was revived, or frees it.
+    /// Fills the slot of a revived connection, or frees the slot if `connection` is `None`.
     pub(crate) fn put(&mut self, slot: usize, connection: Option<C>, route: Route) {
         let new = connection.map(|connection| self.new_slot(connection, route));
         match self.slots.get_mut(slot) {
@@ -145,29 +146,29 @@ impl<C> Slots<C> {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// How to remember the connection in this slot.
+    /// A reference to the connection in this slot.
     pub(crate) fn id(&self, slot: usize) -> Option<SlotId> {
         let generation = self.slots.get(slot)?.as_ref()?.generation;
         Some(SlotId { slot, generation })
     }
 
-    /// The slot that was remembered, if its connection is still there in that role.
+    /// The slot of a reference, if its connection is still there and has this role.
     pub(crate) fn find(&self, id: SlotId, role: Role) -> Option<usize> {
         let slot = self.slots.get(id.slot)?.as_ref()?;
         (slot.generation == id.generation && slot.role == role).then_some(id.slot)
     }
 
-    /// The connection that was remembered, if it is still there.
+    /// The connection of a reference, if it is still there.
     pub(crate) fn remembered(&mut self, id: SlotId) -> Option<&mut Slot<C>> {
         self.slots.get_mut(id.slot)?.as_mut().filter(|slot| slot.generation == id.generation)
     }
 
-    /// The slot that the next connection will have.
+    /// The slot that the next connection will get.
     pub(crate) fn next_slot(&self) -> usize {
         self.free.last().copied().unwrap_or(self.slots.len())
     }
 
-    /// Gives a connection another role. One that nobody can use any more does not count toward the bounds.
+    /// Changes the role of a connection. Only usable connections count toward the bounds.
     pub(crate) fn set_role(&mut self, slot: usize, role: Role) {
         let Some(place) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         let (before, route) = (std::mem::replace(&mut place.role, role), place.route);
@@ -183,7 +184,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Takes the connection to `host` that was used last out of those that wait.
+    /// Takes the most recently used idle connection to `host`.
     pub(crate) fn take_idle(&mut self, host: u32) -> Option<usize> {
         loop {
             let id = self.idle.get_mut(host as usize)?.pop()?;
@@ -193,7 +194,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Whether [`Slots::take_idle`] would give one.
+    /// Whether [`Slots::take_idle`] would find one.
     pub(crate) fn has_idle(&mut self, host: u32) -> bool {
         loop {
             let Some(&id) = self.idle.get(host as usize).and_then(|idle| idle.last()) else { return false };
@@ -205,7 +206,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Takes note that a connection is no longer in the list of those that wait; gives its slot if it waits.
+    /// Records that a connection has left the `idle` list. Returns its slot if it is idle.
     fn unlisted(&mut self, id: SlotId) -> Option<usize> {
         let slot = self.slots.get_mut(id.slot)?.as_mut()?;
         if slot.generation != id.generation {
@@ -215,7 +216,7 @@ impl<C> Slots<C> {
         (slot.role == Role::Idle).then_some(id.slot)
     }
 
-    /// A waiting connection to the same address, of whatever host, that nobody uses.
+    /// An idle connection to this address, of any host, that `is_unused` accepts.
     pub(crate) fn idle_at_address(&self, address: u32, is_unused: impl Fn(&C) -> bool) -> Option<usize> {
         let is_it = |slot: &Slot<C>| {
             slot.role == Role::Idle && slot.route.address == address && is_unused(&slot.connection)
@@ -263,14 +264,14 @@ impl<C> Slots<C> {
 }
 
 impl Slots<Connection> {
-    /// The requests that are in flight.
+    /// The requests in flight.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Exchange> {
         self.iter().filter(|slot| slot.role == Role::Busy).map(|slot| slot.connection.exchange())
     }
 }
 
 impl Role {
-    /// Whether a request is or may be sent on it.
+    /// Whether requests are or may be sent on the connection.
     fn is_usable(self) -> bool {
         matches!(self, Self::Busy | Self::Idle | Self::Kept)
     }

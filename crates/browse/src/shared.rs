@@ -2,7 +2,8 @@
 //! display.
 //!
 //! Invariant: nothing here waits for a page load. Each thread has its own figures; only the
-//! per-second figures are collected here.
+//! per-second figures are collected here. Relaxed ordering is enough for the counters and flags,
+//! because they guard no other data.
 
 use crate::plan::PagePlan;
 use crate::series::Series;

@@ -35,7 +35,7 @@ pub struct AbAccount {
     pub receive: u64,
     /// Responses whose length differs from the first one's.
     pub length: u64,
-    /// Connections that broke, which `ab` also counts here.
+    /// The connections of `receive` again: `ab` counts them twice.
     pub exceptions: u64,
     /// Requests without a response in time. `ab` aborts at the first one, without a report.
     pub silent: u64,

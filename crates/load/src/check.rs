@@ -19,7 +19,7 @@ pub const CPU_SHARE_TIGHT: f64 = 0.80;
 /// processed.
 pub const LOST_SHARE_INVALID: f64 = 0.05;
 
-/// Time lost per request, in microseconds, below which a run is not invalid.
+/// Time lost per request, in microseconds, below which the loss does not make a run invalid.
 ///
 /// A client that sleeps until its response comes cannot read it earlier, because waking takes 10 to
 /// 100 us. Percentiles do not include this time, because response times end with the kernel's
@@ -39,13 +39,13 @@ pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 /// to whole microseconds.
 pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
-/// The largest deviation from Little's law, as a share. In a closed loop the time of all requests
-/// and between them is compared with the users' time. In an open loop it is compared with the
-/// number of requests in flight, summed up over time.
+/// The largest deviation from Little's law, as a share. In a closed loop, the time users spend in
+/// requests and between them is compared with their total time. In an open loop, the time of all
+/// requests is compared with the number in flight, summed up over time.
 pub const LITTLE_RESIDUAL_INVALID: f64 = 0.05;
 
-/// Responses per user (in an open loop: responses) below which Little's law is not checked, because
-/// the start and the end of the run weigh too much.
+/// Little's law is not checked below this many responses per user (in an open loop: responses),
+/// because the start and end of the run weigh too much.
 pub const LITTLE_ANSWERS_PER_USER_MIN: u64 = 50;
 
 /// Run time below which Little's law is not checked, because creating threads and connections takes
@@ -126,8 +126,8 @@ pub struct SelfCheck {
     pub little_residual: Option<f64>,
     /// The users' time by state.
     pub account: Account,
-    /// How far the good responses times their published mean (connecting left out) are from the
-    /// time at the server, as a share of the latter; `None` without good responses.
+    /// The difference between the good responses times their published mean (connecting left out)
+    /// and the time at the server, as a share of the latter. `None` without good responses.
     pub account_gap: Option<f64>,
     /// How long the generator's threads were ready to run but waited for a core; `None` if the
     /// system does not report it. It explains late or unread time and is no part of the account.

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of a content that are compared and searched; later bytes are only counted.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// A thread compares this many of its responses with the first one, and later one in
+/// A thread compares about this many of its responses with the first one, and later only one in
 /// [`COMPARED_ONE_IN`]. Comparing costs about a tenth of all other work for a request.
 const COMPARED_ALL: u64 = 1_000;
 
@@ -36,7 +36,8 @@ struct Document {
     /// The length of the first response with a good status, or [`UNKNOWN`].
     length: AtomicU64,
     first: OnceLock<Arc<First>>,
-    /// Whether a thread is keeping a response that may become the first.
+    /// Whether a thread is keeping a response that may become the first. The flag guards no other
+    /// data, so relaxed ordering is enough.
     is_claimed: AtomicBool,
 }
 
@@ -68,7 +69,7 @@ enum Look {
     Away,
     /// Content is kept.
     Keep(Vec<u8>),
-    /// This number of bytes are equal to those of the first response.
+    /// Content has been equal to that of the first response for this number of bytes.
     Same(Arc<First>, usize),
     /// Content differs from the first response, and is kept.
     Differs(Vec<u8>),

@@ -1,7 +1,8 @@
 //! Control of a running load: another thread can stop it and watch its progress.
 //!
 //! Invariant: the counters only grow. They are updated in batches, not for every response, and
-//! serve only as a progress display. The exact figures are in the [`crate::Outcome`].
+//! serve only as a progress display. Relaxed ordering is enough, because they guard no other data.
+//! The exact figures are in the [`crate::Outcome`].
 
 use crate::outcome::Second;
 use crate::series::Series;

@@ -66,8 +66,8 @@ pub(crate) fn redial(stream: &TcpStream, address: SocketAddr) -> io::Result<()> 
 }
 
 /// Whether sockets of connections to this address may be used again: only if both ends are on this
-/// machine. There the peer's kernel is ours, so its work is charged to us, and it keeps the closed
-/// connections. Elsewhere a middlebox may count resets, and the gain is small.
+/// machine. On loopback, our kernel also does the peer's work and keeps its closed connections, so
+/// reuse saves both. Elsewhere a middlebox may count resets, and the gain is small.
 pub(crate) fn is_redialled(address: SocketAddr) -> bool {
     address.ip().is_loopback()
 }

@@ -1,5 +1,5 @@
-//! The load tester. It sends requests to one or more URLs, reads every byte of every response,
-//! checks it, and reports what it measured and how far the figures can be trusted.
+//! The load tester. It sends requests to one or more URLs, and reads and checks every byte of every
+//! response. It reports what it measured, and how far the figures can be trusted.
 //!
 //! A run combines four parts (arrival, stop condition, transport and recorder), and one driver, the
 //! worker, runs them:
@@ -179,8 +179,8 @@ impl LoadError {
 /// otherwise. Through `control`, another thread can watch and stop the run.
 ///
 /// # Errors
-/// If nothing could be measured: the plan is wrong, the host name cannot be resolved, no connection
-/// could be made, or the system refuses what a load tester needs. If the target fails later in the
+/// If nothing could be measured. Either the plan is wrong, the host name cannot be resolved, no
+/// connection could be made, or the system refuses a resource. If the target fails later in the
 /// run, the result is an [`Outcome`].
 pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
     let images = request::images(plan)?;

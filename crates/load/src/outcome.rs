@@ -23,8 +23,8 @@
 //! - *latency*: from the moment the request was meant to start until the last byte. In a closed
 //!   loop a request is meant to start when the previous one has ended, so latency equals total.
 //!
-//! Invariant: `requests() == good + failures.total()` and `complete == good + status + length +
-//! body failures`.
+//! Invariant: `requests()` equals good plus all failures. `complete` equals good plus the failures
+//! of kind status, length and body.
 
 use crate::ab_account::AbAccount;
 use crate::check::SelfCheck;
@@ -143,7 +143,7 @@ pub enum Ended {
     Stopped,
     /// No connection could be made for [`crate::GONE_AFTER`].
     TargetGone,
-    /// A connection broke within a response, and the plan said to stop then.
+    /// A connection broke before its response had ended, and the plan said to stop then.
     ReceiveError,
     /// Most requests of the last seconds failed, and the plan said to stop then.
     Failing,

@@ -145,7 +145,7 @@ pub struct WeightedTarget {
 }
 
 impl WeightedTarget {
-    /// A URL without cookies and expectations that differ from the plan's.
+    /// A URL without further cookies, judged by the plan's expectations.
     pub fn new(target: Target, weight: u32) -> Self {
         Self { target, weight, cookies: Vec::new(), expect: None }
     }

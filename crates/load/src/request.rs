@@ -1,8 +1,8 @@
 //! The serialised requests, built once and sent repeatedly.
 //!
 //! Invariant: all requests of a URL are the same bytes. The order of the lines is that of `ab`:
-//! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields, then
-//! the built-in fields that the user did not give.
+//! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields. The
+//! built-in fields that the user did not give come last.
 
 use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
 use crate::target::Target;

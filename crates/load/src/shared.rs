@@ -2,9 +2,9 @@
 //! responses, and the reasons to end early.
 //!
 //! Invariant: everything here is written rarely, so that threads do not slow each other down. The
-//! exception is the count of requests left, one atomic operation for each request. With `ab`'s
-//! counting, `ab`'s account is kept under a lock, because `ab` compares each response with the one
-//! that ended first.
+//! exception is the count of requests left, one atomic operation for each request. Relaxed ordering
+//! is enough, because the counters guard no other data. With `ab`'s counting, `ab`'s account is
+//! kept under a lock, because `ab` compares each response with the one that ended first.
 
 use crate::ab_account::{AbAccount, AbEnd, Counting};
 use crate::arrival::Course;

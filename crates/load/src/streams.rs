@@ -320,8 +320,8 @@ fn request(plan: &Plan, of: &WeightedTarget) -> Result<Request<()>, PlanError> {
     request.body(()).map_err(|error| PlanError::NotHttp2(error.to_string()))
 }
 
-/// Whether a field is specific to the connection and therefore not allowed in HTTP/2 (RFC 9113
-/// section 8.2.2).
+/// Whether a field is specific to the connection and therefore not allowed in HTTP/2
+/// (RFC 9113 section 8.2.2).
 fn is_of_connections(name: &str) -> bool {
     let fields = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
     fields.iter().any(|field| name.eq_ignore_ascii_case(field))

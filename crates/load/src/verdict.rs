@@ -54,7 +54,7 @@ impl CacheVerdict {
     }
 
     /// Reads the value of an `Age` field. An age of 0 may belong to a response that was just
-    /// fetched, so it has no verdict; nor has a value that is no number.
+    /// fetched, so it has no verdict. A value that is no number has none either.
     fn from_age(value: &[u8]) -> Option<Self> {
         let seconds = list_members(value).next().unwrap_or_default();
         let is_number = seconds.iter().all(u8::is_ascii_digit);

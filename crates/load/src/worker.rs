@@ -3,8 +3,8 @@
 //!
 //! Invariant: a connection is closed only while its own event is handled or between two polls. An
 //! event therefore never reaches a connection that took over another's slot. In the steady state
-//! the loop does not allocate. Its only system calls are one poll for many responses, one read and
-//! one write.
+//! the loop does not allocate. Its only system calls are one poll for many responses, and one read
+//! and one write for each request.
 //!
 //! `worker/flow.rs` handles requests and connections with one request at a time.
 //! `worker/carriers.rs` handles connections with several requests. A run uses only one of the two
@@ -52,7 +52,7 @@ const TICK_MAX: Duration = Duration::from_millis(100);
 /// The sweep and the end of a second are delayed if something starts within this time.
 const SOON: Duration = Duration::from_millis(1);
 
-/// The most requests started before other events are handled. More at once would overflow the
+/// The most requests started before other events are handled. More at once could overflow the
 /// server's accept queue.
 const STARTS_MAX: usize = 64;
 

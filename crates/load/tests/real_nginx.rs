@@ -1,5 +1,5 @@
 //! Runs against Debian's nginx: TLS, resumption, HTTP/2, and connections that nginx ends after a
-//! number of requests. nginx must be installed; without it these tests fail and say so.
+//! number of requests. These tests fail with a message unless nginx is installed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 

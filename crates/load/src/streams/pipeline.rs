@@ -1,5 +1,5 @@
-//! HTTP/1.1 pipelining: requests are sent without waiting for the responses to earlier ones (RFC
-//! 9112 section 9.3.2).
+//! HTTP/1.1 pipelining: requests are sent without waiting for the responses to earlier ones
+//! (RFC 9112 section 9.3.2).
 //!
 //! Invariant: responses belong to the requests in order. If the server closes, unanswered requests
 //! are sent again elsewhere, provided that their method allows it and the connection had delivered

@@ -1,9 +1,9 @@
 //! Handles requests on connections that carry several at once, and these connections.
 //!
 //! Invariant: a request uses a connection with room before a new one is made. A user's next request
-//! uses the connection of its last response. The exceptions are a request for another host, and
-//! requests that wait longer for a connection. A user who thinks keeps its place. Connections are
-//! processed between two polls, never while a result is being handled.
+//! uses the connection of its last response. It uses another one if the request is for another
+//! host, or if other requests are waiting for a connection. A user who thinks keeps its place.
+//! Connections are processed between two polls, never while a result is being handled.
 
 use super::Worker;
 use super::flow::FIRST_CONNECT_MAX;

@@ -1,9 +1,10 @@
 //! Handles requests, and the connections that carry one request at a time.
 //!
 //! Invariant: a request that was sent is in flight until it is answered, has failed, or the run is
-//! over; each ends in exactly one of these ways. A user keeps its connection while it thinks.
-//! Without think time, a user continues on the connection of its last response. The exceptions are
-//! a request for another host, and requests that wait longer for a connection.
+//! over. Each request ends in exactly one of these ways. A user keeps its connection while it
+//! thinks. Without think time, a user continues on the connection of its last response. The user
+//! takes another one if the request is for another host, or if other requests are waiting for a
+//! connection.
 
 use super::{TIMER, Worker};
 use crate::LoadError;

@@ -2,8 +2,8 @@
 //! awake.
 //!
 //! Invariant: a thread busy-waits for at most one part in [`AWAKE_SHARE_MAX`] of its time, plus a
-//! saved budget of at most [`SAVED_MAX`]; or for [`AWAKE_MIN`] before each start if that is more.
-//! The rule is a pure function: it reads no clock.
+//! saved budget of at most [`SAVED_MAX`]. If [`AWAKE_MIN`] before each start is more, that limit
+//! counts. The rule is a pure function: it reads no clock.
 
 use platform::Monotonic;
 use std::time::Duration;

@@ -128,7 +128,7 @@ mod tests {
                 ends.push(theirs);
             }
             assert_eq!(closed, [0, 0, 1]);
-            assert_eq!(ends[0].read(&mut [0]).await.unwrap(), 0, "the oldest one is closed");
+            assert_eq!(ends[0].read(&mut [0]).await.unwrap(), 0, "the oldest connection is still open");
             tokio::task::yield_now().await;
             assert_eq!(lingering.open.borrow().len(), 2);
         });
@@ -176,9 +176,9 @@ mod tests {
             lingering.keep(first.0);
             lingering.keep(second.0);
             assert!(lingering.close_oldest().await);
-            assert_eq!(first.1.read(&mut [0]).await.unwrap(), 0, "the oldest one is open");
+            assert_eq!(first.1.read(&mut [0]).await.unwrap(), 0, "the oldest connection is still open");
             let read = tokio::time::timeout(Duration::ZERO, second.1.read(&mut [0])).await;
-            assert!(read.is_err(), "the other one was closed");
+            assert!(read.is_err(), "the other connection was closed");
             assert!(lingering.close_oldest().await && !lingering.close_oldest().await);
         });
     }

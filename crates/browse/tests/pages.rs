@@ -146,7 +146,7 @@ fn foreign_hosts_are_requested_only_if_allowed() {
         _ => response("404 Not Found", &[], b""),
     });
     let outcome = load(&plan(&origin.url(), 1));
-    assert!(other.seen().is_empty(), "a foreign host was asked");
+    assert!(other.seen().is_empty(), "a foreign host received a request");
     assert_eq!(outcome.figures.foreign_hosts["127.0.0.1"], 2);
     assert_eq!(outcome.figures.failures[FetchFailure::Foreign as usize], 1);
     let named = PagePlan { allowed_hosts: vec![other.address().to_string()], ..plan(&origin.url(), 1) };

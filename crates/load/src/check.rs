@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(
             check(9_000, 5_000),
             (Trust::Clean, false),
-            "the pieces waited no longer than waking takes"
+            "the pieces waited no longer than the wake-up latency"
         );
         assert_eq!(check(9_000, 5_001), (Trust::Tight, true));
         // The number of requests does not matter: the allowance is already in the excess.
@@ -487,7 +487,7 @@ mod tests {
             (check.trust, check.may_have_lost)
         };
         // 10,000 requests: 99 us and 101 us each.
-        assert_eq!(check(990, 10_000), (Trust::Tight, false), "percentiles hold");
+        assert_eq!(check(990, 10_000), (Trust::Tight, false), "the percentiles are still valid");
         assert_eq!(check(1_010, 10_000), (Trust::Invalid, true));
         assert_eq!(check(1_010, 400), (Trust::Tight, true));
     }
@@ -512,7 +512,7 @@ mod tests {
         };
         let check = judge(each(200));
         assert_eq!((check.trust, check.reasons.len()), (Trust::Tight, 1), "{:?}", check.reasons);
-        assert!(check.little_residual.unwrap() > 0.05, "it is published as it is");
+        assert!(check.little_residual.unwrap() > 0.05, "the residual is published unchanged");
         // Time missing beyond the lateness is still reported.
         assert_eq!(judge(each(130)).trust, Trust::Invalid);
     }

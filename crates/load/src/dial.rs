@@ -103,7 +103,11 @@ mod tests {
             redial(&stream, address).unwrap();
         }
         let (_server, _) = listener.accept().unwrap();
-        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "of an earlier one");
+        assert_eq!(
+            stream.read(&mut [0]).unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "data of an earlier connection was read"
+        );
     }
 
     #[test]

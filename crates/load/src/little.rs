@@ -92,7 +92,7 @@ mod tests {
         };
         assert_eq!(unexplained(90, 10), [10.0, 0.0]);
         assert_eq!(unexplained(90, 0), [10.0, 10.0]);
-        assert_eq!(unexplained(100, 10), [0.0, -10.0], "users were late who were not missing");
+        assert_eq!(unexplained(100, 10), [0.0, -10.0], "late users who are not missing make it negative");
     }
 
     #[test]

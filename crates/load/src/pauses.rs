@@ -50,7 +50,7 @@ mod tests {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
         let mut pauses = Pauses::default();
         [0, 10, 100, 980].into_iter().for_each(|now| pauses.add(at(now), at(now + 50)));
-        assert_eq!(pauses.last.len(), 1, "only those that the end may cut are kept");
+        assert_eq!(pauses.last.len(), 1, "only pauses that the end may cut are kept");
         let mut other = Pauses::default();
         [960, 1_000].into_iter().for_each(|now| other.add(at(now), at(now + 50)));
         pauses.merge(other);

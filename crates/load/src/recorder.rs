@@ -586,7 +586,7 @@ mod tests {
         let mut recorder = recorder(0);
         let mut exchange = Exchange::starting(at(100), true);
         exchange.receive(at(200), at(250));
-        assert_eq!(exchange.held_back.total(), Duration::ZERO, "they may be the last ones");
+        assert_eq!(exchange.held_back.total(), Duration::ZERO, "these bytes may be the last ones");
         // The second piece arrives after the first was read; the third arrives while the second is
         // unread.
         exchange.receive(at(300), at(500));

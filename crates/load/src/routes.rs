@@ -182,9 +182,9 @@ mod tests {
         let refused6: SocketAddr = "[::1]:9".parse().unwrap();
         let first = |addresses: &[SocketAddr]| first_that_answers(addresses.to_vec(), None).unwrap();
         assert_eq!(first(&[refused6, refused4, open, other]), open, "IPv6 refused, IPv4 taken");
-        assert_eq!(first(&[refused4, refused6, other]), other, "the last of all");
-        assert_eq!(first(&[other, open]), other, "the resolver's order");
-        assert_eq!(first(&[refused6, refused4]), refused6, "each refuses: the error names the first");
+        assert_eq!(first(&[refused4, refused6, other]), other, "the last address accepts");
+        assert_eq!(first(&[other, open]), other, "the resolver's order is kept");
+        assert_eq!(first(&[refused6, refused4]), refused6, "all addresses refuse, so the first one is used");
         assert_eq!(first(&[refused4, refused4]), refused4);
         assert_eq!(first_that_answers(Vec::new(), None), None);
     }
@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!(first(&[of6, of4], "127.0.0.0/8"), Some(of4));
         assert_eq!(first(&[of4, of6], "::1"), Some(of6));
-        assert_eq!(first(&[of6], "127.0.0.0/8"), Some(of6), "the plan is refused with a reason");
+        assert_eq!(first(&[of6], "127.0.0.0/8"), Some(of6), "no address has the family of the source");
     }
 
     #[test]

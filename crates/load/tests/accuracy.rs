@@ -55,7 +55,7 @@ fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
 
 /// Repeats until the times of a run are close to the server's.
 fn is_near_once(mut is_near: impl FnMut() -> bool) {
-    assert!((0..TRIES_MAX).any(|_| is_near()), "each of {TRIES_MAX} runs reports more than was taken");
+    assert!((0..TRIES_MAX).any(|_| is_near()), "each of {TRIES_MAX} runs reports times that are too long");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn open_loop_starts_exactly_the_requests_of_its_schedule() {
         assert_eq!((outcome.good, outcome.ended, outcome.elapsed), (200, Ended::Time, ms(500)));
         assert_eq!((outcome.rate_asked, outcome.not_started), (Some(400.0), 0));
         assert_eq!(outcome.good_times.latency().count(), 200);
-        assert!(outcome.connections < 200, "no connection was used again");
+        assert!(outcome.connections < 200, "no connection was reused");
     }
 }
 

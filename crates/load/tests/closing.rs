@@ -35,7 +35,7 @@ fn ends_with_fin(mut stream: TcpStream) -> bool {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let bytes = stream.read(&mut octets).unwrap();
-        assert!(bytes > 0, "the client has closed in the middle of its request");
+        assert!(bytes > 0, "the client closed within its request");
         request.extend_from_slice(octets.get(..bytes).unwrap());
     }
     stream.write_all(ANSWER).unwrap();

@@ -177,7 +177,7 @@ fn urls_of_several_hosts_use_separate_connections() {
     let counts: Vec<u64> = outcome.urls.iter().map(|url| url.good).collect();
     assert!(counts.first() < counts.get(1) && !counts.contains(&0), "{counts:?}");
     let seen = [of_one, of_other].map(|seen| seen.all.load(Ordering::SeqCst) as u64);
-    assert_eq!(counts, seen, "requests went to another host");
+    assert_eq!(counts, seen, "a request went to the wrong host");
     // Sixteen requests in flight, at most eight on each connection.
     assert!(outcome.connections <= 4, "{}", outcome.connections);
 }

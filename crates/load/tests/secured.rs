@@ -48,9 +48,9 @@ fn persistent_connections_carry_pages_of_many_records() {
     assert_eq!((outcome.content_bytes, outcome.document_bytes), (6_000_000, Some(100_000)));
     let times = &outcome.good_times;
     assert!(times.tls.max_us() > 0 && times.tls.max_us() <= times.connect.max_us());
-    assert_eq!(times.tls.min_us(), 0, "on a kept connection nothing is agreed on");
+    assert_eq!(times.tls.min_us(), 0, "a reused connection has no handshake");
     let head_bytes = outcome.first_head.len() as u64;
-    assert_eq!(outcome.received_bytes, 60 * (head_bytes + 100_000), "the octets are those of HTTP");
+    assert_eq!(outcome.received_bytes, 60 * (head_bytes + 100_000), "only HTTP bytes are counted");
 }
 
 #[test]

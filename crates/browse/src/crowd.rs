@@ -161,8 +161,8 @@ impl Crowd {
         self.under_way.set(self.under_way.get() - 1);
     }
 
-    /// Waits until the run's time is up, fails or is stopped. Also ends the warm-up, and publishes
-    /// finished seconds.
+    /// Waits until the time is up, the run fails, or it is stopped. Also ends the warm-up, and
+    /// publishes finished seconds.
     async fn watched(&self, cpu_before: &Cell<Duration>) -> PageEnd {
         let (mut trend, mut next_trend) = (Trend::default(), self.shared().began.plus(FAILING_EVERY));
         loop {

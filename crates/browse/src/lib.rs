@@ -169,7 +169,8 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
     Ok(if plan.is_http2 { client.map(|client| client.for_http2()) } else { client })
 }
 
-/// Turns a run without a single response into an error, because it measured nothing.
+/// Turns a run without a single response into an error, if the first failure was one of connecting.
+/// That run has measured nothing.
 fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageError> {
     let is_silent = figures.statuses.is_empty() && figures.pages.failed > 0;
     match figures.examples.first().filter(|_| is_silent) {

@@ -176,7 +176,7 @@ pub struct ClassOutcome {
     pub times: Histogram,
 }
 
-/// One URL of the traced page load.
+/// One URL of the page load in [`Figures::trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// The URL.
@@ -242,7 +242,7 @@ pub struct Figures {
     pub closed_early: u64,
     /// Limits of [`page::Limits`] that were reached.
     pub limits: LimitCounts,
-    /// The URLs of the first measured page load.
+    /// The URLs of one early page load of the measured part, by a new visitor who got the document.
     pub trace: Vec<Traced>,
 }
 

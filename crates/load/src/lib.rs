@@ -97,7 +97,8 @@ use std::time::Duration;
 use tls::Tls;
 use worker::{PARTING_MAX, Report, Worker};
 
-/// A run ends when no connection to a formerly reachable target has succeeded for this long.
+/// A run ends when a connection fails and a target that was reachable before has shown no sign of
+/// life for this long.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
 
 /// Descriptors this process needs besides its connections.

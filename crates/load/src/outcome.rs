@@ -141,7 +141,7 @@ pub enum Ended {
     Time,
     /// The run was stopped through [`crate::Control`].
     Stopped,
-    /// No connection could be made for [`crate::GONE_AFTER`].
+    /// A connection failed, and the target had shown no sign of life for [`crate::GONE_AFTER`].
     TargetGone,
     /// A connection broke before its response had ended, and the plan said to stop then.
     ReceiveError,

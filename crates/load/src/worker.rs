@@ -110,7 +110,7 @@ pub(crate) struct Worker<'a> {
     waiting: VecDeque<Exchange>,
     /// Whether a waiting request may get a connection that it could not get before.
     is_freed: bool,
-    /// Requests in flight, of the warm-up included.
+    /// Requests in flight, including those of the warm-up; then only measured ones.
     in_flight: usize,
     in_flight_measured: usize,
     /// Whether requests in flight are summed up over time. A closed loop is checked against its

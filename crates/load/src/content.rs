@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of a content that are compared and searched; later bytes are only counted.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// A thread compares about this many of its responses with the first one, and later only one in
+/// A thread compares this many of its responses with the first one, and later only one in
 /// [`COMPARED_ONE_IN`]. Comparing costs about a tenth of all other work for a request.
 const COMPARED_ALL: u64 = 1_000;
 

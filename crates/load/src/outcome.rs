@@ -7,8 +7,8 @@
 //! - A response is *complete* when it was received in full. This includes good responses, and those
 //!   that failed for their status, length or content. The times of good and of wrong responses are
 //!   kept apart, so that fast error pages cannot make good pages look fast.
-//! - *Unfinished* requests were in flight when the run stopped. They are in no other figure, but
-//!   the bytes they received are in the totals.
+//! - *Unfinished* requests were in flight, or waited for a connection, when the run stopped. They
+//!   are in no other figure, but the bytes they received are in the totals.
 //!
 //! The times of a response, all in microseconds:
 //!
@@ -78,13 +78,13 @@ pub struct Outcome {
     pub content_bytes: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Content bytes of the first response with a good status.
+    /// Content bytes of the first URL's first response with a good status.
     pub document_bytes: Option<u64>,
     /// The head of the first response, as received.
     pub first_head: Vec<u8>,
     /// Complete responses with a `Content-Length` field, so that their length was known in advance.
     pub lengths_known: u64,
-    /// How responses to one URL differed from each other, if contents were compared.
+    /// How contents differed from the first good response of their URL; `None` if none did.
     pub drift: Option<Drift>,
     /// Times of good responses.
     pub good_times: Times,
@@ -107,7 +107,7 @@ pub struct Outcome {
     pub closed_by_us: u64,
     /// How many requests each connection carried.
     pub requests_per_connection: RequestsPerConnection,
-    /// Requests in flight when the run stopped.
+    /// Requests that were in flight, or waited for a connection, when the run stopped.
     pub unfinished: u64,
     /// Requests of an open loop that were not started because too many were in flight when they
     /// fell due. They are in no other figure.
@@ -469,18 +469,18 @@ pub struct UrlOutcome {
     pub total_us_max: u64,
 }
 
-/// How the responses to one URL differed.
+/// How contents differed from the first good response of their URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// Index of the URL in [`Outcome::urls`].
+    /// Index in [`Outcome::urls`] of the URL whose contents are kept here.
     pub url: usize,
-    /// Good responses that were compared with the first one byte by byte.
+    /// Complete responses with a good status that were compared byte by byte, over all URLs.
     pub compared: u64,
-    /// Compared responses that differ from the first one in length or content.
+    /// Compared responses that differ in length or content, over all URLs.
     pub differing: u64,
     /// The kept part of the first good response's content.
     pub first: Bytes,
-    /// The kept part of the content of the first response that differs.
+    /// The kept part of the content that differs from it.
     pub other: Bytes,
 }
 

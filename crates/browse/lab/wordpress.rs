@@ -1,5 +1,5 @@
-//! Page mode against the WordPress lab (`cargo xtask lab wordpress up`), beside headless Chromium: both ask for the
-//! same files of the site, but for what the expected file lists by class.
+//! Compares page mode with headless Chromium on the WordPress lab (`cargo xtask lab wordpress up`).
+//! Both must request the same files of the site, except for the differences in the expected files.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const PAGES: [(&str, &str); 2] = [
     ("/2025/12/the-first-rain-draws-two-wheels-and-a-bell/", include_str!("post.txt")),
 ];
 
-/// Passes each request on, on a connection of its own, and so sees what is asked for.
+/// A proxy that records each request and forwards it on its own connection.
 fn before(address: SocketAddr) -> Origin {
     Origin::start(move |seen| {
         let kept = |line: &&str| !line.to_ascii_lowercase().starts_with("connection:");

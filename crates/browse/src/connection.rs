@@ -1,7 +1,7 @@
-//! One connection to a server, and one exchange after the other on it, as a browser's HTTP/1 half does it.
+//! One HTTP/1 connection to a server, with one exchange at a time, as in a browser.
 //!
-//! Invariant: content is read to its end or the connection is of no use any more; an answer that broke off is a
-//! failure. Nothing is sent twice here.
+//! Invariant: content is read to its end, or the connection is not used again. A truncated response
+//! is a failure. Nothing is sent twice here.
 
 use crate::outcome::FetchFailure;
 use bytes::{Bytes, BytesMut};
@@ -12,16 +12,16 @@ use semantics::Moment;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Heads as long as browsers take them, about.
+/// Roughly the head sizes that browsers accept.
 const HEAD_LIMITS: Limits = Limits { head_bytes_max: 256 * 1024, fields_max: 256, ..Limits::DEFAULT };
 
-/// Informational responses before the one that answers.
+/// The most informational (1xx) responses accepted before the final one.
 const INFORMATIONAL_MAX: u32 = 8;
 
-/// Octets that one read may bring.
+/// Bytes reserved for one read.
 const READ_BYTES: usize = 32 * 1024;
 
-/// Something that octets go through.
+/// A byte stream to a server, with or without TLS.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
@@ -30,34 +30,36 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
 pub(crate) struct Connection {
     wire: Box<dyn Wire>,
     input: BytesMut,
-    /// Whether an answer has come through it already.
+    /// Whether it has delivered a response.
     pub(crate) is_used: bool,
 }
 
-/// A whole answer.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) head: ResponseHead,
-    /// Empty where only its length was asked for.
+    /// Empty if its bytes were only counted.
     pub(crate) content: Bytes,
-    /// Octets received.
+    /// Bytes received.
     pub(crate) received_bytes: u64,
-    /// When the request was sent, and when the head had come.
+    /// When the request was sent, and when the response head had arrived.
     pub(crate) times: (Moment, Moment),
-    /// When the last octet had come.
+    /// When the last byte had arrived.
     pub(crate) ended: Monotonic,
     /// Whether the connection can carry another exchange.
     pub(crate) is_persistent: bool,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswer {
     pub(crate) failure: FetchFailure,
-    /// Whether not one octet came, so that a used connection may have ended before the request arrived.
+    /// Whether no byte arrived, so that a used connection may have ended before the request reached
+    /// the server.
     pub(crate) is_silent: bool,
 }
 
-/// Content as it comes: bounded, and kept only where it is read.
+/// Collects content while it arrives, up to a limit. The bytes are kept only if they will be
+/// parsed.
 pub(crate) struct Content {
     keeps: bool,
     bytes_max: usize,
@@ -66,15 +68,15 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// At most `bytes_max` octets, of which nothing is kept unless `keeps`.
+    /// Accepts at most `bytes_max` bytes. Keeps them if `keeps` is set, otherwise only counts them.
     pub(crate) fn new(keeps: bool, bytes_max: usize) -> Self {
         Self { keeps, bytes_max, bytes: 0, octets: BytesMut::new() }
     }
 
-    /// Takes what has come.
+    /// Takes received bytes.
     ///
     /// # Errors
-    /// If it is more than there may be.
+    /// If the limit is exceeded.
     pub(crate) fn add(&mut self, octets: &[u8]) -> Result<(), FetchFailure> {
         self.bytes += octets.len();
         if self.bytes > self.bytes_max {
@@ -86,7 +88,7 @@ impl Content {
         Ok(())
     }
 
-    /// What was kept.
+    /// The kept bytes.
     pub(crate) fn whole(self) -> Bytes {
         self.octets.freeze()
     }
@@ -97,14 +99,15 @@ impl Connection {
         Self { wire, input: BytesMut::new(), is_used: false }
     }
 
-    /// Waits until the server ends a connection on which nothing is asked for. Bytes that come unasked end it too.
+    /// Waits until the server ends an idle connection. Bytes that arrive unasked end it too.
     pub(crate) async fn ended(self) {
         let Self { mut wire, .. } = self;
-        // Whatever comes, or why nothing does: the connection is of no more use.
+        // The result does not matter: in all cases the connection is unusable now.
         let _ = wire.read(&mut [0]).await;
     }
 
-    /// Sends a request without content and reads the whole answer, its content into `content`.
+    /// Sends a request without content and reads the whole response. Its content goes into
+    /// `content`.
     pub(crate) async fn exchange(
         &mut self,
         request: &RequestHead,
@@ -185,8 +188,8 @@ impl Connection {
         }
     }
 
-    /// Reads more; 0 at the end. Many servers end TLS without its closing message: whether the answer is whole then,
-    /// its framing knows.
+    /// Reads more bytes; 0 at the end. Many servers end TLS without a closing alert, so that counts
+    /// as an end too. The framing decides whether the response is complete.
     async fn fill(&mut self) -> io::Result<usize> {
         self.input.reserve(READ_BYTES);
         match self.wire.read_buf(&mut self.input).await {

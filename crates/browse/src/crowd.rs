@@ -1,8 +1,9 @@
-//! The visitors of one thread: who comes when, and when that ends.
+//! The visitors of one thread: when page loads begin, and when the run ends.
 //!
-//! Invariant: threads share nothing but the number of pages that are left and what people watch; each has figures,
-//! trees and visitors of its own. In a closed loop every visitor's load is followed by the next, after the thinking
-//! time; in an open one loads begin when they are due, and one that finds no visitor free is counted, not delayed.
+//! Invariant: threads share only the state in `shared`, such as the number of pages left and the
+//! watch. Each thread has its own figures, parsed trees and visitors. In a closed loop each page
+//! load is followed by the next after the think time. In an open loop page loads begin when they
+//! are due; one that finds no free visitor is counted, not delayed.
 
 use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
@@ -18,21 +19,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How often a thread looks whether it is to stop.
+/// How often a thread checks whether it should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How often it looks whether most fails.
+/// How often a thread checks the failure rate.
 const FAILING_EVERY: Duration = Duration::from_secs(1);
 
 /// The visitors of one thread.
 pub(crate) struct Crowd {
     worker: Worker,
     random: RefCell<Random>,
-    /// Page loads that have begun and not ended.
+    /// Page loads in progress.
     under_way: Cell<u64>,
 }
 
-/// What a thread came to.
+/// The results of a thread.
 pub(crate) struct CrowdReport {
     pub(crate) figures: Figures,
     pub(crate) cpu: Duration,
@@ -41,7 +42,7 @@ pub(crate) struct CrowdReport {
 }
 
 impl Crowd {
-    /// The crowd at a place among so many.
+    /// The crowd at `place`: the index of its thread and the number of threads.
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
@@ -55,7 +56,7 @@ impl Crowd {
         &self.worker.shared
     }
 
-    /// Lets `users` visitors load pages to the end of the run.
+    /// Lets `users` visitors load pages until the end of the run.
     pub(crate) async fn run(self: Rc<Self>, users: usize, rate: Option<f64>) -> CrowdReport {
         let cpu_before = Cell::new(thread_cpu());
         let mut tasks = JoinSet::new();
@@ -80,7 +81,7 @@ impl Crowd {
         CrowdReport { figures, cpu, ended, end }
     }
 
-    /// Visitors who each load one page after the other, until no page is left.
+    /// Closed loop: each visitor's place loads one page after the other, until no page is left.
     async fn closed(self: Rc<Self>, users: usize, tasks: &mut JoinSet<()>) {
         for index in 0..users {
             let crowd = Rc::clone(&self);
@@ -88,11 +89,12 @@ impl Crowd {
                 crowd.wait_for_turn(index).await;
                 let visitor = RefCell::default();
                 let mut begin = crowd.shared().clock.monotonic();
-                // A page is taken before the thinking: once none is left, the run does not wait for visitors who think.
+                // The page is taken before the think time. Once none is left, the run does not wait
+                // for thinking visitors.
                 while crowd.shared().take_page(begin) {
                     let due = crowd.wait_for(begin).await;
                     crowd.load(&visitor, due).await;
-                    // A page that fails at once must not keep the thread from looking at anything else.
+                    // If a page fails at once, the thread must still run its other tasks.
                     tokio::task::yield_now().await;
                     let think = crowd.shared().plan.think.draw(&mut crowd.random.borrow_mut());
                     begin = crowd.shared().clock.monotonic().plus(think);
@@ -102,14 +104,15 @@ impl Crowd {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Waits until the visitor at a place of this thread begins: evenly spread over the ramp.
+    /// Waits until the visitor with this index begins, evenly spread over the ramp-up.
     async fn wait_for_turn(&self, index: usize) {
         let begin = self.worker.turns.begin(index);
         tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
     }
 
-    /// Waits for the moment at which a page begins, and gives it: waking up late is no part of a page's time. A page
-    /// that was taken for the warm-up stays in it.
+    /// Waits until a page load begins at `begin`, and returns its start. After a wait that is the
+    /// current time, so that a late wake-up does not count toward the page's time. A page load of
+    /// the warm-up keeps `begin`, so that it stays in the warm-up.
     async fn wait_for(&self, begin: Monotonic) -> Monotonic {
         let wait = begin.since(self.shared().clock.monotonic());
         if wait.is_zero() {
@@ -119,7 +122,7 @@ impl Crowd {
         if begin < self.shared().measuring_since { begin } else { self.shared().clock.monotonic() }
     }
 
-    /// Visitors who come when they come.
+    /// Open loop: page loads begin when they are due.
     async fn arrivals(self: Rc<Self>, users: usize, rate: f64, tasks: &mut JoinSet<()>) {
         let idle: Rc<RefCell<Vec<Visitor>>> = Rc::new(RefCell::new(vec![Visitor::default(); users]));
         for number in 0_u32.. {
@@ -145,7 +148,7 @@ impl Crowd {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// One page load by somebody who has been here before, or not.
+    /// Loads one page, for a returning or a new visitor.
     async fn load(&self, visitor: &RefCell<Visitor>, due: Monotonic) {
         let drawn = self.random.borrow_mut().below(1_000_000) as f64 / 1e6;
         let is_returning = drawn < self.shared().plan.returning && visitor.borrow().has_icon;
@@ -158,7 +161,8 @@ impl Crowd {
         self.under_way.set(self.under_way.get() - 1);
     }
 
-    /// Waits for the end of the run's time, or for somebody to stop it; ends the warm-up meanwhile.
+    /// Waits until the time is up, the run fails, or it is stopped. Also ends the warm-up, and
+    /// publishes finished seconds.
     async fn watched(&self, cpu_before: &Cell<Duration>) -> PageEnd {
         let (mut trend, mut next_trend) = (Trend::default(), self.shared().began.plus(FAILING_EVERY));
         loop {
@@ -193,7 +197,8 @@ impl Crowd {
     }
 }
 
-/// When page `number` of a thread falls due, from the beginning on: the rate grows evenly from nothing over the ramp.
+/// When page load `number` of a thread falls due, after the beginning of the run. The rate grows
+/// linearly from zero over the ramp-up.
 fn due_after(number: u32, rate: f64, ramp: Duration) -> Duration {
     let (number, ramp) = (f64::from(number), ramp.as_secs_f64());
     let grown = rate * ramp / 2.0;
@@ -216,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn pages_fall_due_at_a_rate_that_grows_evenly_over_the_ramp() {
+    fn page_rate_grows_linearly_over_the_ramp_up() {
         let due = |number, ramp| due_after(number, 10.0, Duration::from_secs(ramp)).as_secs_f64();
         assert_eq!([due(0, 0), due(1, 0), due(25, 0)], [0.0, 0.1, 2.5]);
         // Ten a second after four seconds: five in the first two, twenty in all four.

@@ -1,7 +1,7 @@
-//! One resource for one visitor: from the cache, or by requests that follow redirects.
+//! Loads one resource for one visitor: from the cache, or with requests that follow redirects.
 //!
-//! Invariant: a host that may not be asked is never connected to, wherever an answer leads; every exchange is
-//! recorded once. What the content means is not known here.
+//! Invariant: no connection is made to a host that may not be requested, wherever a redirect leads.
+//! Every exchange is recorded once. The content is not interpreted here.
 
 use crate::connection::Answer;
 use crate::outcome::{FetchFailure, Figures};
@@ -16,22 +16,23 @@ use semantics::Moment;
 use std::cell::{Cell, RefCell};
 use url::{Position, Url};
 
-/// What has arrived.
+/// A resource that has arrived.
 #[derive(Debug)]
 pub(crate) struct Fetched {
-    /// From where, redirects followed.
+    /// The final URL, after redirects.
     pub(crate) url: Url,
     pub(crate) head: ResponseHead,
-    /// Without its coding; empty for what is not read.
+    /// Content without its content coding; empty for classes that are not parsed.
     pub(crate) content: Bytes,
-    /// When its first octet came, if it came over the network.
+    /// When the first byte arrived; `None` if the resource came from the cache.
     pub(crate) arrived: Option<Monotonic>,
 }
 
-/// Octets of film or sound that a browser takes before anybody plays it: enough for what it is.
+/// The range that is requested of video and audio: browsers load only the beginning before
+/// playback.
 const MEDIA_RANGE: &str = "bytes=0-65535";
 
-/// One page load's way to the network.
+/// Fetches the resources of one page load.
 pub(crate) struct Fetching<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) visitor: &'a RefCell<Visitor>,
@@ -59,7 +60,7 @@ impl Fetching<'_> {
         Err(FetchFailure::Redirects)
     }
 
-    /// Reads content that is needed to go on.
+    /// Judges the final response, and decodes its content if it will be parsed.
     fn read(
         &self,
         url: Url,
@@ -70,7 +71,7 @@ impl Fetching<'_> {
     ) -> Result<Fetched, FetchFailure> {
         let is_good = match class {
             Class::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
-            // Frames show whatever comes; an icon that is not there is none.
+            // A frame shows any response, and a missing icon is no failure.
             Class::Frame | Class::Icon => true,
             _ => head.status.is_success(),
         };
@@ -90,7 +91,7 @@ impl Fetching<'_> {
         }
     }
 
-    /// One answer: kept, confirmed, or new.
+    /// One step of a fetch: a cached, revalidated or new response.
     async fn step(
         &self,
         url: &Url,
@@ -149,7 +150,8 @@ impl Fetching<'_> {
         Ok((answer.head, answer.content, arrived))
     }
 
-    /// The request a browser sends for this, with the fields the plan names in place of its own.
+    /// The request that a browser sends for this resource. Fields of the plan replace built-in
+    /// ones.
     fn request(&self, url: &Url, class: Class, now: Moment) -> RequestHead {
         let mut fields = Fields::with_capacity(8);
         fields.push(names::HOST, url[Position::BeforeHost..Position::AfterPort].to_owned());
@@ -188,7 +190,7 @@ impl Fetching<'_> {
     }
 }
 
-/// Whether content is read to find out what else to load.
+/// Whether content of this class is parsed for further resources.
 fn is_read(class: Class) -> bool {
     matches!(class, Class::Document | Class::Frame | Class::Stylesheet)
 }
@@ -204,7 +206,7 @@ fn accept(class: Class) -> &'static str {
     }
 }
 
-/// Where an answer leads, if it leads on.
+/// The target of a redirect; `None` if the response is no redirect.
 fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
     if !matches!(head.status.code(), 301 | 302 | 303 | 307 | 308) {
         return None;

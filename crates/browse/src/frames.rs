@@ -1,27 +1,28 @@
-//! Octets that come on a connection of HTTP/2, by the stream that they are for: frames are told apart by their heads
-//! (RFC 9113 section 4.1), nothing else in them is looked at.
+//! Counts the bytes received on an HTTP/2 connection by stream. Only frame headers are parsed
+//! (RFC 9113 section 4.1).
 //!
-//! Invariant: octets of a stream are kept until somebody takes them; what is for the connection itself is nobody's.
+//! Invariant: the count of a stream is kept until it is taken. Frames of the connection itself
+//! (stream 0) are not counted.
 
 use std::collections::HashMap;
 
-/// Octets before each frame's payload.
+/// Length of a frame header in bytes.
 const HEAD_BYTES: usize = 9;
 
-/// Counts the octets of each stream.
+/// Counts the bytes of each stream.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    /// The head that is coming, and how much of it has.
+    /// The current frame header, and how many of its bytes have arrived.
     head: [u8; HEAD_BYTES],
     filled: usize,
-    /// What is to come of the payload, and for which stream.
+    /// How many bytes of the payload are still to come, and the stream of the frame.
     rest: usize,
     stream: u32,
     by_stream: HashMap<u32, u64>,
 }
 
 impl Frames {
-    /// Takes the next octets.
+    /// Takes the next bytes.
     pub(crate) fn feed(&mut self, mut octets: &[u8]) {
         while let Some((&first, behind)) = octets.split_first() {
             if self.rest > 0 {
@@ -42,12 +43,12 @@ impl Frames {
         }
     }
 
-    /// A head is whole.
+    /// Parses a complete frame header.
     fn begin(&mut self) {
         let [high, middle, low, _, _, stream @ ..] = self.head;
         self.filled = 0;
         self.rest = u32::from_be_bytes([0, high, middle, low]) as usize;
-        // The first bit says nothing.
+        // The first bit is reserved.
         self.stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
         self.count(HEAD_BYTES);
     }
@@ -58,7 +59,7 @@ impl Frames {
         }
     }
 
-    /// Takes the octets that have come for a stream.
+    /// Returns the number of bytes received for a stream, and resets it.
     pub(crate) fn take(&mut self, stream: u32) -> u64 {
         self.by_stream.remove(&stream).unwrap_or_default()
     }
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_belong_to_their_streams_however_they_are_cut() {
+    fn bytes_are_counted_by_stream_for_any_split_into_reads() {
         let parts = [(0, 6), (1, 100), (3, 0), (1, 70_000), (0, 4), (3, 5)];
         let octets: Vec<u8> = parts.iter().flat_map(|&(stream, bytes)| frame(stream, bytes)).collect();
         for size in [1, 7, 4_096, octets.len()] {

@@ -1,8 +1,9 @@
-//! A connection of HTTP/2 to a host, and everything that a page load asks of that host on it, as much at a time as the
-//! server lets.
+//! An HTTP/2 connection to a host. It carries all requests of a page load to that host, as many at
+//! a time as the server allows.
 //!
-//! Invariant: content is read to its end or its stream is given up; an answer that broke off is a failure. Nothing is
-//! sent twice here. The protocol is the library's; octets are counted where they come, below it and above TLS.
+//! Invariant: content is read to its end, or its stream is dropped. A truncated response is a
+//! failure. Nothing is sent twice here. The library implements the protocol; bytes are counted
+//! below it and above TLS.
 
 use crate::connection::{Answer, Content, NoAnswer, Wire};
 use crate::frames::Frames;
@@ -27,26 +28,26 @@ use url::{Position, Url};
 /// An open connection.
 pub(crate) struct Http2 {
     sender: SendRequest<Bytes>,
-    /// Moves the octets; gone with the connection.
+    /// The task that moves bytes; it is aborted with the connection.
     mover: JoinHandle<()>,
     counts: Rc<Counts>,
-    /// Nothing more is to be sent on it.
+    /// Whether no further request may be sent on it.
     is_left: Cell<bool>,
 }
 
-/// What has come through a connection.
+/// Counts of received data on a connection.
 #[derive(Debug, Default)]
 struct Counts {
     frames: RefCell<Frames>,
-    /// Heads of answers.
+    /// Number of response heads.
     heads: Cell<u64>,
 }
 
 impl Http2 {
-    /// Says the first words on a connection.
+    /// Performs the HTTP/2 handshake.
     ///
     /// # Errors
-    /// If it ends over that.
+    /// If the connection ends during the handshake.
     pub(crate) async fn open(wire: Box<dyn Wire>) -> Result<Self, FetchFailure> {
         let counts = Rc::<Counts>::default();
         let counted = Counted { wire, counts: Rc::clone(&counts) };
@@ -56,34 +57,35 @@ impl Http2 {
         let made = builder.handshake(counted).await;
         let (sender, connection) = made.map_err(|_| FetchFailure::Closed)?;
         let mover = tokio::task::spawn_local(async move {
-            // How it ended, its streams are told.
+            // The result is not needed here, because the streams receive the error as well.
             let _ = connection.await;
         });
         Ok(Self { sender, mover, counts, is_left: Cell::new(false) })
     }
 
-    /// Whether it carries nothing more.
+    /// Whether it accepts no further requests.
     pub(crate) fn is_over(&self) -> bool {
         self.is_left.get() || self.mover.is_finished()
     }
 
-    /// Whether an answer has come through it already.
+    /// Whether it has delivered a response.
     pub(crate) fn is_used(&self) -> bool {
         self.counts.heads.get() > 0
     }
 
-    /// Waits until the server ends a connection on which nothing is asked for.
+    /// Waits until the server ends an idle connection.
     pub(crate) async fn ended(mut self) {
-        // How it ended does not matter: nothing is under way on it.
+        // The result does not matter, because no request is in flight.
         let _ = (&mut self.mover).await;
     }
 
-    /// Sends nothing more on it; what is under way goes on.
+    /// Accepts no further requests; requests in flight continue.
     pub(crate) fn leave(&self) {
         self.is_left.set(true);
     }
 
-    /// Sends a request without content and reads the whole answer, its content into `content`.
+    /// Sends a request without content and reads the whole response. Its content goes into
+    /// `content`.
     pub(crate) async fn exchange(
         &self,
         url: &Url,
@@ -115,11 +117,11 @@ impl Http2 {
         })
     }
 
-    /// What an error before the head means.
+    /// Classifies an error that came before the response head.
     fn no_answer(&self, error: &h2::Error) -> NoAnswer {
         let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
         let is_leaving = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
-        // What is no HTTP/2 at all breaks the library's rules at once.
+        // A server that does not speak HTTP/2 makes the library report a protocol error at once.
         let is_other = error.is_go_away() && error.is_library() && !self.is_used();
         let failure = match error {
             _ if is_other => FetchFailure::Http2,
@@ -147,7 +149,8 @@ impl Drop for Http2 {
     }
 }
 
-/// A request in the form of HTTP/2 (RFC 9113 section 8.3): the host is in the address. `None` if it has none.
+/// A request in HTTP/2 form (RFC 9113 section 8.3): the host is part of the URI. `None` if the
+/// request has no host.
 fn packed(url: &Url, request: &RequestHead) -> Option<Request<()>> {
     let host = std::str::from_utf8(request.fields.first(names::HOST)?).ok()?;
     let uri = format!("{}://{host}{}", url.scheme(), &url[Position::BeforePath..Position::AfterQuery]);
@@ -163,7 +166,8 @@ fn packed(url: &Url, request: &RequestHead) -> Option<Request<()>> {
     packed.body(()).ok()
 }
 
-/// The head of an answer in the form that the rest of a page load knows; `None` if its status is none.
+/// A response head in the form that the rest of the crate uses; `None` if the status code is
+/// invalid.
 fn head(response: &Response<RecvStream>) -> Option<ResponseHead> {
     let status = Status::from_code(response.status().as_u16())?;
     Some(ResponseHead { fields: fields(response.headers()), ..ResponseHead::new(status) })
@@ -177,7 +181,7 @@ fn fields(map: &HeaderMap) -> Fields {
     fields
 }
 
-/// Counts the octets that come.
+/// Counts the received bytes.
 struct Counted {
     wire: Box<dyn Wire>,
     counts: Rc<Counts>,

@@ -1,17 +1,19 @@
-//! Page mode: visitors who load a page as a browser does, with everything it needs, and what that takes.
+//! Page mode: visitors load a page with all its resources, as a browser does, and the load times
+//! are measured.
 //!
 //! ```text
 //!   crowd: the visitors of one thread, closed loop or arrivals
-//!     visit: one page load        page::Loading says what is needed next
-//!       fetch: one resource       cache, cookies, redirects, who may be asked
-//!         connection: one exchange of HTTP/1        six connections a host
-//!         http2: any number of exchanges            one connection a host
+//!     visit: one page load        page::Loading decides what to load next
+//!       fetch: one resource       cache, cookies, redirects, allowed hosts
+//!         connection: one HTTP/1 exchange at a time     six connections a host
+//!         http2: any number of exchanges                one connection a host
 //! ```
 //!
-//! What a page load takes from its thread stands in `worker`, what threads share in `shared`.
+//! `worker` holds the state of one thread, and `shared` the state that all threads share.
 //!
-//! Invariant: no host is ever asked but the page's own and those that the plan names; what else a page would load is
-//! listed. [`PageOutcome`]'s text defines every word and figure. How results are shown is not here.
+//! Invariant: requests go only to the page's own host and to hosts that the plan names. Resources
+//! on other hosts are only counted. The documentation of the `outcome` module defines every term
+//! and figure. Other crates show the results.
 
 mod connection;
 mod crowd;
@@ -51,24 +53,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::task::LocalSet;
 
-/// Why there is no outcome at all.
+/// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PageError {
     /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PagePlanError),
-    /// Nothing to secure connections with.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The page could not be reached, not even once.
+    /// Not a single connection to the page could be made.
     #[error("{url}: cannot load the page: {reason}")]
     Unreachable {
         /// The page.
         url: String,
-        /// What became of the first try.
+        /// The reason of the first failure.
         reason: &'static str,
     },
-    /// The system refused something that has nothing to do with the page.
+    /// A system call failed for a reason that has nothing to do with the page.
     #[error("{call}: {reason}")]
     System {
         /// The call that failed.
@@ -78,11 +80,14 @@ pub enum PageError {
     },
 }
 
-/// Runs a plan to its end and gives what was measured. Blocks; uses one thread for each core unless the plan says
-/// otherwise. Through `watch` another thread can see how far it is, and stop it.
+/// Runs a plan to its end and returns the measurements.
+///
+/// Blocks the calling thread. The load comes from one thread for each core unless the plan says
+/// otherwise. Through `watch`, another thread can follow the progress and stop the run.
 ///
 /// # Errors
-/// When nothing could be measured at all: see [`PageError`]. A server that fails later is a [`PageOutcome`].
+/// If nothing could be measured: see [`PageError`]. If the server fails later in the run, the
+/// result is a [`PageOutcome`].
 pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Result<PageOutcome, PageError> {
     plan.check()?;
     let tls = tls_client(plan)?;
@@ -145,14 +150,15 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     })
 }
 
-/// Connections that may linger where a process may have so many descriptors: half of them, because pages under way need
-/// the others.
+/// The most connections that may linger, given the process's limit on descriptors: half of them,
+/// because running page loads need the others.
 fn lingering_max(descriptors: Option<u64>) -> usize {
     let half = descriptors.map(|count| usize::try_from(count / 2).unwrap_or(usize::MAX));
     half.map_or(LINGERING_MAX, |half| half.min(LINGERING_MAX))
 }
 
-/// What secures connections; nothing if no page of the run can ask for it and the system has nothing to offer.
+/// The TLS configuration. `None` if the page does not use TLS and the system has no certificate
+/// authorities.
 fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
     let client = match (&plan.ca_file, plan.is_verified) {
         (_, false) => TlsClient::insecure().map(Some),
@@ -163,7 +169,8 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
     Ok(if plan.is_http2 { client.map(|client| client.for_http2()) } else { client })
 }
 
-/// A run in which not one connection was made is no measurement.
+/// Turns a run without a single response into an error, if the first failure was one of connecting.
+/// That run has measured nothing.
 fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageError> {
     let is_silent = figures.statuses.is_empty() && figures.pages.failed > 0;
     match figures.examples.first().filter(|_| is_silent) {
@@ -187,7 +194,7 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
     }
 }
 
-/// Runs every crowd in a thread of its own.
+/// Runs every crowd in its own thread.
 fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
     std::thread::scope(|scope| {
@@ -216,7 +223,7 @@ mod tests {
     use super::{LINGERING_MAX, lingering_max};
 
     #[test]
-    fn lingering_connections_take_half_of_the_descriptors_at_most() {
+    fn lingering_connections_use_at_most_half_the_descriptors() {
         let found = [Some(1_024), Some(u64::MAX), None].map(lingering_max);
         assert_eq!(found, [512, LINGERING_MAX, LINGERING_MAX]);
     }

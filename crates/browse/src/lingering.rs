@@ -1,8 +1,9 @@
-//! Connections of visitors who have their page and stay: open and idle, as browsers leave them, until the visitor goes
-//! or the server closes them.
+//! Connections that stay open and idle after their page load, as in browsers, until their time is
+//! up or the server closes them.
 //!
-//! Invariant: they hold up neither the next visitor nor the end of the run. A run has at most [`LINGERING_MAX`] of
-//! them; beyond that, or when descriptors run out, the oldest one is closed early and counted.
+//! Invariant: lingering connections delay neither the next visitor nor the end of the run. A run
+//! has at most [`LINGERING_MAX`] of them. Beyond that, or when descriptors run out, the oldest one
+//! is closed early and counted.
 
 use crate::connection::Connection;
 use crate::http2::Http2;
@@ -12,11 +13,11 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// The most connections of a run that stay open after their page: less than the 28,232 local ports that Linux has by
-/// default for connections to one address.
+/// The most lingering connections of a run: less than Linux's default of 28,232 local ports for
+/// connections to one address.
 pub const LINGERING_MAX: usize = 20_000;
 
-/// A connection that nothing is asked for any more.
+/// An idle connection.
 pub(crate) enum Idle {
     Http1(Connection),
     Http2(Http2),
@@ -26,16 +27,16 @@ pub(crate) enum Idle {
 pub(crate) struct Lingering {
     time: Duration,
     connections_max: usize,
-    /// The oldest first; all linger equally long, so that is the order in which their time is up.
-    /// Those that have ended stay until the queue is twice as long as it may be, so that taking them out costs each
-    /// connection the same, however many linger.
+    /// Oldest first. All connections linger equally long, so they also expire in this order. Ended
+    /// ones stay in the queue until it has twice its maximum length. Removing them all at once then
+    /// costs a constant time per connection.
     open: RefCell<VecDeque<JoinHandle<()>>>,
-    /// Connections of the queue that have not ended.
+    /// Connections in the queue that have not ended.
     living: Rc<Cell<usize>>,
 }
 
 impl Lingering {
-    /// Keeps at most `connections_max` connections open for a time.
+    /// Keeps at most `connections_max` connections open, each for `time`.
     pub(crate) fn new(time: Duration, connections_max: usize) -> Self {
         Self {
             time,
@@ -45,12 +46,13 @@ impl Lingering {
         }
     }
 
-    /// Whether connections stay open at all.
+    /// Whether connections linger at all.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.time.is_zero()
     }
 
-    /// Leaves a connection open for a while; gives how many others were closed early for it.
+    /// Keeps a connection open for the linger time. Returns how many others were closed early to
+    /// make room.
     pub(crate) fn keep(&self, connection: Idle) -> u64 {
         let mut closed_early = 0;
         while self.living.get() >= self.connections_max && self.abort_oldest().is_some() {
@@ -68,21 +70,21 @@ impl Lingering {
                 Idle::Http1(connection) => drop(tokio::time::timeout(time, connection.ended()).await),
                 Idle::Http2(connection) => drop(tokio::time::timeout(time, connection.ended()).await),
             }
-            // An aborted task does not come here: whoever aborts it counts it.
+            // An aborted task does not reach this line; `abort_oldest` updates the count instead.
             living.set(living.get() - 1);
         }));
         closed_early
     }
 
-    /// Closes the connection that has been open longest, and waits until it is closed; gives whether there was one.
+    /// Closes the oldest connection and waits until it is closed. Returns whether there was one.
     pub(crate) async fn close_oldest(&self) -> bool {
         let Some(oldest) = self.abort_oldest() else { return false };
-        // It was aborted, which is the only way in which it ends here.
+        // The result is ignored: the task was aborted, so it is a cancellation.
         let _ = oldest.await;
         true
     }
 
-    /// Tells the connection that has been open longest to close.
+    /// Aborts the task of the oldest connection that is still open.
     fn abort_oldest(&self) -> Option<JoinHandle<()>> {
         let mut open = self.open.borrow_mut();
         while let Some(oldest) = open.pop_front() {
@@ -126,7 +128,7 @@ mod tests {
                 ends.push(theirs);
             }
             assert_eq!(closed, [0, 0, 1]);
-            assert_eq!(ends[0].read(&mut [0]).await.unwrap(), 0, "the oldest one is closed");
+            assert_eq!(ends[0].read(&mut [0]).await.unwrap(), 0, "the oldest connection is still open");
             tokio::task::yield_now().await;
             assert_eq!(lingering.open.borrow().len(), 2);
         });
@@ -174,9 +176,9 @@ mod tests {
             lingering.keep(first.0);
             lingering.keep(second.0);
             assert!(lingering.close_oldest().await);
-            assert_eq!(first.1.read(&mut [0]).await.unwrap(), 0, "the oldest one is open");
+            assert_eq!(first.1.read(&mut [0]).await.unwrap(), 0, "the oldest connection is still open");
             let read = tokio::time::timeout(Duration::ZERO, second.1.read(&mut [0])).await;
-            assert!(read.is_err(), "the other one was closed");
+            assert!(read.is_err(), "the other connection was closed");
             assert!(lingering.close_oldest().await && !lingering.close_oldest().await);
         });
     }
@@ -190,7 +192,7 @@ mod tests {
             assert_eq!(theirs.read(&mut [0]).await.unwrap(), 0);
         });
     }
-    /// A connection of HTTP/2, and the server's end of it.
+    /// An HTTP/2 connection, and the server's end of it.
     async fn http2() -> (Idle, h2::server::Connection<DuplexStream, bytes::Bytes>) {
         let (ours, theirs) = duplex(4096);
         let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));

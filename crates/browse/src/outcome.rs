@@ -1,12 +1,16 @@
-//! What page loads came to, and the words for it.
+//! The measurements of a run of page loads.
 //!
-//! A *page* is good when the document was answered as expected (after redirects within the site) and everything
-//! that it loads arrived; *incomplete* when something of it did not; *failed* when there was no document. Its *time*
-//! is from its beginning to the last octet of its documents, stylesheets, scripts, pictures and fonts; icon, film and
-//! what is loaded ahead do not hold a page up. A *request* is one exchange; its time begins when one of the six
-//! connections is free for it (over HTTP/2, which has one for all, at once) and includes opening that.
+//! - A *page* is *good* when the document arrived with an expected status (after redirects within
+//!   the site) and all resources it loads arrived. It is *incomplete* when a resource did not
+//!   arrive, and *failed* without a document.
+//! - The *time* of a page is from its beginning until its documents, stylesheets, scripts, images
+//!   and fonts have arrived. Icons, video and audio, and prefetched resources do not count.
+//! - A *request* is one exchange. Over HTTP/1, its time begins when one of the visitor's
+//!   connections to the host is free for it. Over HTTP/2 there is one connection for all requests,
+//!   and the time begins at once. Opening a connection is part of the time.
 //!
-//! Invariant: counts add up: every page that ended is good, incomplete or failed, and every request has one class.
+//! Invariant: every page that ended is good, incomplete or failed, and every request belongs to one
+//! class.
 
 use crate::series::PageSecond;
 use load::{CacheVerdict, Think, Trust};
@@ -16,47 +20,47 @@ use stats::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Names of foreign hosts that are kept; beyond them they are only counted.
+/// The most names of foreign hosts that are kept; further hosts are only counted.
 pub const FOREIGN_HOSTS_MAX: usize = 1_000;
 
-/// Examples of failed requests that are kept.
+/// The most examples of failed resources that are kept.
 pub const EXAMPLES_MAX: usize = 10;
 
-/// Addresses of one page that are kept, to look at what was loaded.
+/// The most URLs of one page load that are kept in [`Figures::trace`].
 pub const TRACE_MAX: usize = 2_000;
 
-/// Why something did not arrive. New kinds come last, because each has a column in the CSV.
+/// Why a resource did not arrive. New kinds come last, because each has a column in the CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FetchFailure {
-    /// The host's name has no address.
+    /// The host name has no address.
     Name,
-    /// No connection.
+    /// No connection could be made.
     Connect,
-    /// No secure connection.
+    /// The TLS handshake failed.
     Tls,
-    /// Not whole in time.
+    /// The response was not complete in time.
     Timeout,
-    /// The connection ended before an answer.
+    /// The connection ended before a response.
     Closed,
-    /// The connection broke, or the answer broke off.
+    /// The connection broke, or ended within the response.
     Broken,
-    /// What came is no HTTP.
+    /// The response is not valid HTTP.
     BadAnswer,
-    /// The status is not a good one.
+    /// The status is not an expected one.
     Status,
-    /// It leads to a host that may not be asked.
+    /// A redirect leads to a host that may not be requested.
     Foreign,
-    /// It leads on and on.
+    /// Too many redirects.
     Redirects,
-    /// It is longer than allowed, as it comes or unpacked.
+    /// The content is longer than allowed, as received or decoded.
     TooLong,
-    /// Its coding cannot be read.
+    /// The content coding is unknown or broken.
     Coding,
-    /// The server does not speak HTTP/2, which was asked for.
+    /// The plan asks for HTTP/2, but the server does not speak it.
     Http2,
     /// No local port is free for another connection.
     Address,
-    /// This process, or this machine, may not open another descriptor.
+    /// The process or the machine has reached its limit of open descriptors.
     Descriptors,
     /// The kernel has no memory for another connection.
     Memory,
@@ -83,7 +87,7 @@ impl FetchFailure {
         Self::Memory,
     ];
 
-    /// The word used in reports.
+    /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -105,7 +109,8 @@ impl FetchFailure {
         }
     }
 
-    /// The limit of this machine that was reached, and what to do about it; `None` if the site may be the cause.
+    /// If the failure is caused by a limit of this machine, names the limit and what to do about
+    /// it. `None` if the site may be the cause.
     pub const fn local_limit(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(
@@ -126,22 +131,23 @@ impl FetchFailure {
     }
 }
 
-/// What ended a run.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageEnd {
-    /// The number of pages.
+    /// All pages of the plan have ended.
     #[default]
     Pages,
-    /// The time.
+    /// The time was up.
     Time,
-    /// Somebody.
+    /// The run was stopped through [`crate::Watch`].
     Stopped,
-    /// That more than half of what was asked for in the last second did not arrive.
+    /// More than half of the resources that ended in the last second failed, and the plan said to
+    /// stop then.
     Failing,
 }
 
 impl PageEnd {
-    /// The word used in reports.
+    /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -152,88 +158,91 @@ impl PageEnd {
     }
 }
 
-/// The requests of one class.
+/// The requests and resources of one class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassOutcome {
-    /// Requests that were sent and have ended, well or badly; redirects and confirmations included.
+    /// Requests that were sent and have ended, successfully or not, including redirects and
+    /// revalidations.
     pub requests: u64,
-    /// How many of them failed.
+    /// Resources of the class that did not arrive.
     pub failed: u64,
-    /// Answers 304 (Not Modified).
+    /// Responses 304 (Not Modified).
     pub not_modified: u64,
-    /// What a returning visitor still had, without asking.
+    /// Resources that a returning visitor had in its cache and that needed no request.
     pub from_cache: u64,
-    /// Octets received for them, heads included.
+    /// Bytes received for this class, including heads.
     pub received_bytes: u64,
-    /// Times of the answers.
+    /// Times of the responses, in microseconds.
     pub times: Histogram,
 }
 
-/// One address that the traced page load dealt with.
+/// One URL of the page load in [`Figures::trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// The address.
+    /// The URL.
     pub url: String,
-    /// What it is for.
+    /// The class of the resource.
     pub class: Class,
-    /// What was done: `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the name of a
-    /// failure.
+    /// What happened: `loaded`, `redirected` (the target of a redirect), `cached`, `lazy`,
+    /// `foreign`, or the name of a failure.
     pub what: &'static str,
 }
 
-/// Who was loading.
+/// Page loads by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCounts {
     /// Everything arrived.
     pub good: u64,
-    /// The document arrived, something else did not.
+    /// The document arrived, but another resource did not.
     pub incomplete: u64,
-    /// No document.
+    /// The document did not arrive.
     pub failed: u64,
-    /// Loads by visitors who had been here before, of those that ended.
+    /// Page loads of returning visitors, among those that ended.
     pub returning: u64,
-    /// Pages that were under way when the run ended.
+    /// Page loads in progress when the run ended.
     pub unfinished: u64,
-    /// Pages that fell due while all visitors were busy.
+    /// Page loads that fell due while all visitors were busy, and were not started.
     pub not_started: u64,
 }
 
-/// The figures of a run; each thread makes one, and they are added up.
+/// The figures of a run. Each thread has its own; they are added up at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Pages.
+    /// Page loads by result.
     pub pages: PageCounts,
-    /// Times of pages whose document arrived, from their beginning (in an open loop from the intended one).
+    /// Times of pages whose document arrived, in microseconds. They count from the page's
+    /// beginning, in an open loop from the intended beginning.
     pub page_times: Histogram,
-    /// The same for visitors who had been here before, of whom `page_times` has them too.
+    /// The part of `page_times` that belongs to returning visitors.
     pub returning_times: Histogram,
-    /// From a page's beginning to the first octet of its document.
+    /// Times from a page's beginning to the first byte of its document, in microseconds.
     pub first_octet_times: Histogram,
     /// By class, in the order of [`Class::ALL`].
     pub classes: Vec<ClassOutcome>,
-    /// Statuses of all answers.
+    /// Number of responses by status code.
     pub statuses: BTreeMap<u16, u64>,
-    /// Failures of all requests by kind, in the order of [`FetchFailure::ALL`].
+    /// Failed resources by kind, in the order of [`FetchFailure::ALL`].
     pub failures: [u64; FetchFailure::ALL.len()],
-    /// The first failures: address and kind.
+    /// The first failures: URL and kind.
     pub examples: Vec<(String, FetchFailure)>,
-    /// What caches on the way said they did, for documents and for everything else.
+    /// Number of responses by cache verdict. The key's first part is true for documents and false
+    /// for all other classes.
     pub verdicts: BTreeMap<(bool, CacheVerdict), u64>,
-    /// Hosts that were not asked, and for how many resources.
+    /// Hosts that were not requested, each with the number of resources on it.
     pub foreign_hosts: BTreeMap<String, u64>,
     /// Resources on further foreign hosts.
     pub foreign_beyond: u64,
-    /// Lazy pictures and frames, which were not loaded.
+    /// Images and frames with lazy loading, which were not loaded.
     pub lazy: u64,
     /// Redirects that were followed.
     pub redirects: u64,
     /// Connections that were opened.
     pub connections: u64,
-    /// Connections that were closed before their visitor's time was up, because too many were open.
+    /// Connections that were closed before their linger time was up, because too many were open.
     pub closed_early: u64,
-    /// Bounds that were reached.
+    /// Limits of [`page::Limits`] that were reached.
     pub limits: LimitCounts,
-    /// What the first measured page loaded.
+    /// The URLs of one early page load of the measured part, by a new visitor who got the document.
     pub trace: Vec<Traced>,
 }
 
@@ -244,47 +253,47 @@ pub struct PageOutcome {
     pub url: String,
     /// Visitors at a time.
     pub users: usize,
-    /// Pages a second that were asked for, in an open loop.
+    /// The rate requested for an open loop, in pages per second.
     pub rate_asked: Option<f64>,
-    /// How long a visitor's place stayed empty after a page.
+    /// The think time after a page load.
     pub think: Think,
-    /// How long connections stayed open after their page.
+    /// How long connections stayed open after their page load.
     pub linger: Duration,
-    /// The share of returning visitors that was asked for.
+    /// The requested share of returning visitors, 0 to 1.
     pub returning_asked: f64,
-    /// Connections to one host that a visitor had at most.
+    /// The most connections of a visitor to one host.
     pub connections_per_host_max: usize,
-    /// Whether HTTP/2 was spoken.
+    /// Whether HTTP/2 was used.
     pub is_http2: bool,
     /// When the measured part began.
     pub started: Timestamp,
-    /// How long it was.
+    /// How long the measured part took.
     pub elapsed: Duration,
-    /// What ended it.
+    /// Why the run ended.
     pub ended: PageEnd,
     /// The figures.
     pub figures: Figures,
-    /// The same second by second, as far as they are kept.
+    /// Figures for each second of the measured part, up to a limit.
     pub seconds: Vec<PageSecond>,
-    /// The time each thread was on a core.
+    /// CPU time of each thread.
     pub cpu: Vec<Duration>,
-    /// Whether the generator itself was the limit.
+    /// Whether the generator was the bottleneck.
     pub check: PageCheck,
 }
 
-/// Whether a run measured the server or its own generator.
+/// The self-check: whether a run measured the server or its own generator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageCheck {
-    /// The verdict in one word.
+    /// The overall verdict.
     pub trust: Trust,
-    /// Why it is not clean; empty if it is.
+    /// Why the verdict is not clean; empty if it is.
     pub reasons: Vec<String>,
-    /// The share of the measured time that the busiest thread was on a core, 0 to 1.
+    /// CPU share of the busiest thread: its time on a core, divided by the measured time.
     pub cpu_share_max: f64,
 }
 
 impl Figures {
-    /// Nothing yet.
+    /// Empty figures.
     pub fn new() -> Self {
         Self { classes: vec![ClassOutcome::default(); Class::ALL.len()], ..Self::default() }
     }
@@ -294,17 +303,17 @@ impl Figures {
         self.classes.get(class as usize)
     }
 
-    /// All requests.
+    /// Number of requests.
     pub fn requests(&self) -> u64 {
         self.classes.iter().map(|class| class.requests).sum()
     }
 
-    /// All requests that failed.
+    /// Number of failed resources.
     pub fn failed_requests(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// Octets received.
+    /// Bytes received.
     pub fn received_bytes(&self) -> u64 {
         self.classes.iter().map(|class| class.received_bytes).sum()
     }
@@ -390,13 +399,13 @@ impl Figures {
 }
 
 impl PageOutcome {
-    /// Pages that ended.
+    /// Page loads that ended.
     pub fn pages(&self) -> u64 {
         let pages = &self.figures.pages;
         pages.good + pages.incomplete + pages.failed
     }
 
-    /// Pages a second whose document arrived.
+    /// Pages per second whose document arrived.
     pub fn pages_per_second(&self) -> f64 {
         let pages = self.figures.pages.good + self.figures.pages.incomplete;
         let seconds = self.elapsed.as_secs_f64();
@@ -405,7 +414,7 @@ impl PageOutcome {
 }
 
 impl PageCheck {
-    /// Judges a run by the load tester's own bounds.
+    /// Judges a run by the load tester's thresholds.
     pub(crate) fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &Figures) -> Self {
         let busiest = cpu.iter().max().copied().unwrap_or_default();
         let share = if elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / elapsed.as_secs_f64() };
@@ -448,13 +457,13 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_class_and_kind_has_its_own_place() {
+    fn each_class_and_failure_has_its_own_index() {
         assert!(Class::ALL.iter().enumerate().all(|(index, &class)| class as usize == index));
         assert!(FetchFailure::ALL.iter().enumerate().all(|(index, &kind)| kind as usize == index));
     }
 
     #[test]
-    fn what_is_kept_is_limited_and_adds_up() {
+    fn kept_hosts_and_examples_are_limited_and_add_up() {
         let mut figures = Figures::new();
         for number in 0..FOREIGN_HOSTS_MAX as u64 + 5 {
             figures.foreign(&number.to_string());
@@ -468,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_generator_is_told() {
+    fn busy_generator_and_local_limits_lower_the_trust() {
         let trust = |millis, late| {
             let mut figures = Figures::new();
             figures.pages.not_started = late;

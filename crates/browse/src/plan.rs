@@ -1,7 +1,7 @@
-//! What a run of page loads is asked to do.
+//! The plan of a run of page loads.
 //!
-//! Invariant: a plan that passes [`PagePlan::check`] can be run; what is wrong is said with the flag's name. A plan is
-//! data: it opens nothing and resolves no names.
+//! Invariant: a plan that passes [`PagePlan::check`] can be run; an error names the flag that is
+//! wrong. A plan is plain data: it opens no connections and resolves no names.
 
 use load::{StatusSet, Think};
 use net::Address;
@@ -10,109 +10,114 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// Connections that a browser opens to one host over HTTP/1.
+/// The default number of connections to one host over HTTP/1: the number that browsers open.
 pub const CONNECTIONS_PER_HOST_DEFAULT: usize = 6;
 
 /// The most connections to one host that one visitor may have: far more than any browser opens.
 pub const CONNECTIONS_PER_HOST_MAX: usize = 256;
 
-/// The most visitors at a time: each has a tree of the page in hand and up to six connections a host,
-/// unless the plan says otherwise.
+/// The most visitors at a time. Each visitor that loads a page holds its parsed tree, and up to six
+/// connections a host unless the plan says otherwise.
 pub const VISITORS_MAX: usize = 5_000;
 
-/// How long a request may take if the plan says nothing.
+/// The default of [`PagePlan::timeout`].
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// A run of page loads: [`PagePlan::users`] visitors, each of whom loads the page, and then the next visitor comes.
+/// A run of page loads. [`PagePlan::users`] visitors load the page at a time; when one has
+/// finished, the next one comes.
 #[derive(Clone, Debug)]
 pub struct PagePlan {
     /// The page.
     pub url: Url,
-    /// Where connections for the page's host go, if its name says something else.
+    /// The address for connections to the page's host, if it differs from the host in the URL.
     pub connect_to: Option<Address>,
     /// How many visitors load a page at a time, 1 to [`VISITORS_MAX`].
     pub users: usize,
-    /// Worker threads; 0 means one for each core. Never more than there are users.
+    /// Worker threads; 0 means one for each core. A run never has more threads than users.
     pub threads: usize,
     /// The number of pages after which the run ends.
     pub pages: Option<u64>,
-    /// The time after which the run ends.
+    /// The time after which the run ends, not counting the warm-up.
     pub time: Option<Duration>,
-    /// Pages a second that begin however slow the server is; `None`: a visitor begins when the one before has ended.
+    /// Open loop: page loads that begin per second, however slow the server is. `None` means a
+    /// closed loop, in which each visitor is followed by the next.
     pub rate: Option<f64>,
-    /// How long a visitor's place stays empty after a page, until the next visitor comes. In a closed loop only.
+    /// Think time: the pause after a page load until the next visitor comes. Only in a closed loop.
     pub think: Think,
-    /// How long connections stay open after their page, while the next visitors come.
+    /// How long connections stay open after their page load, while the next visitors come.
     pub linger: Duration,
-    /// Loads before the measured part; they are counted nowhere.
+    /// Time of load before the measured part; its page loads are not counted.
     pub warmup: Duration,
-    /// The time over which the load grows to its full size, from the beginning on, the warm-up's or the measured
-    /// part's: visitors begin evenly spread over it, a rate grows evenly.
+    /// Ramp-up: the time from the beginning of the run, warm-up included, over which the load grows
+    /// to its full size. Visitors begin evenly spread over it; a rate grows linearly.
     pub ramp: Duration,
-    /// Whether the run ends when more than half of what it asked for in the last second did not arrive.
+    /// Whether the run ends when more than half of the resources that ended in the last second
+    /// failed.
     pub stops_when_failing: bool,
-    /// The share of visitors who have been here before, 0 to 1.
+    /// The share of returning visitors, 0 to 1.
     pub returning: f64,
-    /// Where the choice of who returns begins.
+    /// Seed of the random choice of returning visitors and of think times.
     pub seed: u64,
-    /// Hosts beside the page's own that may be asked: `HOST` or `HOST:PORT`.
+    /// Hosts other than the page's own that may be requested: `HOST` or `HOST:PORT`.
     pub allowed_hosts: Vec<String>,
-    /// Fields of every request, in place of the built-in ones of their names.
+    /// Header fields of every request. They replace built-in fields of the same name.
     pub headers: Vec<(String, String)>,
-    /// How long one request may take, its connection included.
+    /// How long one request may take, including its connection.
     pub timeout: Duration,
-    /// Which answers to the page itself are good.
+    /// The expected status codes of the page's document.
     pub expect_status: StatusSet,
-    /// Whether servers must prove who they are.
+    /// Whether servers must have valid certificates.
     pub is_verified: bool,
-    /// A file of authorities (PEM) to verify servers by, in place of the system's.
+    /// PEM file with the certificate authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Connections to one host that one visitor has at a time, 1 to [`CONNECTIONS_PER_HOST_MAX`]. Over HTTP/2 it is
-    /// one.
+    /// The most connections of one visitor to one host at a time, 1 to
+    /// [`CONNECTIONS_PER_HOST_MAX`]. Over HTTP/2 there is always one.
     pub connections_per_host_max: usize,
-    /// Whether HTTP/2 is spoken: over TLS the server must choose it, without TLS it must know it.
+    /// Whether HTTP/2 is used. With TLS the server must choose it in the handshake; without TLS the
+    /// server must support it from the start.
     pub is_http2: bool,
-    /// What a page may ask.
+    /// Limits on the resources of one page.
     pub limits: Limits,
 }
 
 /// Why a plan cannot be run; the message names the flag.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PagePlanError {
-    /// It is no URL of a page.
+    /// The text is not a URL of a page.
     #[error("`{0}` is no URL of a page ({1}); write for example http://127.0.0.1:8080/")]
     Url(String, String),
-    /// The number of users.
+    /// The number of visitors is out of range.
     #[error("-c {0}: page mode has 1 to {VISITORS_MAX} visitors at a time")]
     Users(usize),
-    /// The share of returning visitors.
+    /// The share of returning visitors is out of range.
     #[error("--returning {0}: write a share from 0% to 100%")]
     Returning(String),
-    /// Nothing would end the run, or nothing would be loaded.
+    /// Nothing ends the run, or it would load nothing.
     #[error("the run has no end: give -n PAGES or -t TIME, above zero")]
     Stop,
-    /// The rate.
+    /// The rate is out of range.
     #[error("--rate {0}: page mode takes a rate above 0 and up to 100000 pages a second")]
     Rate(f64),
-    /// Thinking where nobody waits for it.
+    /// Think times in an open loop.
     #[error(
         "--think does not go with --page and --rate: pages begin at the rate, however long visitors think; leave one \
          of the two out"
     )]
     Think,
-    /// No request may take no time.
+    /// A timeout of zero.
     #[error("--timeout must be above zero")]
     Timeout,
-    /// The number of connections.
+    /// The number of connections is out of range.
     #[error("--connections-per-host {0}: write 1 to {CONNECTIONS_PER_HOST_MAX} connections")]
     ConnectionsPerHost(usize),
-    /// A host that is none.
+    /// The text is not a host.
     #[error("--allow-host `{0}`: write HOST or HOST:PORT, without scheme and path")]
     AllowedHost(String),
 }
 
 impl PagePlan {
-    /// One visitor at a time for ten seconds, everything else as browsers have it.
+    /// A plan for one visitor at a time for ten seconds, with a browser's defaults for everything
+    /// else.
     ///
     /// # Errors
     /// [`PagePlanError::Url`].
@@ -154,10 +159,11 @@ impl PagePlan {
         })
     }
 
-    /// Gives the page's host another name than that of the address it is reached by, as a `Host` field does.
+    /// Replaces the page's host name, as a `Host` field does. Connections still go to the address
+    /// of the original URL.
     ///
     /// # Errors
-    /// [`PagePlanError::Url`] if it is no host.
+    /// [`PagePlanError::Url`] if `authority` is not a host.
     pub fn name_host(&mut self, authority: &str) -> Result<(), PagePlanError> {
         let refuse = || PagePlanError::Url(authority.to_owned(), "the Host field names no host".to_owned());
         let address = address_of(&self.url).ok_or_else(refuse)?;
@@ -168,10 +174,10 @@ impl PagePlan {
         Ok(())
     }
 
-    /// Whether the plan can be run.
+    /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// What is wrong, by the flag's name.
+    /// The first problem found.
     pub fn check(&self) -> Result<(), PagePlanError> {
         if !(1..=VISITORS_MAX).contains(&self.users) {
             return Err(PagePlanError::Users(self.users));
@@ -201,8 +207,8 @@ impl PagePlan {
         }
     }
 
-    /// Whether a URL is on a host that may be asked: the page's own (with its port, or with the ports of http and https
-    /// if it has one of those), or one that is named.
+    /// Whether a URL is on a host that may be requested: the page's own host, or one that the plan
+    /// names. The page's own host must have the page's port; ports 80 and 443 are interchangeable.
     pub fn may_ask(&self, url: &Url) -> bool {
         let is_plain = |url: &Url| matches!(url.port_or_known_default(), Some(80 | 443));
         let same_port = url.port_or_known_default() == self.url.port_or_known_default();
@@ -215,7 +221,7 @@ impl PagePlan {
         })
     }
 
-    /// Where connections for a URL go.
+    /// The address for connections to a URL.
     pub(crate) fn address(&self, url: &Url) -> Option<Address> {
         let is_own = url.host_str() == self.url.host_str() && url.scheme() == self.url.scheme();
         match &self.connect_to {
@@ -225,7 +231,7 @@ impl PagePlan {
     }
 }
 
-/// A host that may be asked, and its port if one was given.
+/// A host of [`PagePlan::allowed_hosts`], and its port if there is one.
 fn allowed(text: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(&format!("http://{text}/")).ok()?;
     let is_bare = url.path() == "/" && !text.contains(['/', '@', '?', '#']) && !text.is_empty();
@@ -254,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_pages_host_and_those_named_are_asked() {
+    fn only_the_pages_host_and_allowed_hosts_are_requested() {
         let mut plan = PagePlan::new("http://www.h.org/a").unwrap();
         plan.allowed_hosts = vec!["cdn.h.org".to_owned(), "other.org:8080".to_owned(), "[::1]:80".to_owned()];
         for url in [
@@ -280,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_field_names_the_site_and_leaves_the_address() {
+    fn host_field_changes_the_name_but_not_the_address() {
         let mut plan = PagePlan::new("http://127.0.0.1:8080/a?b").unwrap();
         plan.name_host("wordpress.test").unwrap();
         assert_eq!(plan.url.as_str(), "http://wordpress.test/a?b");
@@ -290,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused() {
+    fn plans_that_cannot_be_run_are_refused() {
         assert!(matches!(PagePlan::new("h.org"), Err(PagePlanError::Url(..))));
         assert!(matches!(PagePlan::new("ftp://h.org/"), Err(PagePlanError::Url(..))));
         assert!(matches!(PagePlan::new("http://u@h.org/"), Err(PagePlanError::Url(..))));

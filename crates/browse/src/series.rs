@@ -1,7 +1,9 @@
-//! The run second by second: each thread hands in what ended in a second, and when all have, its figures are made.
+//! The run second by second. Each thread hands in its part of a second; when all have, the figures
+//! are computed.
 //!
-//! Invariant: memory does not grow with the number of pages, and with time only by the figures of each second, of
-//! which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and belong to the measured part.
+//! Invariant: memory does not depend on the number of pages. It grows only with the number of
+//! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and
+//! belong to the measured part.
 
 use crate::outcome::FetchFailure;
 use crate::turns::Turns;
@@ -12,41 +14,41 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A second.
+/// One second.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What ended in one second.
+/// Page loads and requests that ended in one second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageSecond {
-    /// Which one: 0 is the first of the measured part.
+    /// Index of the second: 0 is the first second of the measured part.
     pub second: u32,
-    /// Visitors who had begun when it ended; 0 with a rate.
+    /// Visitors who had begun by its end; 0 in an open loop.
     pub users: u64,
-    /// Pages that began.
+    /// Page loads that began.
     pub started: u64,
-    /// Pages that fell due while all visitors were busy.
+    /// Page loads that fell due while all visitors were busy.
     pub not_started: u64,
     /// Pages of which everything arrived.
     pub good: u64,
-    /// Pages of which something did not.
+    /// Pages of which a resource did not arrive.
     pub incomplete: u64,
     /// Pages without a document.
     pub failed: u64,
-    /// Answers.
+    /// Responses.
     pub requests: u64,
     /// Resources that did not arrive.
     pub failed_requests: u64,
-    /// The same by kind, in the order of [`FetchFailure::ALL`].
+    /// Resources that did not arrive, by kind, in the order of [`FetchFailure::ALL`].
     pub failures: [u64; FetchFailure::ALL.len()],
-    /// Answers by status.
+    /// Responses by status code.
     pub statuses: BTreeMap<u16, u64>,
-    /// Answers by what the nearest cache said of them.
+    /// Responses by the verdict of the nearest cache.
     pub verdicts: BTreeMap<CacheVerdict, u64>,
-    /// Bytes of the answers, heads included.
+    /// Bytes of the responses, including heads.
     pub received_bytes: u64,
-    /// Median, 95th and 99th percentile and longest of the page times; `None` without any.
+    /// Page load times; `None` if no page with a document ended in this second.
     pub page_times: Option<SecondTimes>,
-    /// The same of the answers' times.
+    /// Response times; `None` without responses.
     pub request_times: Option<SecondTimes>,
 }
 
@@ -63,7 +65,7 @@ pub struct SecondTimes {
     pub max_us: u64,
 }
 
-/// What a thread has seen of a second.
+/// One thread's part of a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) counts: PageSecond,
@@ -71,10 +73,10 @@ pub(crate) struct Tally {
     pub(crate) request_times: Histogram,
 }
 
-/// The second that is going on in a thread.
+/// The current second of a thread.
 #[derive(Debug)]
 pub(crate) struct Current {
-    /// Which one it is.
+    /// Index of the second.
     number: usize,
     begin: Monotonic,
     turns: Turns,
@@ -88,7 +90,8 @@ pub(crate) struct Series(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     threads: usize,
-    /// Seconds that a thread has not handed in yet, the first being number `done.len()`, and how many have.
+    /// Seconds that some thread has not handed in yet, each with the number of threads that have.
+    /// The first one has number `done.len()`.
     open: VecDeque<(usize, Tally)>,
     done: Vec<PageSecond>,
 }
@@ -108,7 +111,7 @@ impl Current {
         }
     }
 
-    /// What is counted at `now`; nothing before the measured part.
+    /// The tally of the second that contains `now`; `None` before the measured part.
     pub(crate) fn at(&mut self, now: Monotonic, series: &Series) -> Option<&mut Tally> {
         if now < self.begin {
             return None;
@@ -117,7 +120,7 @@ impl Current {
         Some(&mut self.tally)
     }
 
-    /// Hands in the second that is going on, because the run is over.
+    /// Hands in the current second, at the end of the run.
     pub(crate) fn end(&mut self, now: Monotonic, series: &Series) {
         self.advance(now, series);
         if now > self.begin {
@@ -125,7 +128,7 @@ impl Current {
         }
     }
 
-    /// Hands in what was counted until `end`.
+    /// Hands in the tally of a second that ended at `end`.
     fn hand_in(&mut self, end: Monotonic, series: &Series) {
         self.tally.counts.users = self.turns.begun(end);
         series.hand_in(self.number, &self.tally);
@@ -190,12 +193,12 @@ impl Tally {
 }
 
 impl Series {
-    /// The series of so many threads.
+    /// The series of a run with this number of threads.
     pub(crate) fn new(threads: usize) -> Self {
         Self(Mutex::new(Inner { threads, ..Inner::default() }))
     }
 
-    /// Takes what a thread saw of second `number`.
+    /// Adds one thread's part of second `number`.
     fn hand_in(&self, number: usize, tally: &Tally) {
         let mut inner = self.lock();
         let Some(place) = number.checked_sub(inner.done.len()).filter(|_| number < SECONDS_MAX) else {
@@ -213,7 +216,8 @@ impl Series {
         }
     }
 
-    /// Makes the figures of what not all threads have handed in, because the run is over, and gives everything.
+    /// Ends the series when the run is over: computes the figures of incomplete seconds and returns
+    /// all seconds.
     pub(crate) fn finish(&self) -> Vec<PageSecond> {
         let mut inner = self.lock();
         while !inner.open.is_empty() {
@@ -223,13 +227,13 @@ impl Series {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked left counters behind, nothing that could be half made.
+        // The counters are still usable after a panic in another thread.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Makes the figures of the first open second.
+    /// Computes the figures of the first open second.
     fn conclude(&mut self) {
         let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
         self.done.extend(self.open.pop_front().map(|(_, tally)| tally.figures(second)));
@@ -247,14 +251,14 @@ mod tests {
         Monotonic::from_nanos(millis * 1_000_000)
     }
 
-    /// The first second of the only thread of three visitors, who begin within two seconds.
+    /// The first second of the only thread, with three visitors who begin within two seconds.
     fn current(millis: u64) -> Current {
         let turns = Turns { began: at(millis), ramp: Duration::from_secs(2), users: 3, place: (0, 1) };
         Current::new(at(millis), turns)
     }
 
     #[test]
-    fn a_second_has_what_all_threads_saw_of_it() {
+    fn second_is_the_sum_over_all_threads() {
         let series = Series::new(2);
         let mut threads = [current(5_000), current(5_000)];
         assert!(threads[0].at(at(4_999), &series).is_none(), "the warm-up was counted");
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_early_holds_up_nobody() {
+    fn thread_that_ends_early_does_not_delay_the_others() {
         let series = Series::new(2);
         let (mut one, mut other) = (current(0), current(0));
         one.at(at(10), &series).unwrap().counts.failed += 1;

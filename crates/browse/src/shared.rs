@@ -1,7 +1,9 @@
-//! What the threads of a run share: the plan, the pages that are left, and what people watch.
+//! State that the threads of a run share: the plan, the number of pages left, and the progress
+//! display.
 //!
-//! Invariant: nothing here waits for a page. Figures are no part of it: each thread has its own, but for what has
-//! ended in each second.
+//! Invariant: nothing here waits for a page load. Each thread has its own figures; only the
+//! per-second figures are collected here. Relaxed ordering is enough for the counters and flags,
+//! because they guard no other data.
 
 use crate::plan::PagePlan;
 use crate::series::Series;
@@ -10,10 +12,10 @@ use platform::{Clock, Monotonic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// So many requests must have ended before most of them are said to fail.
+/// At least this many resources must have ended before a run is judged as failing.
 const FAILING_REQUESTS_MIN: u64 = 20;
 
-/// What people who watch a run see, and the way to stop it. One belongs to one run.
+/// Follows the progress of a run and stops it. A watch belongs to one run.
 #[derive(Debug, Default)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -23,12 +25,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that is stopped by this flag.
+    /// A watch whose run ends when the flag is set.
     pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
         Self { stop, ..Self::default() }
     }
 
-    /// Pages of the measured part that have ended, and how many of them had no document.
+    /// Page loads of the measured part that have ended, and how many of them had no document.
     pub fn pages(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
@@ -57,28 +59,28 @@ impl Watch {
     }
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 pub(crate) struct Shared {
     pub(crate) plan: PagePlan,
     pub(crate) tls: Option<TlsClient>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watch: Arc<Watch>,
-    /// Pages that may still begin.
+    /// Measured pages that may still begin.
     pub(crate) pages_left: AtomicU64,
-    /// Resources that were asked for and have ended, and those of them that did not arrive; the warm-up's included.
+    /// Resources that have ended, then resources that failed, both including the warm-up.
     pub(crate) ended_requests: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
-    /// Somebody has found that most fail.
+    /// Whether a thread has found that most resources fail.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
-    /// Connections of the run that may stay open after their page.
+    /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
     pub(crate) measuring_since: Monotonic,
     pub(crate) deadline: Option<Monotonic>,
 }
 
-/// Requests that had ended and failed when somebody looked last.
+/// Number of ended and failed resources at the last check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trend {
     ended: u64,
@@ -86,7 +88,7 @@ pub(crate) struct Trend {
 }
 
 impl Shared {
-    /// Whether another page may begin at `begin`; if so, it has to.
+    /// Whether another page load may begin at `begin`. If so, it is taken and has to begin.
     pub(crate) fn take_page(&self, begin: Monotonic) -> bool {
         if self.plan.pages.is_none() || begin < self.measuring_since {
             return true;
@@ -94,19 +96,21 @@ impl Shared {
         self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// The moment by whose second something counts: what ends a little after the time is up belongs to the last one.
+    /// The moment whose second an event at `now` counts in. Events shortly after the deadline
+    /// belong to the last second.
     pub(crate) fn counting(&self, now: Monotonic) -> Monotonic {
         let last = |deadline: Monotonic| Monotonic::from_nanos(deadline.as_nanos().saturating_sub(1));
         self.deadline.map_or(now, |deadline| now.min(last(deadline)))
     }
 
-    /// Takes note of a resource that has ended.
+    /// Counts a resource that has ended.
     pub(crate) fn count(&self, has_failed: bool) {
         self.ended_requests.fetch_add(1, Ordering::Relaxed);
         self.failed_requests.fetch_add(u64::from(has_failed), Ordering::Relaxed);
     }
 
-    /// Ends the run if most of what ended since `then` failed and the plan says so; gives from when on to look next.
+    /// Ends the run if most resources since `then` failed and the plan says so. Returns the counts
+    /// to compare with next time.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
         let failed = self.failed_requests.load(Ordering::Relaxed);
         let now = Trend { ended: self.ended_requests.load(Ordering::Relaxed), failed };

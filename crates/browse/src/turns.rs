@@ -1,21 +1,22 @@
-//! When the visitors of one thread begin: evenly spread over the ramp, among those of all threads.
+//! When the visitors of one thread begin: evenly spread over the ramp-up, among those of all
+//! threads.
 //!
-//! Invariant: a visitor who has begun stays to the end of the run. With a rate no place is a visitor's own, and none
-//! is counted here.
+//! Invariant: a visitor's place stays in use to the end of the run. An open loop has no such
+//! places, and its visitors are not counted here.
 
 use platform::Monotonic;
 use std::time::Duration;
 
-/// The turns of one thread's visitors.
+/// The ramp-up of one thread's visitors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns {
     /// When the run began.
     pub(crate) began: Monotonic,
-    /// Over which time the visitors of all threads begin.
+    /// The ramp-up time of the visitors of all threads.
     pub(crate) ramp: Duration,
-    /// The visitors of all threads; 0 with a rate.
+    /// The visitors of all threads; 0 in an open loop.
     pub(crate) users: usize,
-    /// Which thread this is, and how many there are.
+    /// The index of this thread, and the number of threads.
     pub(crate) place: (usize, usize),
 }
 
@@ -26,7 +27,7 @@ impl Turns {
         self.begin_of(thread + index * threads)
     }
 
-    /// How many of this thread's visitors have begun at a moment.
+    /// How many of this thread's visitors have begun by `at`.
     pub(crate) fn begun(&self, at: Monotonic) -> u64 {
         let (thread, threads) = self.place;
         let places = (thread..self.users).step_by(threads.max(1));

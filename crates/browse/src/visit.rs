@@ -1,7 +1,7 @@
-//! One page load: the document, and everything it turns out to need, as much of it at a time as connections allow.
+//! One page load: the document and all resources it needs, as many at a time as connections allow.
 //!
-//! Invariant: a page ends when nothing of it is under way, and is counted once. What holds it up and what does not is
-//! told apart by [`Class`].
+//! Invariant: a page load ends when none of its resources is in progress, and it is counted once.
+//! The [`Class`] of a resource decides whether it counts toward the page's time.
 
 use crate::fetch::{Fetched, Fetching};
 use crate::outcome::{FetchFailure, TRACE_MAX, Traced};
@@ -14,15 +14,16 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// A resource under way.
+/// A resource in progress.
 type UnderWay<'a> = Pin<Box<dyn Future<Output = (Asset, Result<Fetched, FetchFailure>)> + 'a>>;
 
-/// What a page load came to while it runs.
+/// State of a page load in progress.
 struct Page<'a> {
     fetching: &'a Fetching<'a>,
     loading: Loading,
     trace: Option<Vec<Traced>>,
-    /// The first octet of the document, and the end of what holds the page up.
+    /// When the first byte of the document arrived, and when the last resource that counts toward
+    /// the page's time ended.
     first_octet: Option<Monotonic>,
     ended: Option<Monotonic>,
     has_document: bool,
@@ -72,7 +73,7 @@ async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<F
     (asset, result)
 }
 
-/// The first of several that is over; there must be one.
+/// Waits for the first future that is ready, and removes it. There must be at least one future.
 async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, FetchFailure>) {
     let (at, output) = poll_fn(|context| {
         for (at, future) in under_way.iter_mut().enumerate() {
@@ -83,18 +84,19 @@ async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, Fetc
         Poll::Pending
     })
     .await;
-    // It is over and must not be asked again; the order of the others decides who gets a free connection first.
+    // A finished future must not be polled again. `remove` keeps the order of the others, which
+    // decides who gets a free connection first.
     drop(under_way.remove(at));
     output
 }
 
-/// Whether a page is not done before this is there.
+/// Whether a resource of this class counts toward the page's time.
 fn holds_up(class: Class) -> bool {
     !matches!(class, Class::Icon | Class::Media | Class::Other)
 }
 
 impl Page<'_> {
-    /// Whether to send for an asset. What is on a foreign host is told instead.
+    /// Whether to request an asset. Assets on foreign hosts are only counted.
     fn is_to_be_asked(&mut self, asset: &Asset) -> bool {
         if !self.fetching.worker.shared.plan.may_ask(&asset.url) {
             self.fetching.figures().foreign(asset.url.host_str().unwrap_or_default());
@@ -112,7 +114,7 @@ impl Page<'_> {
         self.loading.ended(&mut self.fetching.worker.memo.borrow_mut(), asset)
     }
 
-    /// Takes what has come, or why it has not; gives what to load next.
+    /// Handles the result of an asset. Returns the assets to load next.
     fn arrived(&mut self, asset: &Asset, result: Result<Fetched, FetchFailure>) -> Vec<Asset> {
         let now = self.fetching.worker.shared.clock.monotonic();
         if holds_up(asset.class) {
@@ -122,8 +124,8 @@ impl Page<'_> {
             self.fetching.visitor.borrow_mut().has_icon = true;
         }
         let worker = self.fetching.worker;
-        // A missing icon, a redirect that leads elsewhere, and a limit of this machine say nothing about the server's
-        // health.
+        // A missing icon, a redirect to a foreign host and a limit of this machine do not indicate
+        // a failing server.
         let is_telling = asset.class != Class::Icon
             && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
         worker.shared.count(is_telling && result.is_err());
@@ -172,14 +174,14 @@ impl Page<'_> {
         }
     }
 
-    /// Writes the page down.
+    /// Adds the page load to the figures.
     fn record(mut self, is_returning: bool, due: Monotonic) {
         let lazy: Vec<Asset> = self.loading.lazy().cloned().collect();
         for asset in &lazy {
             self.note(asset, "lazy");
         }
         let worker = self.fetching.worker;
-        // It began in the warm-up, which is counted nowhere.
+        // The page load began in the warm-up, which is not counted.
         if due < worker.shared.measuring_since {
             return;
         }
@@ -221,7 +223,7 @@ impl Page<'_> {
     }
 }
 
-/// Whether a browser reads it as a document; without a type it does.
+/// Whether a browser parses the response as a document. A response without a type counts as one.
 fn content_is_html(fetched: &Fetched) -> bool {
     let Some(kind) = fetched.head.fields.first(message::names::CONTENT_TYPE) else { return true };
     let essence = kind.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();

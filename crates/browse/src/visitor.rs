@@ -1,8 +1,9 @@
-//! Somebody who loads pages: cookies, a cache, and the connections of one page load.
+//! A visitor: cookies, a cache, and the connections of one page load.
 //!
-//! Invariant: at most so many exchanges with one host at a time as the plan says, or over HTTP/2 any number on one
-//! connection. A page load begins without connections, as a visit does, also where those of the visit before linger. A
-//! used connection that ends before an answer is replaced once, as browsers do.
+//! Invariant: a visitor has at most as many exchanges with one host at a time as the plan allows.
+//! Over HTTP/2 it has any number, on one connection. A page load begins without connections, even
+//! if those of an earlier one still linger. If a used connection ends before a response, the
+//! request is sent again on another one, as browsers do.
 
 use crate::connection::{Answer, Connection, Content, NoAnswer};
 use crate::http2::Http2;
@@ -18,12 +19,12 @@ use std::rc::Rc;
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
-/// What a visitor keeps from one visit to the next.
+/// The state that a visitor keeps between visits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visitor {
     pub(crate) jar: Jar,
     pub(crate) cache: PrivateCache,
-    /// Whether the page's icon is known.
+    /// Whether the page's icon was requested before.
     pub(crate) has_icon: bool,
 }
 
@@ -39,7 +40,8 @@ type Origin = (String, String, u16);
 struct HostConnections {
     permits: Semaphore,
     idle: RefCell<Vec<Connection>>,
-    /// The one connection of HTTP/2. Whoever needs it waits for who is making it.
+    /// The single HTTP/2 connection. The lock is held while it is established, so that other
+    /// requests wait for it.
     shared: Mutex<Option<Rc<Http2>>>,
 }
 
@@ -48,8 +50,8 @@ impl Connections {
         Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max }
     }
 
-    /// Sends a request when one of the host's connections is free, and reads the answer. `began` is told when that
-    /// was.
+    /// Sends a request as soon as a connection to the host is free, and reads the response. Stores
+    /// the time when it was free in `began`, in nanoseconds.
     pub(crate) async fn exchange(
         &self,
         worker: &Worker,
@@ -95,14 +97,15 @@ impl Connections {
                     }
                     return Ok(answer);
                 }
-                // It ended while it was idle; on a new one the request is sent once more.
+                // The connection ended while it was idle, so the request is sent again on another
+                // one.
                 Err(no_answer) if no_answer.is_silent && was_used => {}
                 Err(no_answer) => return Err(no_answer.failure),
             }
         }
     }
 
-    /// The connections that are open once nothing is under way on them any more.
+    /// The connections that are open and idle after the page load.
     pub(crate) fn idle(self) -> impl Iterator<Item = Idle> {
         let hosts = self.hosts.into_inner().into_values().filter_map(Rc::into_inner);
         hosts.flat_map(|host| {
@@ -122,7 +125,8 @@ impl Connections {
     }
 }
 
-/// Sends a request on the host's one connection, which is made if there is none that stands.
+/// Sends a request on the host's single HTTP/2 connection. Establishes the connection if there is
+/// none.
 async fn attempt_http2(
     worker: &Worker,
     host: &HostConnections,
@@ -147,7 +151,7 @@ async fn attempt_http2(
         let content = Content::new(keeps, bytes_max);
         match connection.exchange(url, request, content, &*worker.shared.clock).await {
             Ok(answer) => return Ok(answer),
-            // The server has not looked at it; on a new connection it is sent once more.
+            // The server has not processed the request, so it is sent again on a new connection.
             Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),
             Err(no_answer) => return Err(no_answer.failure),
         }

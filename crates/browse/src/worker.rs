@@ -1,7 +1,8 @@
-//! What one thread of visitors has for their page loads: its own figures, trees and known addresses, and what all
-//! threads share.
+//! The state of one thread that its page loads use: figures, parsed trees and resolved addresses,
+//! and access to the shared state.
 //!
-//! Invariant: what the warm-up came to is in no figure that is handed in. Who loads what, and when, is not known here.
+//! Invariant: pages of the warm-up are in no figure that is returned. The schedule of page loads is
+//! in `crowd`.
 
 use crate::connection::Wire;
 use crate::lingering::Lingering;
@@ -21,24 +22,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use url::Url;
 
-/// What one thread has for its page loads.
+/// The state of one thread that its page loads use.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) memo: RefCell<Memo>,
     pub(crate) figures: RefCell<Figures>,
     addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
-    /// The second that is going on.
+    /// The current second.
     current: RefCell<Current>,
     /// When the visitors of this thread begin.
     pub(crate) turns: Turns,
     /// Whether the warm-up is over.
     is_measuring: Cell<bool>,
-    /// Connections of visitors who have their page.
+    /// Connections of visitors whose page load is over.
     lingering: Lingering,
 }
 
 impl Worker {
-    /// The worker at a place among so many.
+    /// The worker at `place`: the index of its thread and the number of threads.
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let users = if shared.plan.rate.is_none() { shared.plan.users } else { 0 };
         let turns = Turns { began: shared.began, ramp: shared.plan.ramp, users, place };
@@ -59,13 +60,13 @@ impl Worker {
         self.is_measuring.get()
     }
 
-    /// The warm-up is over, and what it came to is forgotten.
+    /// Ends the warm-up and discards its figures.
     pub(crate) fn begin_measuring(&self) {
         self.is_measuring.set(true);
         *self.figures.borrow_mut() = Figures::new();
     }
 
-    /// Takes note, in the second that is going on, of what has ended; nothing counts before the measured part.
+    /// Changes the tally of the current second. Does nothing before the measured part.
     pub(crate) fn tally(&self, count: impl FnOnce(&mut Tally)) {
         if !self.is_measuring.get() {
             return;
@@ -79,13 +80,14 @@ impl Worker {
         self.current.borrow_mut().advance(self.shared.counting(now), &self.shared.series);
     }
 
-    /// The run is over: hands in the last second, and gives the figures.
+    /// Hands in the last second and returns the figures, at the end of the run.
     pub(crate) fn end(&self, now: Monotonic) -> Figures {
         self.current.borrow_mut().end(self.shared.counting(now), &self.shared.series);
         self.figures.take()
     }
 
-    /// Leaves the connections of a visitor who has the page, at once or after a while.
+    /// Handles the connections of a finished page load: they linger if the plan says so, otherwise
+    /// they close.
     pub(crate) fn leave(&self, connections: Connections) {
         if !self.lingering.is_wanted() {
             return;
@@ -94,7 +96,7 @@ impl Worker {
         self.figures.borrow_mut().closed_early += closed_early;
     }
 
-    /// Opens a connection for a URL.
+    /// Opens a connection for a URL. Tries the addresses of its host in turn.
     pub(crate) async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
         let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
         let addresses = self.resolve(&address).await?;
@@ -114,7 +116,8 @@ impl Worker {
         Err(failure.unwrap_or(FetchFailure::Connect))
     }
 
-    /// Connects to an address. Where descriptors have run out, lingering connections go for those that pages need.
+    /// Connects to an address. If descriptors have run out, closes lingering connections to free
+    /// some.
     async fn dial(&self, address: SocketAddr) -> Result<Stream, FetchFailure> {
         loop {
             let error = match Stream::connect(&Address::Ip(address)).await {
@@ -132,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Secures a connection, if the URL asks for it.
+    /// Makes the TLS handshake, if the URL uses TLS.
     async fn secure(&self, stream: Stream, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
         if url.scheme() != "https" {
             return Ok(Box::new(stream));
@@ -147,7 +150,7 @@ impl Worker {
         }
     }
 
-    /// The addresses of a host, asked for once in a run.
+    /// The addresses of a host. The thread caches successful lookups for the whole run.
     async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, FetchFailure> {
         match address {
             Address::Ip(address) => Ok(vec![*address]),
@@ -170,7 +173,7 @@ impl Worker {
     }
 }
 
-/// The failure that an error tells of: a limit of this machine, or else what the site may have done.
+/// The failure for an I/O error: a limit of this machine, otherwise `of_site`.
 fn failure_of(error: &io::Error, of_site: FetchFailure) -> FetchFailure {
     match LocalLimit::of(error) {
         None => of_site,
@@ -180,8 +183,9 @@ fn failure_of(error: &io::Error, of_site: FetchFailure) -> FetchFailure {
     }
 }
 
-/// How much the failure of one address of a host says about the host, beside those of its others. A machine without
-/// IPv6 has no local address toward an IPv6 one: that says least.
+/// Rank of a failure, if several addresses of a host fail in different ways; the highest one is
+/// reported. A machine without IPv6 has no local address for an IPv6 peer, so that failure says
+/// least.
 fn gravity(failure: FetchFailure) -> u8 {
     match failure {
         FetchFailure::Address => 0,

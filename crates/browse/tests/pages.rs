@@ -1,5 +1,5 @@
-//! Page loads against a small site that is served by a script: what is asked for, by whom, how often, and what is
-//! made of servers that lie.
+//! Page loads against a small scripted site: which requests are sent, with which fields and how
+//! often, and how misbehaving servers are handled.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
@@ -25,12 +25,12 @@ fn load(plan: &PagePlan) -> PageOutcome {
     run(plan, &clock, &Arc::new(Watch::default())).unwrap()
 }
 
-/// A plan for so many pages, one after the other.
+/// A plan for `pages` pages, one after the other.
 fn plan(url: &str, pages: u64) -> PagePlan {
     PagePlan { pages: Some(pages), time: None, threads: 1, ..PagePlan::new(url).unwrap() }
 }
 
-/// How often each target was asked for.
+/// How often each target was requested.
 fn asked(origin: &Origin) -> BTreeMap<String, usize> {
     origin.seen().iter().fold(BTreeMap::new(), |mut counts, seen| {
         *counts.entry(seen.target().to_owned()).or_default() += 1;
@@ -42,7 +42,7 @@ fn targets(origin: &Origin) -> String {
     asked(origin).into_keys().filter(|target| target != "/favicon.ico").collect::<Vec<_>>().join(" ")
 }
 
-/// An ordinary small site with everything in it.
+/// An ordinary small site with one of everything.
 fn site(seen: &Seen) -> Vec<Action> {
     match seen.target() {
         "/" => response(
@@ -67,7 +67,7 @@ fn site(seen: &Seen) -> Vec<Action> {
     }
 }
 
-/// As [`site`], answering conditions.
+/// Like [`site`], but answers conditional requests.
 fn site_with_validators(seen: &Seen) -> Vec<Action> {
     if seen.field("If-None-Match") == Some("\"b\"") {
         return vec![Action::Send(b"HTTP/1.1 304 Not Modified\r\nETag: \"b\"\r\n\r\n".to_vec())];
@@ -76,7 +76,7 @@ fn site_with_validators(seen: &Seen) -> Vec<Action> {
 }
 
 #[test]
-fn a_page_is_loaded_with_everything_that_belongs_to_it() {
+fn page_is_loaded_with_all_its_resources() {
     let origin = Origin::start(site);
     let outcome = load(&plan(&origin.url(), 1));
     assert_eq!(targets(&origin), "/ /1.png /2.png /a.css /b.css /f.woff2 /hero.png /icon.png /s.js");
@@ -103,7 +103,7 @@ fn a_page_is_loaded_with_everything_that_belongs_to_it() {
 }
 
 #[test]
-fn cookies_and_referer_go_along() {
+fn cookies_and_referer_are_sent() {
     let origin = Origin::start(site);
     load(&plan(&origin.url(), 1));
     for seen in origin.seen() {
@@ -115,7 +115,7 @@ fn cookies_and_referer_go_along() {
 }
 
 #[test]
-fn a_new_visitor_has_nothing_and_a_returning_one_asks_only_for_what_may_have_changed() {
+fn returning_visitor_requests_only_stale_resources() {
     let origin = Origin::start(site_with_validators);
     let outcome = load(&plan(&origin.url(), 3));
     assert_eq!((asked(&origin)["/a.css"], outcome.figures.pages.returning), (3, 0));
@@ -135,7 +135,7 @@ fn a_new_visitor_has_nothing_and_a_returning_one_asks_only_for_what_may_have_cha
 }
 
 #[test]
-fn hosts_are_asked_only_if_they_are_named() {
+fn foreign_hosts_are_requested_only_if_allowed() {
     let other = Origin::start(|_| response("200 OK", &[], b"x"));
     let foreign = other.url();
     let html = format!("<img src={foreign}/x.png><img src=/away><script src=//foreign.test/></script>");
@@ -146,7 +146,7 @@ fn hosts_are_asked_only_if_they_are_named() {
         _ => response("404 Not Found", &[], b""),
     });
     let outcome = load(&plan(&origin.url(), 1));
-    assert!(other.seen().is_empty(), "a foreign host was asked");
+    assert!(other.seen().is_empty(), "a foreign host received a request");
     assert_eq!(outcome.figures.foreign_hosts["127.0.0.1"], 2);
     assert_eq!(outcome.figures.failures[FetchFailure::Foreign as usize], 1);
     let named = PagePlan { allowed_hosts: vec![other.address().to_string()], ..plan(&origin.url(), 1) };
@@ -155,7 +155,7 @@ fn hosts_are_asked_only_if_they_are_named() {
 }
 
 #[test]
-fn six_connections_a_host_at_a_time() {
+fn at_most_six_connections_to_a_host_are_open() {
     let gate = Gate::default();
     let open = Arc::new(AtomicUsize::new(0));
     let html: String = (0..20).map(|number| format!("<img src=/{number}.png>")).collect();
@@ -182,7 +182,7 @@ fn six_connections_a_host_at_a_time() {
 }
 
 #[test]
-fn redirects_are_followed_and_error_pages_are_no_pages() {
+fn redirects_are_followed_and_error_pages_fail() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("301 Moved", &["Location: /home"], b""),
         "/home" => response("200 OK", &[HTML], b"<img src=gone.png>"),
@@ -204,7 +204,7 @@ fn redirects_are_followed_and_error_pages_are_no_pages() {
 }
 
 #[test]
-fn gzip_is_read_and_a_bomb_is_not() {
+fn gzip_is_decoded_up_to_the_limit() {
     let pack = |content: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(content).unwrap();
@@ -229,13 +229,13 @@ fn gzip_is_read_and_a_bomb_is_not() {
 }
 
 #[test]
-fn servers_that_break_off_stall_or_talk_nonsense_are_told_apart() {
+fn broken_stalled_and_invalid_responses_are_distinguished() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("200 OK", &[HTML], b"<img src=cut><img src=slow><img src=odd><img src=shut>"),
         "/cut" => {
             vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx".to_vec()), Action::Close]
         }
-        // Nobody opens it.
+        // This gate is never opened.
         "/slow" => vec![Action::Await(Gate::default())],
         "/odd" => vec![Action::Send(b"SSH-2.0-x\r\n\r\n".to_vec()), Action::Close],
         "/shut" => vec![Action::Close],
@@ -249,7 +249,7 @@ fn servers_that_break_off_stall_or_talk_nonsense_are_told_apart() {
 }
 
 #[test]
-fn nobody_there_is_an_error_and_a_server_that_dies_is_an_outcome() {
+fn unreachable_server_is_an_error_and_dying_one_an_outcome() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let gone = Origin::start(site);
     let url = gone.url();
@@ -272,7 +272,7 @@ fn nobody_there_is_an_error_and_a_server_that_dies_is_an_outcome() {
 }
 
 #[test]
-fn arrivals_do_not_wait_and_what_does_not_fit_is_counted() {
+fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = Arc::new(Origin::start(move |_| {
@@ -294,7 +294,7 @@ fn arrivals_do_not_wait_and_what_does_not_fit_is_counted() {
 }
 
 #[test]
-fn visitors_load_at_the_same_time_and_the_watch_sees_them() {
+fn watch_counts_the_pages_of_concurrent_visitors() {
     let origin = Origin::start(site);
     let watch = Arc::new(Watch::default());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -307,7 +307,7 @@ fn visitors_load_at_the_same_time_and_the_watch_sees_them() {
 }
 
 #[test]
-fn pages_of_the_warm_up_are_counted_nowhere() {
+fn pages_of_the_warm_up_are_not_counted() {
     let origin = Origin::start(site);
     let plan = PagePlan { warmup: Duration::from_secs(1), ..plan(&origin.url(), 3) };
     let outcome = load(&plan);
@@ -316,9 +316,9 @@ fn pages_of_the_warm_up_are_counted_nowhere() {
 }
 
 #[test]
-fn visitors_begin_one_after_the_other_over_a_ramp() {
+fn ramp_up_starts_visitors_one_after_the_other() {
     let (held, count) = (Gate::default(), AtomicUsize::new(0));
-    // Nobody is answered before the third has come.
+    // No request is answered before the third visitor has come.
     let origin = Origin::start(move |seen| {
         if seen.target() == "/" && count.fetch_add(1, Ordering::SeqCst) == 2 {
             held.open();
@@ -334,7 +334,7 @@ fn visitors_begin_one_after_the_other_over_a_ramp() {
 }
 
 #[test]
-fn a_run_that_mostly_fails_stops_by_itself_if_it_may() {
+fn mostly_failing_run_ends_early_if_the_plan_says_so() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("200 OK", &[HTML], b"<img src=a><img src=b><img src=c>"),
         _ => response("500 Oh", &[], b"no"),
@@ -356,7 +356,7 @@ fn a_run_that_mostly_fails_stops_by_itself_if_it_may() {
 }
 
 #[test]
-fn seconds_add_up_to_the_run() {
+fn seconds_add_up_to_the_figures_of_the_run() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => {
             let mut actions = vec![Action::Pause(Duration::from_millis(100))];
@@ -373,13 +373,13 @@ fn seconds_add_up_to_the_run() {
     assert_eq!((sum(|second| second.incomplete), sum(|second| second.good)), (figures.pages.incomplete, 0));
     assert_eq!(sum(|second| second.failed_requests), figures.failed_requests());
     assert_eq!(sum(|second| second.requests), figures.requests());
-    // Fifteen pages by each of two visitors, a tenth of a second each at least.
+    // Fifteen pages for each of two visitors, each at least a tenth of a second.
     assert!(seconds.len() >= 2 && outcome.elapsed.as_secs() as usize <= seconds.len(), "{}", seconds.len());
     let times: Vec<_> = seconds.iter().filter_map(|second| second.page_times).collect();
     assert!(times.iter().all(|times| times.p50_us >= 100_000), "{times:?}");
     let longest = times.iter().map(|times| times.max_us).max();
     assert_eq!(longest, Some(figures.page_times.max_us()));
-    // What ends with the time, or just after it, is in its last second.
+    // Requests that end with the time limit, or just after it, belong to the last second.
     let time = Some(Duration::from_secs(1));
     let outcome = load(&PagePlan { pages: None, time, users: 2, ..plan(&origin.url(), 1) });
     let requests: Vec<u64> = outcome.seconds.iter().map(|second| second.requests).collect();

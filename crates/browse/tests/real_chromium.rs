@@ -1,5 +1,6 @@
-//! Page mode beside headless Chromium on a site that has one of everything, over HTTP/1.1 and HTTP/2: both must ask for
-//! the same files, but for what `expected/everything.txt` lists by class.
+//! Compares page mode with headless Chromium on a site that has one of everything, over HTTP/1.1
+//! and HTTP/2. Both must request the same files, except for the differences in
+//! `expected/everything.txt`.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use testkit::web_server::Nginx;
 use testkit::{Action, Origin, Seen, response};
 
-/// A picture of one pixel.
+/// An image of one pixel.
 const GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
 fn site(seen: &Seen) -> Vec<Action> {
@@ -46,7 +47,8 @@ fn site(seen: &Seen) -> Vec<Action> {
     }
 }
 
-/// nginx that passes everything on to `origin`, with the protocol in a field.
+/// Starts nginx as a proxy in front of `origin`. It forwards the protocol of each request in a
+/// header field.
 fn nginx_before(origin: SocketAddr) -> Nginx {
     Nginx::start(&format!(
         "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $http_host;
@@ -66,7 +68,7 @@ fn chromium_and_page_mode_load_the_same_files() {
 }
 
 #[test]
-fn over_http2_they_load_the_same_files_on_one_connection() {
+fn chromium_and_page_mode_load_the_same_files_over_http2() {
     let origin = Origin::start(site);
     let nginx = nginx_before(origin.address());
     let url = format!("https://localhost:{}/", nginx.secure_port);
@@ -83,7 +85,7 @@ fn load(plan: &PagePlan) -> Result<PageOutcome, PageError> {
 }
 
 #[test]
-fn a_page_over_http2_takes_one_connection_and_what_does_not_speak_it_is_told() {
+fn http2_page_uses_one_connection_or_names_the_reason() {
     let origin = Origin::start(site);
     let nginx = nginx_before(origin.address());
     let plan = |url: String| PagePlan {
@@ -108,7 +110,8 @@ fn a_page_over_http2_takes_one_connection_and_what_does_not_speak_it_is_told() {
             (before.redirects, before.failed_requests())
         );
         assert!(outcome.is_http2);
-        // Each answer is counted with its own content: heads are packed, contents are the same.
+        // Each response is counted with its own content. Heads are compressed, and contents are
+        // equal.
         for class in [Class::Document, Class::Stylesheet, Class::Image] {
             let bytes = |figures: &Figures| figures.class(class).unwrap().received_bytes;
             let (ours, plain) = (bytes(figures), bytes(before));

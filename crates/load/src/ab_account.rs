@@ -1,66 +1,70 @@
-//! What ApacheBench 2.4 would have counted, kept beside our own counts.
+//! The counts that ApacheBench 2.4 would report, kept in addition to our own.
 //!
-//! `ab` takes whatever came before a connection ended for a whole answer, looks at no status, and compares lengths with
-//! that of the answer that ended first. One failure can be in several of its counters.
+//! `ab` takes whatever came before a connection ended for a whole response. It ignores the status
+//! and compares lengths with the response that ended first. One failure can be in several of its
+//! counters.
 //!
-//! Invariant: the counters are those of `close_connection` and `read_connection` in its source, for servers whose
-//! answers are not in chunks on kept connections.
+//! Invariant: the counters follow `close_connection` and `read_connection` in `ab`'s source, for
+//! servers that send no chunked responses on persistent connections.
 
-/// Whether a run counts as we do alone, or as `ab` does as well.
+/// Whether a run counts in the way of Petasos, of `ab`, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
-    /// Only as we do.
+    /// Only Petasos' own counts.
     #[default]
     Ours,
-    /// As we do, with [`AbAccount`] beside it.
+    /// Petasos' own counts, and [`AbAccount`] in addition.
     BesideAb,
-    /// As `ab` does: the end of a connection ends its answer, and no request is sent again. [`AbAccount`] is kept.
+    /// As `ab` does: the end of a connection ends its response, and no request is sent again.
+    /// [`AbAccount`] is kept.
     AsAb,
 }
 
-/// What `ab` would have counted.
+/// The counts that `ab` would report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AbAccount {
-    /// Answers that ended, however they did: *Complete requests*.
+    /// Responses that ended in any way: *Complete requests*.
     pub complete: u64,
-    /// Content octets of the answer that ended first, as they were on the wire.
+    /// Content bytes of the response that ended first, as they were on the wire.
     pub document_bytes: u64,
-    /// Content octets as they were on the wire.
+    /// Content bytes, as they were on the wire.
     pub content_bytes: u64,
-    /// Answers with a head whose status does not begin with 2.
+    /// Responses with a head whose status does not begin with 2.
     pub non_2xx: u64,
     /// Connections that broke.
     pub receive: u64,
-    /// Answers of another length than the first.
+    /// Responses whose length differs from the first one's.
     pub length: u64,
-    /// The second count of a connection that broke.
+    /// The connections of `receive` again: `ab` counts them twice.
     pub exceptions: u64,
-    /// Requests without an answer in time; `ab` ends at them, without a report.
+    /// Requests without a response in time. `ab` aborts at the first one, without a report.
     pub silent: u64,
-    /// Connections that could not be made; `ab` ends at the first one without `-r`, and counts some twice with it.
+    /// Connections that could not be established. Without `-r`, `ab` aborts at the first one; with
+    /// it, `ab` counts some twice.
     pub refused: u64,
-    /// Answers whose connection ended in good order, or stayed.
+    /// Responses whose connection ended regularly or stayed open.
     pub well_ended: u64,
 }
 
-/// How an answer ended, in `ab`'s terms.
+/// How a response ended, in `ab`'s terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AbEnd {
     /// The status, if the head was complete.
     pub(crate) status: Option<u16>,
-    /// Octets after the head.
+    /// Bytes after the head.
     pub(crate) content_bytes: u64,
     /// The connection broke.
     pub(crate) is_broken: bool,
 }
 
 impl AbAccount {
-    /// Failed requests: what `ab` calls so.
+    /// Failed requests, as `ab` counts them.
     pub fn failed(&self) -> u64 {
         self.receive + self.length + self.exceptions
     }
 
-    /// Takes note of the end of an answer; `-l` makes lengths not count.
+    /// Counts the end of a response. With `-l`, `counts_lengths` is false and lengths are not
+    /// compared.
     pub(crate) fn end(&mut self, end: AbEnd, counts_lengths: bool) {
         self.receive += u64::from(end.is_broken);
         self.exceptions += u64::from(end.is_broken);
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_cut_at_the_same_place_do_not_fail() {
+    fn responses_cut_at_the_same_length_do_not_fail() {
         let all = account(&[(5, false), (5, false)]);
         assert_eq!((all.complete, all.failed(), all.document_bytes), (2, 0, 5));
         let some = account(&[(11, false), (11, false), (5, false)]);
@@ -97,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_fails_three_times() {
+    fn broken_connection_counts_as_three_failures() {
         let account = account(&[(11, false), (11, false), (0, true)]);
         assert_eq!((account.receive, account.length, account.exceptions), (1, 1, 1));
         assert_eq!((account.complete, account.failed()), (3, 3));
     }
 
     #[test]
-    fn a_break_after_the_first_answer_sets_the_length() {
+    fn break_after_the_first_response_sets_the_length() {
         let account = account(&[(11, false), (0, true), (11, false)]);
         assert_eq!((account.document_bytes, account.length), (0, 1));
     }

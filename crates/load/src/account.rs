@@ -1,11 +1,11 @@
-//! The account of the users' time: how long they were in each state.
+//! The account of the users' time: how long users were in each state.
 //!
-//! A user of a closed loop is at every moment in exactly one state; so is a request of an open loop from the moment it
-//! falls due until its answer is read. [`Ledger`] adds a state's time at each transition. The time that the generator
-//! is answerable for, [`Account::lost`], is what the server was not given to work with.
+//! At every moment a user of a closed loop is in exactly one state. So is a request of an open
+//! loop, from the moment it falls due until its response is read. [`Ledger`] adds up the time at
+//! each transition. [`Account::lost`] is the time that the generator took away from the server.
 //!
-//! Invariant: each transition leaves one state and enters one, so that the terms add up to the time for which the users
-//! were there, whatever else is wrong. Time outside the measured part is in no term.
+//! Invariant: each transition leaves one state and enters another, so the terms always add up to
+//! the users' total time. Time outside the measured part is in no term.
 
 use platform::Monotonic;
 use std::time::Duration;
@@ -14,19 +14,20 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub(crate) enum State {
-    /// The request waits for a connection or makes one, or the user pauses after one that could not be made.
+    /// The request waits for a connection or establishes one, or the user pauses after a failed
+    /// connection.
     Connecting,
     /// The user thinks.
     Thinking,
-    /// The request should have been sent already.
+    /// The request is due but not yet sent.
     Late,
-    /// The server has the request, whose answer turned out to be good.
+    /// The server has a request whose response turns out to be good.
     Server,
-    /// The server has the request, which failed or was answered wrongly.
+    /// The server has a request that fails or gets a wrong response.
     Failed,
-    /// The answer has come and was not read.
+    /// The response has arrived but was not read yet.
     Unread,
-    /// The answer was read, and the user has not gone on.
+    /// The response was read, but the user has not continued yet.
     Processing,
     /// The request was in flight when the measured part began or ended.
     Unfinished,
@@ -34,29 +35,29 @@ pub(crate) enum State {
 
 const STATES: usize = 8;
 
-/// The users' time by state. The terms add up to the time for which there were users.
+/// The users' time by state. The terms add up to the users' total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Waiting for a connection, or making it.
+    /// Waiting for a connection, or establishing it.
     pub connecting: Duration,
     /// Thinking.
     pub thinking: Duration,
     /// Late to send: a request was due and not started.
     pub late: Duration,
-    /// At the server, until the kernel's stamp of the last byte of a good response.
+    /// At the server, until the kernel's timestamp of the last byte of a good response.
     pub server: Duration,
-    /// The same for requests that failed or were answered wrongly.
+    /// At the server, for requests that failed or got a wrong response.
     pub failed: Duration,
-    /// Responses that had come and were not read.
+    /// Responses that had arrived but were not read.
     pub unread: Duration,
-    /// Responses that were read and whose users had not gone on.
+    /// Responses that were read but whose users had not continued.
     pub processing: Duration,
     /// Requests in flight when the measured part began or ended.
     pub unfinished: Duration,
 }
 
 impl Account {
-    /// All terms together: the time for which there were users.
+    /// The sum of all terms.
     pub fn total(&self) -> Duration {
         self.connecting
             + self.thinking
@@ -79,7 +80,7 @@ impl Account {
         (total > 0.0).then(|| self.lost().as_secs_f64() / total)
     }
 
-    /// The terms that the generator took with their names, the largest first.
+    /// The generator's terms with their names, largest first.
     pub fn lost_terms(&self) -> [(&'static str, Duration); 3] {
         let mut terms =
             [("late to send", self.late), ("unread", self.unread), ("being processed", self.processing)];
@@ -88,10 +89,10 @@ impl Account {
     }
 }
 
-/// The account while it is kept, by one thread.
+/// The account of one thread while the run goes on.
 ///
-/// Entering a state subtracts the moment from its term and leaving adds it. Sums wrap and come out right at the end,
-/// because a term is far below 2^64 ns.
+/// Entering a state subtracts the current time from its term, and leaving adds it. The sums may
+/// wrap, but the final value is right because each term is far below 2^64 ns.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     since: Monotonic,
@@ -101,24 +102,25 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of a measured part that begins at `since` and, if that is known, ends at `until`.
+    /// The ledger of a measured part that begins at `since` and ends at `until`, if the end is
+    /// known.
     pub(crate) fn new(since: Monotonic, until: Option<Monotonic>) -> Self {
         Self { since, until, ..Self::default() }
     }
 
-    /// A user comes, in this state.
+    /// Adds a user in `state`.
     pub(crate) fn enter(&mut self, state: State, at: Monotonic) {
         let nanos = self.within(at);
         self.enter_nanos(state, nanos);
     }
 
-    /// A user goes, who was in this state.
+    /// Removes a user from `state`.
     pub(crate) fn leave(&mut self, state: State, at: Monotonic) {
         let nanos = self.within(at);
         self.leave_nanos(state, nanos);
     }
 
-    /// A user goes from one state on to another.
+    /// Moves a user from one state to another.
     #[inline]
     pub(crate) fn pass(&mut self, from: State, to: State, at: Monotonic) {
         let nanos = self.within(at);
@@ -126,7 +128,7 @@ impl Ledger {
         self.enter_nanos(to, nanos);
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's ledger.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (ours, theirs) in self.nanos.iter_mut().zip(other.nanos) {
             *ours = ours.wrapping_add(theirs);
@@ -134,7 +136,8 @@ impl Ledger {
         self.users.iter_mut().zip(other.users).for_each(|(ours, theirs)| *ours += theirs);
     }
 
-    /// A user goes on that paused in this state until that moment; or one of a ramp, whose turn it is then.
+    /// A user continues after a pause that ended at `moment`. A user that a ramp-up starts has no
+    /// `paused` state.
     pub(crate) fn wake(&mut self, paused: Option<State>, moment: Monotonic) {
         match paused {
             Some(state) => self.pass(state, State::Late, moment),
@@ -142,7 +145,7 @@ impl Ledger {
         }
     }
 
-    /// All who are still there go.
+    /// Removes all users, at the end of the run.
     pub(crate) fn close(&mut self, at: Monotonic) {
         let nanos = self.within(at);
         for (term, users) in self.nanos.iter_mut().zip(&mut self.users) {
@@ -150,14 +153,14 @@ impl Ledger {
         }
     }
 
-    /// The account, once the ledger is closed.
+    /// The account. The ledger must be closed.
     pub(crate) fn account(&self) -> Account {
         let [connecting, thinking, late, server, failed, unread, processing, unfinished] =
             self.nanos.map(Duration::from_nanos);
         Account { connecting, thinking, late, server, failed, unread, processing, unfinished }
     }
 
-    /// The moment, or the nearer end of the measured part.
+    /// `at` in nanoseconds, limited to the measured part.
     #[inline]
     fn within(&self, at: Monotonic) -> u64 {
         let at = at.max(self.since);
@@ -206,7 +209,7 @@ mod tests {
         ledger.enter(State::Late, at(100));
         ledger.pass(State::Late, State::Connecting, at(110));
         ledger.pass(State::Connecting, State::Server, at(130));
-        // The kernel's stamp is known only when the response is read.
+        // The kernel's timestamp is known only when the response is read.
         ledger.pass(State::Server, State::Unread, at(530));
         ledger.pass(State::Unread, State::Processing, at(600));
         ledger.pass(State::Processing, State::Thinking, at(605));
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_add_up_and_shares_are_of_all_users() {
+    fn merged_ledgers_add_up_and_give_shares_of_all_users() {
         let mut one = Ledger::new(at(0), None);
         one.enter(State::Server, at(0));
         one.close(at(90));

@@ -1,8 +1,9 @@
-//! The course of a run: its parts in time, how much load each has, whether a user that has time may send another
-//! request, and whether it counts.
+//! The course of a run: its consecutive parts, the load of each, and how many measured requests are
+//! left.
 //!
-//! Invariant: exactly as many measured requests start as the plan asks for, over all threads; in a closed loop none
-//! starts after the end. Parts do not overlap and are in order; between stages there may be gaps.
+//! Invariant: over all threads, at most as many measured requests start as the plan asks for. In a
+//! closed loop none starts after the end. Parts are in order and do not overlap; between stages
+//! there may be gaps.
 
 use crate::plan::Plan;
 use crate::traffic::{Arrival, Rate, StageLoad};
@@ -20,27 +21,27 @@ pub(crate) struct Course {
     requests_left: Option<AtomicU64>,
 }
 
-/// A time with one kind of load.
+/// A span of time with one kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
     pub(crate) begin: Monotonic,
     /// `None` if only the number of requests ends it.
     pub(crate) end: Option<Monotonic>,
-    /// The place of its stage; 0 if the plan has none. `None` for the warm-up.
+    /// Index of its stage; 0 if the plan has none. `None` for the warm-up.
     pub(crate) stage: Option<u16>,
     pub(crate) demand: Demand,
 }
 
-/// How much load.
+/// The load of a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Demand {
-    /// So many users in a closed loop.
+    /// A number of users in a closed loop.
     Users(usize),
-    /// Requests that fall due.
+    /// A schedule of requests in an open loop.
     Open(OpenPart),
 }
 
-/// The rates of an open part, per second, at its beginning and its end.
+/// The rates of an open part, in requests per second, at its beginning and its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OpenPart {
     pub(crate) from: f64,
@@ -86,7 +87,7 @@ impl Course {
         }
         if let Some(first) = parts.first().copied().filter(|_| !plan.warmup.is_zero()) {
             let demand = match first.demand {
-                // The warm-up of a ramp is at the rate with which the ramp begins.
+                // A plan with a changing rate warms up at the rate it begins with.
                 Demand::Open(open) => Demand::Open(OpenPart { to: open.from, ..open }),
                 users @ Demand::Users(_) => users,
             };
@@ -107,7 +108,7 @@ impl Course {
         self.measuring_since
     }
 
-    /// The part at this place.
+    /// The part with this index.
     pub(crate) fn part(&self, place: usize) -> Option<&Part> {
         self.parts.get(place)
     }
@@ -117,33 +118,35 @@ impl Course {
         self.requests_max
     }
 
-    /// When a closed loop cuts off what is still in flight. An open loop waits for it.
+    /// When a closed loop cuts off the requests in flight. `None` for an open loop, which waits for
+    /// them.
     pub(crate) fn cut_off(&self) -> Option<Monotonic> {
         self.parts.last().filter(|part| !part.is_open()).and_then(|part| part.end)
     }
 
-    /// When the last part is over.
+    /// The end of the last part.
     pub(crate) fn end(&self) -> Option<Monotonic> {
         self.parts.last().and_then(|part| part.end)
     }
 
-    /// Whether the time is up at `now`, so that nothing that ends then counts any more.
+    /// Whether the cut-off has passed at `now`, so that responses no longer count.
     pub(crate) fn is_over(&self, now: Monotonic) -> bool {
         self.cut_off().is_some_and(|end| now >= end)
     }
 
-    /// Takes one of the measured requests that are left, if there is one.
+    /// Takes one of the remaining measured requests; false if there is none.
     pub(crate) fn take(&self) -> bool {
         let Some(left) = &self.requests_left else { return true };
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// When user `index` of `users` begins, if the first part begins at `begin`: evenly spread over the ramp.
+    /// When user `index` of `users` begins, if the first part begins at `begin`: evenly spread over
+    /// the ramp-up.
     pub(crate) fn user_begin(&self, begin: Monotonic, index: usize, users: usize) -> Monotonic {
         begin.plus(self.ramp.mul_f64(index as f64 / users.max(1) as f64))
     }
 
-    /// Users of a thread, one of so many, that have not begun by `now`: those whose turn in the ramp is still to come.
+    /// Number of users of one thread that the ramp-up has not started by `now`.
     pub(crate) fn users_to_begin(&self, now: Monotonic, (thread, threads): (usize, usize)) -> usize {
         let Some(Part { demand: Demand::Users(users), begin, .. }) = self.parts.first().copied() else {
             return 0;
@@ -174,7 +177,7 @@ impl Course {
         parts.map(|part| part.end.map_or(now, |end| end.min(now)).since(part.begin)).sum()
     }
 
-    /// For how long anything was measured until `now`: the stages without what is between them.
+    /// For how long the run was measured until `now`: the stages without the gaps between them.
     pub(crate) fn elapsed(&self, now: Monotonic) -> Duration {
         let stages = self.stage_ends().count() as u16;
         (0..stages).map(|place| self.measured(place, now)).sum()
@@ -194,7 +197,7 @@ impl Course {
         Some(time)
     }
 
-    /// Whether a measured part has users.
+    /// Whether a measured part is a closed loop.
     pub(crate) fn has_users(&self) -> bool {
         self.parts.iter().any(|part| part.stage.is_some() && !part.is_open())
     }
@@ -205,7 +208,8 @@ impl Course {
         open.map(|part| part.end.map_or(now, |end| end.min(now)).since(part.begin)).sum()
     }
 
-    /// Requests per second that the open parts ask for until `now`, as a mean; `None` if there is no open part.
+    /// The mean rate of the open parts until `now`, in requests per second; `None` if there is no
+    /// open part.
     pub(crate) fn rate_asked(&self, now: Monotonic) -> Option<f64> {
         let (mut expected, mut seconds) = (0.0, 0.0);
         for part in self.parts.iter().filter(|part| part.stage.is_some()) {
@@ -221,7 +225,7 @@ impl Course {
     }
 }
 
-/// What a plan without stages asks for.
+/// The load of a plan without stages.
 fn plan_demand(plan: &Plan) -> Demand {
     match plan.arrival {
         Arrival::Closed => Demand::Users(plan.users),
@@ -238,7 +242,8 @@ fn is_poisson(plan: &Plan) -> bool {
     matches!(plan.arrival, Arrival::Open { rate: Rate::Poisson(_), .. })
 }
 
-/// Lets the rate of a first open part grow from nothing. Users of a closed loop begin one after the other instead.
+/// Splits off the ramp-up of a first open part, in which the rate grows from zero. Closed loops
+/// start their users one by one instead.
 fn grow(parts: &mut Vec<Part>, ramp: Duration) {
     let Some(first) = parts.first_mut() else { return };
     let Demand::Open(open) = first.demand else { return };
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_comes_before_the_measured_part() {
+    fn warm_up_comes_before_the_measured_part() {
         let stop = Stop { time: Some(seconds(3)), ..Stop::default() };
         let course = Course::new(at(10), &Plan { warmup: seconds(1), stop, ..plan() });
         let demand = Demand::Users(4);
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_down_to_nothing() {
+    fn requests_are_counted_down_to_zero() {
         let course =
             Course::new(at(0), &Plan { stop: Stop { requests: Some(2), ..Stop::default() }, ..plan() });
         assert_eq!([course.take(), course.take(), course.take()], [true, true, false]);
@@ -293,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_have_gaps_that_are_in_no_figure() {
+    fn gaps_between_stages_are_in_no_figure() {
         let stage = |users, time| Stage { load: StageLoad::Users(users), time: seconds(time) };
         let stages = vec![stage(2, 10), stage(6, 20)];
         let course = Course::new(at(0), &Plan { stages, cooldown: seconds(5), ..plan() });
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_grows_from_nothing_and_waits_for_its_answers() {
+    fn open_loop_ramps_up_from_zero_and_has_no_cut_off() {
         let arrival = Arrival::Open { rate: Rate::Poisson(100.0), in_flight_max: 1 };
         let stop = Stop { time: Some(seconds(10)), ..Stop::default() };
         let course = Course::new(at(0), &Plan { arrival, stop, ramp: seconds(4), ..plan() });

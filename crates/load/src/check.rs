@@ -1,67 +1,76 @@
 //! The self-check: whether a run measured the server or its own generator.
 //!
-//! Invariant: a pure judgement over figures of the run, with every bound named here. It says what it saw; it
-//! corrects nothing.
+//! Invariant: the check is a pure function of the run's figures, and every threshold is a constant
+//! here. It reports problems and corrects no figure.
 
 use crate::account::Account;
 use crate::little::Little;
 use std::fmt;
 use std::time::Duration;
 
-/// A generator thread busier than this was the limit itself.
+/// CPU share of a generator thread above which the generator was the bottleneck.
 pub const CPU_SHARE_INVALID: f64 = 0.95;
 
-/// A generator thread busier than this has little in reserve; its answers queue at the generator.
+/// CPU share of a generator thread above which it has little in reserve, and responses queue at the
+/// generator.
 pub const CPU_SHARE_TIGHT: f64 = 0.80;
 
-/// The share of the users' time that the generator may take: late to send, unread and being processed.
+/// The share of the users' time that the generator may take: late to send, unread and being
+/// processed.
 pub const LOST_SHARE_INVALID: f64 = 0.05;
 
-/// Time lost below this many microseconds a request does not make a run invalid. A client that sleeps until its
-/// response comes cannot read it earlier: waking takes 10 to 100 us. Percentiles leave it out, because times end with
-/// the kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word. Of what comes
-/// before the last octets of a response, each piece may wait so long.
+/// Time lost per request, in microseconds, below which the loss does not make a run invalid.
+///
+/// A client that sleeps until its response comes cannot read it earlier, because waking takes 10 to
+/// 100 us. Percentiles do not include this time, because response times end with the kernel's
+/// timestamp. In an open loop throughput is not affected either, so the loss is not reported. The
+/// same allowance applies to each earlier piece of a response.
 pub const LOST_US_PER_REQUEST_MIN: f64 = 100.0;
 
-/// The share of responses that end with the close of their connection above which a generator that waits for cores
-/// cannot tell its own time from the server's.
+/// The share of responses that end with a close of their connection above which a wait for cores
+/// matters. The generator then cannot tell its own time from the server's.
 const CLOSED_SHARE_MAX: f64 = 0.05;
 
-/// How far good responses times their published mean may be from the time at the server, as a share of it.
+/// The largest difference between the good responses times their published mean and the time at the
+/// server, as a share of the latter.
 pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 
-/// What each response may add to that gap, in microseconds: published times are cut to whole ones.
+/// What each response may add to that difference, in microseconds, because published times are cut
+/// to whole microseconds.
 pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
-/// How far the time of all requests (and in a closed loop that between them) may be from what Little's law says: the
-/// users' time in a closed loop, the number in flight summed up over time in an open one.
+/// The largest deviation from Little's law, as a share. In a closed loop, the time users spend in
+/// requests and between them is compared with their total time. In an open loop, the time of all
+/// requests is compared with the number in flight, summed up over time.
 pub const LITTLE_RESIDUAL_INVALID: f64 = 0.05;
 
-/// Answers per user (in an open loop: answers) below which Little's law is not checked: start and end of the run weigh
-/// too much then.
+/// Little's law is not checked below this many responses per user (in an open loop: responses),
+/// because the start and end of the run weigh too much.
 pub const LITTLE_ANSWERS_PER_USER_MIN: u64 = 50;
 
-/// A shorter run is not checked by Little's law for the same reason: making threads and connections takes milliseconds.
+/// Run time below which Little's law is not checked, because creating threads and connections takes
+/// milliseconds.
 pub const LITTLE_ELAPSED_MIN: Duration = Duration::from_millis(500);
 
-/// The share of the median latency that the generator's own lag may have at its 99th percentile.
+/// The largest share of the median latency that the 99th percentile of the generator's own lag may
+/// have.
 pub const LAG_SHARE_TIGHT: f64 = 0.10;
 
-/// Lag below this many microseconds is never worth a word.
+/// Lag below this many microseconds is never reported.
 pub const LAG_TIGHT_US_MIN: u64 = 100;
 
-/// The share of requests that fell due and were not started above which a run is invalid: its percentiles are not
-/// those of the rate that was asked for.
+/// The share of requests due but not started above which a run is invalid, because its percentiles
+/// are not those of the requested rate.
 pub const NOT_STARTED_SHARE_INVALID: f64 = 0.01;
 
-/// Starting fewer than this share of the requests that were asked for makes a run invalid.
+/// A run that starts less than this share of the requested requests is invalid.
 pub const RATE_SHARE_INVALID: f64 = 0.95;
 
-/// Requests asked for below which the rate is not checked; chance weighs too much then.
+/// Requested requests below which the rate is not checked, because chance weighs too much.
 pub const RATE_REQUESTS_MIN: f64 = 1_000.0;
 
-/// A schedule lag (99th percentile) above this share of the median latency makes a run invalid, if it is also above
-/// [`SCHEDULE_LAG_INVALID_US_MIN`].
+/// A schedule lag (99th percentile) above this share of the median latency makes a run invalid, if
+/// it is also above [`SCHEDULE_LAG_INVALID_US_MIN`].
 pub const SCHEDULE_LAG_SHARE_INVALID: f64 = 0.5;
 
 /// Schedule lag below this many microseconds does not make a run invalid.
@@ -70,12 +79,12 @@ pub const SCHEDULE_LAG_INVALID_US_MIN: u64 = 1_000;
 /// How far a run's figures can be trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
-    /// The server was what was measured.
+    /// The figures measure the server.
     #[default]
     Clean,
-    /// The generator was near a limit of its own; small differences between runs mean nothing.
+    /// The generator was close to its own limits; small differences between runs mean nothing.
     Tight,
-    /// The generator was the limit, or the figures contradict each other.
+    /// The generator was the bottleneck, or the figures contradict each other.
     Invalid,
 }
 
@@ -92,44 +101,50 @@ impl fmt::Display for Trust {
 /// The result of the self-check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SelfCheck {
-    /// The verdict in one word.
+    /// The overall verdict.
     pub trust: Trust,
-    /// Why it is not clean; empty if it is.
+    /// Why the verdict is not clean; empty if it is.
     pub reasons: Vec<String>,
-    /// The share of the measured time that the busiest generator thread was on a core, 0 to 1.
+    /// CPU share of the busiest generator thread: its time on a core, divided by the measured time.
     pub cpu_share_max: f64,
-    /// 99th percentile of the time for which an answer may have lain unread because the generator was busy
+    /// 99th percentile of the time a response may have waited unread because the generator was busy
     /// with others, in microseconds.
     pub lag_p99_us: u64,
-    /// Requests per second that an open loop was asked for, and those that were started.
+    /// The rate requested for an open loop, in requests per second.
     pub rate_asked: Option<f64>,
-    /// See [`SelfCheck::rate_asked`].
+    /// The rate at which requests of an open loop were started, in requests per second. See
+    /// [`SelfCheck::rate_asked`].
     pub rate_started: Option<f64>,
-    /// 99th percentile of how much later than intended requests of an open loop were started, in microseconds.
+    /// 99th percentile of the time by which requests of an open loop started later than intended,
+    /// in microseconds.
     pub schedule_lag_p99_us: Option<u64>,
-    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that the times of requests, and
-    /// what users did between them, account for 3 percent fewer (or, below zero, more) users than there are; in an open
-    /// loop the times of requests are compared with how many were in flight. `None` where the run is too short to tell.
+    /// How much of what Little's law expects is missing; `None` if the run is too short to tell.
+    ///
+    /// In a closed loop, 0.03 means that requests and the time between them account for 3 percent
+    /// fewer users than there are. A value below zero means more users. In an open loop, the times
+    /// of requests are compared with the number in flight.
     pub little_residual: Option<f64>,
     /// The users' time by state.
     pub account: Account,
-    /// How far good responses times their published mean (connecting left out) are from the time at the server, as a
-    /// share of it; `None` without good responses.
+    /// The difference between the good responses times their published mean (connecting left out)
+    /// and the time at the server, as a share of the latter. `None` without good responses.
     pub account_gap: Option<f64>,
-    /// How long the generator's threads could have run and waited for a core; `None` where the system does not tell.
-    /// It explains time that is late or unread, and is no part of the account.
+    /// How long the generator's threads were ready to run but waited for a core; `None` if the
+    /// system does not report it. It explains late or unread time and is no part of the account.
     pub core_wait: Option<Duration>,
-    /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
-    /// server may have waited for that, so it is in no term of the account.
+    /// How long early bytes of a response, or bytes of a handshake, had arrived but were not read.
+    /// The server may have waited meanwhile, so this is in no term of the account.
     pub held_back: Duration,
-    /// The part of it that waking does not explain: of each piece, what is above [`LOST_US_PER_REQUEST_MIN`].
+    /// The part of `held_back` that waking does not explain: for each piece, the time above
+    /// [`LOST_US_PER_REQUEST_MIN`].
     pub held_back_excess: Duration,
-    /// Whether the generator took more than a twentieth of the users' time, or may have, and more than waking takes. A
-    /// run that may have lost so much is not clean, and its figures are not compared.
+    /// Whether the generator took, or may have taken, more than a twentieth of the users' time, and
+    /// more than waking explains. A run with this flag is not clean, and its figures are not
+    /// compared.
     pub may_have_lost: bool,
 }
 
-/// What the self-check looks at.
+/// The figures that the self-check judges.
 pub(crate) struct Figures<'a> {
     /// `None` for an open loop.
     pub(crate) users: Option<usize>,
@@ -148,13 +163,13 @@ pub(crate) struct Figures<'a> {
     pub(crate) published: Duration,
     pub(crate) core_wait: Option<Duration>,
     pub(crate) held_back: Duration,
-    /// The part of it that waking does not explain.
+    /// The part of `held_back` that waking does not explain.
     pub(crate) held_back_excess: Duration,
     /// Responses that ended with the close of their connection.
     pub(crate) ends_with_close: u64,
 }
 
-/// What it looks at in an open loop.
+/// Further figures of an open loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFigures {
     pub(crate) rate_asked: f64,
@@ -162,7 +177,7 @@ pub(crate) struct OpenFigures {
     pub(crate) time: Duration,
     /// Whether other stages have users.
     pub(crate) has_users: bool,
-    /// Those that fell due and were started.
+    /// Requests that fell due and were started.
     pub(crate) started: u64,
     pub(crate) not_started: u64,
     pub(crate) schedule_lag_p99_us: u64,
@@ -233,7 +248,7 @@ impl SelfCheck {
             .map(|(name, time)| format!("{name} {:.1}%", time.as_secs_f64() / total * 100.0));
         let waited = self.core_wait.filter(|wait| !wait.is_zero());
         let why = waited.map(|wait| format!("; its threads waited {:.2} s for a core", wait.as_secs_f64()));
-        // Making threads and connections takes milliseconds, which weigh too much in a shorter run.
+        // In a short run, creating threads and connections weighs too much: it takes milliseconds.
         let is_tight = is_small || figures.elapsed < LITTLE_ELAPSED_MIN;
         self.may_have_lost |= !is_small;
         let each = is_small.then(|| format!(" ({:.0} us a request)", lost * 1e6 / figures.requests as f64));
@@ -249,9 +264,11 @@ impl SelfCheck {
         );
     }
 
-    /// Octets that were read late may have kept the server from sending more; but it may have been busy meanwhile. What
-    /// waking takes is forgiven for each piece, not on average: many pieces that were read at once would hide the long
-    /// waits of a generator without a core.
+    /// Judges bytes that were read late. They may have kept the server from sending more, but the
+    /// server may also have been busy.
+    ///
+    /// The wake-up allowance applies to each piece, not to the average. Otherwise many pieces that
+    /// were read at once would hide the long waits of a generator without a core.
     fn judge_held_back(&mut self) {
         let total = self.account.total().as_secs_f64();
         let [held_back, excess] = [self.held_back, self.held_back_excess].map(|time| time.as_secs_f64());
@@ -270,7 +287,8 @@ impl SelfCheck {
         );
     }
 
-    /// The moment of a close is the one at which it was read, so time without a core looks like the server's.
+    /// Judges responses that end with a close. The time of a close is when it was read, so a wait
+    /// of the generator for a core looks like the server's time.
     fn judge_closes(&mut self, figures: &Figures<'_>) {
         let share = figures.ends_with_close as f64 / figures.requests.max(1) as f64;
         let running = figures.elapsed.as_secs_f64() * figures.cpu.len() as f64;
@@ -405,7 +423,8 @@ mod tests {
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
 
-    /// Requests that took so long, of ten users over ten seconds who needed another second to process responses.
+    /// Requests that took this long in total, of ten users over ten seconds who needed another
+    /// second to process responses.
     fn requests_of(millis: u64) -> Little {
         let account = Account { processing: Duration::from_secs(1), ..Account::default() };
         let users = Duration::from_secs(100);
@@ -440,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_that_were_read_late_make_a_run_tight() {
+    fn early_bytes_that_were_read_late_make_a_run_tight() {
         let check = |held_back, excess| {
             let [held_back, held_back_excess] = [held_back, excess].map(Duration::from_millis);
             let check = SelfCheck::judge(&Figures { held_back, held_back_excess, ..quiet() });
@@ -449,17 +468,17 @@ mod tests {
         assert_eq!(
             check(9_000, 5_000),
             (Trust::Clean, false),
-            "the pieces waited no longer than waking takes"
+            "the pieces waited no longer than the wake-up latency"
         );
         assert_eq!(check(9_000, 5_001), (Trust::Tight, true));
-        // However many requests there are: the allowance is in the excess.
+        // The number of requests does not matter: the allowance is already in the excess.
         let (held_back, held_back_excess) = (Duration::from_millis(5_900), Duration::from_millis(5_500));
         let many = Figures { requests: 60_000, held_back, held_back_excess, ..quiet() };
         assert_eq!(SelfCheck::judge(&many).trust, Trust::Tight);
     }
 
     #[test]
-    fn time_without_a_term_or_in_a_short_run_may_be_lost() {
+    fn lost_time_is_flagged_above_100_us_a_request() {
         let check = |unread_ms, elapsed_ms| {
             let (unread, elapsed) = (Duration::from_millis(unread_ms), Duration::from_millis(elapsed_ms));
             let account = Account { unread, server: Duration::from_secs(10), ..Account::default() };
@@ -468,13 +487,13 @@ mod tests {
             (check.trust, check.may_have_lost)
         };
         // 10,000 requests: 99 us and 101 us each.
-        assert_eq!(check(990, 10_000), (Trust::Tight, false), "percentiles hold");
+        assert_eq!(check(990, 10_000), (Trust::Tight, false), "the percentiles are still valid");
         assert_eq!(check(1_010, 10_000), (Trust::Invalid, true));
         assert_eq!(check(1_010, 400), (Trust::Tight, true));
     }
 
     #[test]
-    fn late_users_are_judged_by_the_account_and_not_twice() {
+    fn late_users_are_judged_once_by_the_account() {
         // Ten users who think for 1 ms, wait for 0.2 ms and are 0.09 ms late: 7% of their time.
         let requests = 77_500;
         let each = |us: u64| Duration::from_micros(us * requests);
@@ -493,13 +512,13 @@ mod tests {
         };
         let check = judge(each(200));
         assert_eq!((check.trust, check.reasons.len()), (Trust::Tight, 1), "{:?}", check.reasons);
-        assert!(check.little_residual.unwrap() > 0.05, "it is published as it is");
-        // What is missing beside that is still missing.
+        assert!(check.little_residual.unwrap() > 0.05, "the residual is published unchanged");
+        // Time missing beyond the lateness is still reported.
         assert_eq!(judge(each(130)).trust, Trust::Invalid);
     }
 
     #[test]
-    fn closes_hide_the_time_of_a_generator_without_a_core() {
+    fn many_closes_and_waits_for_cores_make_a_run_tight() {
         let check = |ends_with_close, wait_millis| {
             let core_wait = Some(Duration::from_millis(wait_millis));
             let check = SelfCheck::judge(&Figures { ends_with_close, core_wait, ..quiet() });
@@ -530,7 +549,7 @@ mod tests {
                 "the generator took 28.0% of the users' time: unread 26.0%, late to send 2.0%, being processed 0.0%"
             ]
         );
-        // However few responses each user had.
+        // The number of responses per user does not matter.
         let account = lost(9_000, 0).account;
         let few = Figures { requests: 10, good: 10, account, published: account.server, ..quiet() };
         let waited = Some(Duration::from_millis(1_500));
@@ -540,8 +559,9 @@ mod tests {
     }
 
     #[test]
-    fn microseconds_lost_to_waking_leave_a_closed_loop_tight() {
-        // One user of a fast server: a cycle of 50 us, or of 350 us where responses lie unread.
+    fn wake_up_latency_alone_leaves_a_closed_loop_tight() {
+        // One user of a fast server: a cycle of 50 us, or of 135 us and more if responses wait
+        // unread.
         let check = |unread_us: u64| {
             let requests = 10_000_000 / (36 + unread_us);
             let [unread, server] = [unread_us, 36].map(|us| Duration::from_micros(us * requests));
@@ -557,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_may_lose_microseconds_a_request() {
+    fn open_loop_may_lose_100_us_a_request() {
         let trust = |late_ms, has_users| {
             let late = Duration::from_millis(late_ms);
             let account = Account { late, server: Duration::from_secs(2), ..Account::default() };
@@ -595,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_users_make_a_run_invalid_once_there_are_enough_answers() {
+    fn idle_users_make_a_run_invalid_given_enough_responses() {
         let idle = Figures { little: requests_of(79_000), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
@@ -612,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn lag_counts_against_the_latency_it_is_part_of() {
+    fn lag_above_a_tenth_of_the_median_makes_a_run_tight() {
         let trust =
             |lag, p50| SelfCheck::judge(&Figures { lag_p99_us: lag, latency_p50_us: p50, ..quiet() }).trust;
         assert_eq!((trust(1_001, 10_000), trust(999, 10_000)), (Trust::Tight, Trust::Clean));
@@ -620,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_ports_are_this_machines_fault() {
+    fn missing_local_ports_make_a_run_invalid() {
         assert_eq!(SelfCheck::judge(&Figures { addresses_missing: 1, ..quiet() }).trust, Trust::Invalid);
     }
 
@@ -652,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_started_or_late_is_told() {
+    fn unstarted_and_late_requests_lower_the_trust() {
         let trust = |started, not_started, lag| open(started, not_started, lag).trust;
         assert_eq!((trust(9_950, 50, 0), trust(9_800, 200, 0)), (Trust::Tight, Trust::Invalid));
         assert_eq!((trust(9_510, 0, 0), trust(9_490, 0, 0)), (Trust::Clean, Trust::Invalid));
@@ -662,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_word_wins_and_all_reasons_are_given() {
+    fn worst_verdict_wins_and_all_reasons_are_listed() {
         let bad = Figures { cpu: &[Duration::from_secs(10)], lag_p99_us: 5_000, ..quiet() };
         let check = SelfCheck::judge(&bad);
         assert_eq!((check.trust, check.reasons.len()), (Trust::Invalid, 2));

@@ -1,7 +1,7 @@
-//! Makes the outcome of a run from what its threads have recorded.
+//! Builds the outcome of a run from the records of its threads.
 //!
-//! Invariant: everything in an outcome is a sum, a merged distribution or a judgement of these; nothing is measured
-//! here.
+//! Invariant: an outcome consists of sums, merged distributions and judgements of them. Nothing is
+//! measured here.
 
 use crate::check::{Figures, OpenFigures, SelfCheck};
 use crate::little::Little;
@@ -12,7 +12,7 @@ use crate::worker::Report;
 use platform::{Monotonic, Timestamp};
 use std::time::Duration;
 
-/// What is known of a run beside its records.
+/// Facts about a run that are not in its records.
 pub(crate) struct Run {
     pub(crate) threads: usize,
     pub(crate) is_real_time: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) now: Monotonic,
 }
 
-/// Puts together what the threads report.
+/// Merges the reports of the threads.
 pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> Outcome {
     let is_exhausted = reports.iter().any(|report| report.is_exhausted);
     let mut first_head = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
     outcome
 }
 
-/// The counters.
+/// The counters of the outcome.
 fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
     let mut samples = std::mem::take(&mut recorder.samples);
     samples.sort_unstable_by_key(|sample| sample.start_us);
@@ -142,14 +142,14 @@ fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<Stage
 
 fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
     let duration = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-    // A user has as many requests under way as its connection.
+    // A user has up to this many requests in flight on its connection.
     let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);
     let user_time = shared.course.user_time(end).map(|time| time.saturating_mul(streams));
     let open = outcome.rate_asked.map(|rate_asked| OpenFigures {
         rate_asked,
         time: shared.course.open_time(end),
         has_users: shared.course.has_users(),
-        // Each request that fell due has a lag. What users sent in other stages has none.
+        // Every request that fell due has a lag. Requests of users in other stages have none.
         started: recorder.schedule_lag.count() - outcome.not_started,
         not_started: outcome.not_started,
         schedule_lag_p99_us: recorder.schedule_lag.percentile_us(99.0),

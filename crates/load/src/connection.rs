@@ -1,9 +1,10 @@
-//! One connection to the target: connects, writes the request, reads the answer, and says what came of it.
-//! It decides nothing about what happens next; the worker does.
+//! One connection with one request at a time. It connects, writes the request, reads the response,
+//! and reports the result. The worker decides what happens next.
 //!
-//! Invariant: at most one request is in flight. System calls are made only when they can succeed: one write
-//! and one read for a request on a kept connection. A connection stands when requests can be sent on it: with TLS,
-//! after the handshake. Octets are those of HTTP, also where TLS carries them.
+//! Invariant: at most one request is in flight. System calls are made only when they can succeed:
+//! one write and one read for a request on a reused connection. A connection counts as connected
+//! when requests can be sent; with TLS, that is after the handshake. All byte counts are of HTTP
+//! bytes, also over TLS.
 
 use crate::ab_account::AbEnd;
 use crate::content::Inspection;
@@ -22,47 +23,49 @@ use platform::{Clock, Monotonic};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 
-/// What the connections of one thread share.
+/// State that the connections of one thread share.
 pub(crate) struct Tools<'a> {
     pub(crate) clock: &'a dyn Clock,
-    /// How the stamps of what was received lie to it.
+    /// Converts the kernel's receive timestamps to this clock.
     pub(crate) stamp_clock: StampClock,
-    /// The requests as octets, one for each URL.
+    /// The serialised requests, one for each URL.
     pub(crate) images: &'a [Bytes],
-    /// What connections with TLS need, if any of the URLs does.
+    /// The TLS configuration, if any URL uses TLS.
     pub(crate) tls: Option<Tls>,
-    /// Whether the request may be sent again when its connection turns out to be closed.
+    /// Whether a request may be sent again if the server closed its reused connection.
     pub(crate) resendable: bool,
-    /// Whether the end of a connection ends its answer, as for `ab`.
+    /// Whether the end of a connection ends its response, as in `ab`.
     pub(crate) takes_ends: bool,
-    /// Whether the run goes on after connections that break.
+    /// Whether the run continues after a connection broke.
     pub(crate) goes_on: bool,
     pub(crate) recorder: Recorder,
     pub(crate) memo: HeadMemo,
-    /// What connections with several requests need.
+    /// State of connections with several requests.
     pub(crate) several: Several,
-    /// What is read lands here; nothing in it is needed between two reads.
+    /// Read buffer. Its content is not needed between two reads.
     pub(crate) buffer: Vec<u8>,
 }
 
 impl<'a> Tools<'a> {
-    /// The octets of the request that an exchange sends.
+    /// The bytes of the request that an exchange sends.
     pub(crate) fn image(&self, exchange: &Exchange) -> &'a [u8] {
         self.images.get(exchange.url as usize).map_or(&[], |image| &**image)
     }
 
-    /// When octets of the answer to an exchange came that were read at `now`: never before it was started.
+    /// When the bytes that were read at `now` arrived: the kernel's timestamp, but never before the
+    /// request started.
     pub(crate) fn came(&self, stamp: Option<Stamp>, exchange: &Exchange, now: Monotonic) -> Monotonic {
         self.stamp_clock.moment(stamp, now).max(exchange.started)
     }
 
-    /// TLS for a new connection to the URL of an exchange; `None` if it is plain.
+    /// TLS state for a new connection to the URL of an exchange; `None` if the URL does not use
+    /// TLS.
     fn session(&self, exchange: &Exchange) -> Option<Box<TlsSession>> {
         self.tls.as_ref()?.session(exchange.url)
     }
 }
 
-/// What an event reported.
+/// The readiness that an event reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,
@@ -70,27 +73,27 @@ pub(crate) struct Readiness {
     pub(crate) closed: bool,
 }
 
-/// What came of working on a connection.
+/// The result of working on a connection.
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// Nothing more to do until the next event.
     Waiting,
-    /// An answer is complete; `end` is when it was read.
+    /// A response is complete; it was read at `end`.
     Answered {
         answer: Answer,
         end: Monotonic,
         /// Whether the connection can carry another request.
         reusable: bool,
     },
-    /// The kept connection was closed by the server before it saw the request.
+    /// The server closed the reused connection before it read the request.
     Stale,
-    /// The request failed. The reason is the system's, where it gave one.
+    /// The request failed. The reason is the system's or that of TLS, if there is one.
     Failed(FailureKind, Option<io::Error>),
     /// The connection was waiting for the server to close it, and now it is closed.
     Drained,
 }
 
-/// A connection and the request on it.
+/// A connection and its current request.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -99,26 +102,26 @@ pub(crate) struct Connection {
     exchange: Exchange,
     inspection: Inspection,
     registered: bool,
-    /// Octets of the request that are written.
+    /// Bytes of the request written so far.
     sent_bytes: usize,
-    /// Octets of the answer that were read.
+    /// Bytes of the response read so far.
     received_bytes: u64,
-    /// The connection broke, and what had come was taken for the answer.
+    /// The connection broke, and the bytes received until then count as the response.
     is_broken: bool,
-    /// TCP stands.
+    /// The TCP handshake is done.
     established: bool,
     /// Requests can be sent.
     connected: bool,
-    /// Complete answers so far.
+    /// Complete responses so far.
     answers: u64,
     /// The server has closed its side.
     closed: bool,
-    /// No request is in flight; until this moment the server may close the connection.
+    /// If set, no request is in flight, and the server may close the connection until this moment.
     drains_until: Option<Monotonic>,
 }
 
 impl Connection {
-    /// A connection that is being made for `exchange`.
+    /// A connection that is being established for `exchange`.
     pub(crate) fn new(stream: TcpStream, exchange: Exchange, tools: &Tools<'_>) -> Self {
         Self {
             stream,
@@ -138,10 +141,10 @@ impl Connection {
         }
     }
 
-    /// Makes the connection anew for `exchange`, with the socket of one that the server has closed.
+    /// Connects again for `exchange`, with the socket of a connection that the server has closed.
     ///
     /// # Errors
-    /// As the system reports them; the connection is then of no use.
+    /// As the system reports them; the connection is unusable afterwards.
     pub(crate) fn renew(
         &mut self,
         address: SocketAddr,
@@ -163,17 +166,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Says how to look at the content of the next answer.
+    /// Sets how the content of the next response is inspected.
     pub(crate) fn inspect(&mut self, inspection: Inspection) {
         self.inspection = inspection;
     }
 
-    /// What was seen of the content of the last answer.
+    /// Takes the result of inspecting the last response.
     pub(crate) fn take_inspection(&mut self) -> Inspection {
         std::mem::take(&mut self.inspection)
     }
 
-    /// How the answer ended, or its connection, in `ab`'s terms; `status` is that of a complete answer.
+    /// How the response or its connection ended, in `ab`'s terms. `status` is that of a complete
+    /// response.
     pub(crate) fn ab_end(&self, status: Option<u16>, is_broken: bool) -> AbEnd {
         let status = status.or_else(|| self.reader.status()).filter(|&status| status != 0);
         let heads_bytes = self.reader.heads_bytes();
@@ -182,12 +186,12 @@ impl Connection {
         AbEnd { status, content_bytes, is_broken: is_broken || self.is_broken }
     }
 
-    /// The request in flight.
+    /// The current request, or the last one if none is in flight.
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
     }
 
-    /// Asks for the events of the connection, unless that was done before it was made anew.
+    /// Registers the connection for events, unless its socket already is registered.
     ///
     /// # Errors
     /// As the system reports them.
@@ -199,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is written at once, instead of waiting for a full segment.
+    /// Sets TCP_NODELAY: written bytes are sent at once instead of waiting for a full segment.
     ///
     /// # Errors
     /// As the system reports them.
@@ -207,7 +211,7 @@ impl Connection {
         self.stream.set_nodelay(true)
     }
 
-    /// Whether the connection stands.
+    /// Whether requests can be sent.
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
     }
@@ -227,7 +231,7 @@ impl Connection {
         self.drains_until = Some(moment);
     }
 
-    /// Sends the next request on a connection whose last answer said it could carry one.
+    /// Sends the next request on a connection whose last response allowed another one.
     pub(crate) fn begin(&mut self, exchange: Exchange, tools: &mut Tools<'_>) -> Turn {
         self.exchange = exchange;
         self.sent_bytes = 0;
@@ -237,7 +241,8 @@ impl Connection {
         self.write(exchange.started, tools)
     }
 
-    /// Writes as much of the request as the socket takes. `now` is when TCP stood, if it does.
+    /// Writes as much of the request as the socket takes. If the TCP handshake has just ended,
+    /// `now` is when.
     pub(crate) fn write(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
         if self.tls.is_some() {
             return self.write_secured(now, tools);
@@ -269,7 +274,8 @@ impl Connection {
         }
     }
 
-    /// Writes what TLS has to say, and as much of the request as the socket takes once it may be sent.
+    /// Writes pending TLS records and, after the handshake, as much of the request as the socket
+    /// takes.
     fn write_secured(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
         loop {
             let Some(tls) = &mut self.tls else { return Turn::Waiting };
@@ -311,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of octets of the request that are written, or made into records.
+    /// Counts bytes of the request that were written, or turned into TLS records.
     fn sent(&mut self, bytes: usize, tools: &mut Tools<'_>) {
         self.sent_bytes += bytes;
         if self.exchange.measured {
@@ -319,7 +325,7 @@ impl Connection {
         }
     }
 
-    /// What comes of an error of writing; `None` if it is none.
+    /// The result of a write error; `None` if the write should be repeated.
     fn write_failed(&self, error: io::Error, tools: &Tools<'_>) -> Option<Turn> {
         match error.kind() {
             ErrorKind::WouldBlock => Some(Turn::Waiting),
@@ -331,7 +337,8 @@ impl Connection {
         }
     }
 
-    /// TLS says that the server is not the one asked for, or does not keep to the protocol.
+    /// The result of a TLS error: the server's certificate was refused, or the server violates the
+    /// protocol.
     fn refused(&self, error: &tokio_rustls::rustls::Error, tools: &Tools<'_>) -> Turn {
         if self.connected {
             return Turn::Failed(FailureKind::Receive, Some(io::Error::other(error.to_string())));
@@ -340,7 +347,7 @@ impl Connection {
         Turn::Failed(FailureKind::Tls, Some(io::Error::other(TlsError::of(error, &host))))
     }
 
-    /// Does what an event made possible.
+    /// Handles an event.
     pub(crate) fn turn(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> Turn {
         self.closed |= ready.closed;
         if self.drains_until.is_some() {
@@ -361,7 +368,7 @@ impl Connection {
             || self.tls.as_ref().is_some_and(|tls| !tls.to_send().is_empty())
     }
 
-    /// Reads until the answer is complete or there is nothing more to read.
+    /// Reads until the response is complete or nothing more can be read.
     fn read(&mut self, tools: &mut Tools<'_>) -> Turn {
         let mut first = !self.reader.has_begun();
         loop {
@@ -398,16 +405,17 @@ impl Connection {
                 Ok(Some(answer)) => return self.answered(answer, now, tools),
                 Err(_) if tools.takes_ends => return self.cut_short(now, tools),
                 Err(_) => return Turn::Failed(FailureKind::Malformed, None),
-                // A short read has emptied the socket; more comes with a new event. Only a close that is
-                // already known has no event of its own left.
+                // A short read has emptied the socket, and further bytes cause a new event. A close
+                // that is already known causes no further event, so it has to be read now.
                 Ok(None) if is_all && !self.closed => return Turn::Waiting,
                 Ok(None) => first = !self.reader.has_begun(),
             }
         }
     }
 
-    /// Looks at what stands in the buffer. Gives how many of the octets are the answer's, and what the reader says to
-    /// them; or what comes of the connection.
+    /// Passes the bytes in the buffer to the reader, through TLS if the connection uses it. Returns
+    /// how many of them are HTTP bytes, and the reader's result. If the connection has failed,
+    /// returns the failure.
     fn feed(
         &mut self,
         filled_bytes: usize,
@@ -456,14 +464,14 @@ impl Connection {
         Turn::Answered { answer, end, reusable }
     }
 
-    /// The server has closed the connection.
+    /// Handles the server's close.
     fn ended(&mut self, tools: &Tools<'_>) -> Turn {
         self.closed = true;
         if !self.connected {
             let reason = io::Error::other(TlsError::Broken(ErrorKind::UnexpectedEof));
             return Turn::Failed(FailureKind::Tls, Some(reason));
         }
-        // An end that TLS has not announced may be anybody's (RFC 9112 section 9.8).
+        // Without TLS's closing alert, anyone may have cut the connection (RFC 9112 section 9.8).
         let is_cut = self.tls.as_ref().is_some_and(|tls| !tls.is_closed());
         match self.reader.end() {
             Ok(_) if is_cut && !tools.takes_ends => Turn::Failed(FailureKind::Receive, None),
@@ -478,7 +486,7 @@ impl Connection {
         }
     }
 
-    /// Takes what has come for the answer, and the connection for over.
+    /// Ends the response with the bytes received so far, and treats the connection as closed.
     fn cut_short(&mut self, end: Monotonic, tools: &Tools<'_>) -> Turn {
         self.closed = true;
         let had_begun = self.reader.has_begun();
@@ -490,7 +498,7 @@ impl Connection {
         self.answered(answer, end, tools)
     }
 
-    /// Reading failed.
+    /// Handles a read error.
     fn broken(&mut self, error: io::Error, tools: &Tools<'_>) -> Turn {
         if !self.connected {
             let kind = if self.established { FailureKind::Tls } else { FailureKind::Connect };
@@ -507,8 +515,8 @@ impl Connection {
         Turn::Failed(FailureKind::Receive, Some(error))
     }
 
-    /// Since when octets of the answer in flight lie unread at `now`, if any do. The connection is of no use
-    /// afterwards.
+    /// When unread bytes of the response in flight arrived; `None` if there are none. The read
+    /// consumes bytes, so the connection is unusable afterwards.
     pub(crate) fn unread_since(&self, now: Monotonic, tools: &mut Tools<'_>) -> Option<Monotonic> {
         match receive(&self.stream, &mut tools.buffer) {
             Ok((1.., stamp)) if self.connected => Some(tools.came(stamp, &self.exchange, now)),
@@ -516,7 +524,8 @@ impl Connection {
         }
     }
 
-    /// Waits for the server's close; what comes before it belongs to no request.
+    /// Waits for the server's close. Bytes that arrive before it belong to no request and are
+    /// dropped.
     fn drain(&mut self, tools: &mut Tools<'_>) -> Turn {
         loop {
             if self.closed {

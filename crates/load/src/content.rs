@@ -1,9 +1,9 @@
-//! What is looked at in the content of answers: whether it is what was expected, and whether it is the same as that
-//! of the first good answer to its URL.
+//! Checks the content of responses: against the expectations of the plan, and against the first
+//! good response of the same URL.
 //!
-//! Invariant: an answer that equals the first one octet by octet is compared as it comes and nothing of it is kept.
-//! Only the first answer, those that differ, and (where a pattern is expected) those that come before there is a first
-//! one are kept, up to [`CONTENT_BYTES_MAX`].
+//! Invariant: a response that equals the first one is compared while it arrives, and nothing of it
+//! is kept. Kept are only the first response, responses that differ, and, if a pattern is expected,
+//! responses that arrive before there is a first one. Each is kept up to [`CONTENT_BYTES_MAX`].
 
 use crate::expect::{Expect, Length};
 use crate::outcome::FailureKind;
@@ -13,69 +13,70 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Octets of a content that are looked at; what comes after them is counted and not compared.
+/// Bytes of a content that are compared and searched; later bytes are only counted.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// So many answers of a thread are all compared with the first one; after them one in [`COMPARED_ONE_IN`] is, because
-/// comparing costs about as much as a tenth of everything else a request costs.
+/// A thread compares this many of its responses with the first one, and later only one in
+/// [`COMPARED_ONE_IN`]. Comparing costs about a tenth of all other work for a request.
 const COMPARED_ALL: u64 = 1_000;
 
 /// See [`COMPARED_ALL`].
 const COMPARED_ONE_IN: u64 = 16;
 
-/// The contents of a run, by URL; shared by its threads.
+/// The reference contents of a run, by URL; shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Contents {
     documents: Vec<Document>,
     differing: OnceLock<(usize, Bytes)>,
 }
 
-/// What is known of the content of one URL.
+/// The reference content of one URL.
 #[derive(Debug)]
 struct Document {
-    /// The length of the first answer with a good status; [`UNKNOWN`] before it.
+    /// The length of the first response with a good status, or [`UNKNOWN`].
     length: AtomicU64,
     first: OnceLock<Arc<First>>,
-    /// An answer is being kept that may become the first.
+    /// Whether a thread is keeping a response that may become the first. The flag guards no other
+    /// data, so relaxed ordering is enough.
     is_claimed: AtomicBool,
 }
 
-/// No length yet. No answer is this long.
+/// No length yet. No response is this long.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The content of the first good answer.
+/// The content of the first good response.
 #[derive(Debug)]
 pub(crate) struct First {
     kept: Bytes,
     is_whole: bool,
-    /// Whether it is what was expected.
+    /// Whether it meets the expectations.
     is_expected: bool,
 }
 
-/// Looks at the content of one answer while it comes.
+/// Examines the content of one response while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
     look: Look,
     is_cut: bool,
-    /// Whether no other answer may become the first one until this has ended.
+    /// Whether this inspection holds the claim (`is_claimed`) to provide the first response.
     claims: bool,
 }
 
 #[derive(Debug, Default)]
 enum Look {
-    /// It does not.
+    /// Content is ignored.
     #[default]
     Away,
-    /// It keeps what comes.
+    /// Content is kept.
     Keep(Vec<u8>),
-    /// So many octets are the same as those of the first one.
+    /// Content has been equal to that of the first response for this number of bytes.
     Same(Arc<First>, usize),
-    /// It differs from the first one.
+    /// Content differs from the first response, and is kept.
     Differs(Vec<u8>),
 }
 
 impl Inspection {
-    /// Takes the next octets of the content.
+    /// Takes the next bytes of the content.
     #[inline]
     pub(crate) fn take(&mut self, octets: &[u8]) {
         match &mut self.look {
@@ -107,7 +108,7 @@ impl Inspection {
     }
 }
 
-/// Keeps octets as far as there is room; says whether there was.
+/// Appends bytes up to the limit; returns whether all of them fitted.
 fn keep(kept: &mut Vec<u8>, octets: &[u8]) -> bool {
     let room = CONTENT_BYTES_MAX.saturating_sub(kept.len());
     kept.extend_from_slice(octets.get(..room).unwrap_or(octets));
@@ -115,7 +116,7 @@ fn keep(kept: &mut Vec<u8>, octets: &[u8]) -> bool {
 }
 
 impl Contents {
-    /// Nothing is known of so many URLs.
+    /// Empty references for this number of URLs.
     pub(crate) fn new(urls: usize) -> Self {
         let document = || Document {
             length: AtomicU64::new(UNKNOWN),
@@ -125,7 +126,7 @@ impl Contents {
         Self { documents: std::iter::repeat_with(document).take(urls).collect(), differing: OnceLock::new() }
     }
 
-    /// How to look at answer `number` of a thread, to URL `url`.
+    /// How to inspect response `number` of a thread, for URL `url`.
     pub(crate) fn inspect(&self, url: u32, number: u64, expect: &Expect) -> Inspection {
         let is_due = number < COMPARED_ALL || number.is_multiple_of(COMPARED_ONE_IN);
         let Some(document) = self.documents.get(url as usize).filter(|_| is_due || expect.looks_at_content())
@@ -142,27 +143,28 @@ impl Contents {
         Inspection::default()
     }
 
-    /// Ends an inspection whose answer did not come or is of no use.
+    /// Ends an inspection whose response failed, so that another response may become the first.
     pub(crate) fn give_up(&self, url: u32, inspection: &Inspection) {
         if let Some(document) = self.documents.get(url as usize).filter(|_| inspection.claims) {
             document.is_claimed.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Content octets of the first answer with a good status to this URL.
+    /// Content bytes of this URL's first response with a good status.
     pub(crate) fn document_bytes(&self, url: usize) -> Option<u64> {
         let length = self.documents.get(url)?.length.load(Ordering::Relaxed);
         (length != UNKNOWN).then_some(length)
     }
 
-    /// The first content that differed from the first good one to its URL: the URL, and both.
+    /// The first difference found in the run: the URL's index, its first good content, and the
+    /// content that differs.
     pub(crate) fn differing(&self) -> Option<(usize, Bytes, Bytes)> {
         let (url, other) = self.differing.get()?;
         let first = self.documents.get(*url)?.first.get()?;
         Some((*url, first.kept.clone(), other.clone()))
     }
 
-    /// Judges a complete answer.
+    /// Judges a complete response.
     pub(crate) fn judge(
         &self,
         expect: &Expect,
@@ -183,14 +185,15 @@ impl Contents {
             Look::Same(first, _) => (first.is_expected, Some(false)),
             Look::Differs(kept) => {
                 let is_expected = expect.is_content(&kept);
-                // Only the first one that differs is told.
+                // Only the first difference is kept, so an error here is expected.
                 let _ = self.differing.set((url as usize, Bytes::from(kept)));
                 (is_expected, Some(true))
             }
             Look::Keep(kept) => {
                 let is_expected = expect.is_content(&kept);
                 let first = First { kept: Bytes::from(kept), is_whole: !inspection.is_cut, is_expected };
-                // Another may have been first; then this one has been looked at and is compared with nothing.
+                // Another thread may have been faster. This response was then checked but not
+                // compared.
                 let _ = document.first.set(Arc::new(first));
                 (is_expected, None)
             }
@@ -205,7 +208,8 @@ impl Contents {
 }
 
 impl Document {
-    /// Whether this length is not that of the first answer with a good status, which this may be.
+    /// Whether a length differs from that of the first response with a good status. If there is
+    /// none yet, this length becomes the reference.
     fn length_differs(&self, bytes: u64) -> bool {
         let mut reference = self.length.load(Ordering::Relaxed);
         if reference == UNKNOWN {
@@ -229,7 +233,7 @@ mod tests {
         Answer { status, content_bytes, persistent: true, verdict: None, length_known: true }
     }
 
-    /// Lets `content` come in pieces of `size` and judges it.
+    /// Passes `content` in pieces of `size` bytes and judges it.
     fn judge(contents: &Contents, expect: &Expect, status: u16, content: &[u8], size: usize) -> Judgement {
         let mut inspection = contents.inspect(0, 0, expect);
         content.chunks(size).for_each(|piece| inspection.take(piece));
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_good_status_sets_the_length() {
+    fn first_good_response_sets_the_length() {
         let (contents, expect) = (Contents::new(1), Expect::default());
         let wrong =
             |status, bytes| contents.judge(&expect, 0, &answer(status, bytes), Inspection::default()).wrong;
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_the_first_is_found_however_it_is_cut() {
+    fn differences_are_found_for_any_split_into_pieces() {
         for size in [1, 3, 100] {
             let contents = Contents::new(1);
             let differs = |content: &[u8]| judge(&contents, &variable(), 200, content, size).content_differs;
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn error_pages_are_not_the_first() {
+    fn error_pages_never_become_the_reference() {
         let contents = Contents::new(1);
         assert_eq!(judge(&contents, &variable(), 500, b"no", 9).content_differs, None);
         assert_eq!(judge(&contents, &variable(), 200, b"yes", 9).content_differs, None);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_did_not_come_leaves_its_place_to_another() {
+    fn failed_first_response_passes_its_claim_on() {
         let contents = Contents::new(1);
         let lost = contents.inspect(0, 0, &variable());
         let beside = contents.inspect(0, 0, &variable());
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_looked_for_in_every_answer() {
+    fn expected_pattern_is_searched_in_every_response() {
         let contents = Contents::new(1);
         let expect = Expect { body: Some("h.llo".parse().unwrap()), ..variable() };
         let wrong = |content: &[u8]| judge(&contents, &expect, 200, content, 4).wrong;
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_there_is_looked_for_in_every_answer() {
+    fn forbidden_pattern_is_searched_in_every_response() {
         let contents = Contents::new(1);
         let expect = Expect { never: Some("Hello, \\w+".parse().unwrap()), ..variable() };
         for number in [0, 5, 1_001, 1_002] {
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn long_contents_are_compared_as_far_as_they_are_kept() {
+    fn long_contents_are_compared_up_to_the_limit() {
         let contents = Contents::new(1);
         let mut long = vec![b'x'; CONTENT_BYTES_MAX + 10];
         assert_eq!(judge(&contents, &variable(), 200, &long, 65_536).content_differs, None);
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn later_answers_are_looked_at_now_and_then() {
+    fn one_in_16_later_responses_is_compared() {
         let contents = Contents::new(1);
         judge(&contents, &variable(), 200, b"x", 1);
         let looked = |number| {

@@ -1,7 +1,8 @@
-//! The two ends of a running load: another thread can stop it and can see how far it is.
+//! Control of a running load: another thread can stop it and watch its progress.
 //!
-//! Invariant: the counters only grow, and are written in portions, not for every answer; they are for people
-//! who watch. The figures that count are in the [`crate::Outcome`].
+//! Invariant: the counters only grow. They are updated in batches, not for every response, and
+//! serve only as a progress display. Relaxed ordering is enough, because they guard no other data.
+//! The exact figures are in the [`crate::Outcome`].
 
 use crate::outcome::Second;
 use crate::series::Series;
@@ -10,25 +11,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Handed to [`crate::run`] by reference and shared with whoever watches. One control belongs to one run.
+/// Stops and watches a run. A reference is passed to [`crate::run`], and other threads may share
+/// it. A control belongs to one run.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
     done: AtomicU64,
     failed: AtomicU64,
-    /// The reading of the run's clock when measuring began, plus one; 0 until then.
+    /// The run's clock when measuring began, in nanoseconds plus one; 0 until then.
     measuring_since: AtomicU64,
     pub(crate) series: Series,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Requests that have ended in the measured part, well or badly.
+    /// Requests of the measured part that have ended, successfully or not.
     pub done: u64,
     /// How many of them failed.
     pub failed: u64,
-    /// Time since the measured part began; `None` before that and during the warm-up.
+    /// Time since the measured part began; `None` until then.
     pub elapsed: Option<Duration>,
 }
 
@@ -38,7 +40,7 @@ impl Control {
         Self::default()
     }
 
-    /// Ends the run soon, within a tenth of a second. What was measured until then is its outcome.
+    /// Ends the run within a tenth of a second. The outcome has the measurements until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -48,7 +50,7 @@ impl Control {
         Arc::clone(&self.stop)
     }
 
-    /// How far the run is. `clock` must be the one the run was given.
+    /// The progress of the run. `clock` must be the clock that was given to the run.
     pub fn progress(&self, clock: &dyn Clock) -> Progress {
         let since = self.measuring_since.load(Ordering::Relaxed).checked_sub(1).map(Monotonic::from_nanos);
         let now = clock.monotonic();
@@ -59,13 +61,13 @@ impl Control {
         }
     }
 
-    /// The seconds of the measured part that are complete, from number `from` on. They are handed out once more as
-    /// [`crate::Outcome::seconds`]; from then on there are none here.
+    /// The complete seconds of the measured part, from number `from` on. The run moves them to
+    /// [`crate::Outcome::seconds`] at its end; from then on the list is empty.
     pub fn seconds_since(&self, from: usize) -> Vec<Second> {
         self.series.since(from)
     }
 
-    /// Whether somebody has asked for the end.
+    /// Whether the run was asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -88,7 +90,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn time_counts_from_the_measured_part_on() {
+    fn elapsed_time_starts_with_the_measured_part() {
         let (clock, control) = (ManualClock::at(Timestamp::from_secs(1)), Control::new());
         assert_eq!(control.progress(&clock).elapsed, None);
         control.measuring_since(clock.monotonic().plus(Duration::from_secs(2)));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_can_stop_through_the_flag() {
+    fn flag_stops_the_run() {
         let control = Control::new();
         assert!(!control.is_stopped());
         control.stop_flag().store(true, Ordering::SeqCst);

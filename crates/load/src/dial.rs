@@ -1,13 +1,14 @@
-//! Makes connections, and makes them again with a socket that has been used.
+//! Establishes connections, and establishes them again with a used socket.
 //!
-//! Invariant: nothing here waits. A connection that is being made is told by its events, and a refusal that is known
-//! at once is an error. Which answers a connection has brought, and when it may be used again, is the worker's matter.
+//! Invariant: nothing here blocks. Events report the progress of a connection; a refusal that is
+//! known at once is an error. The worker keeps track of responses and decides when a socket may be
+//! used again.
 //!
-//! A new connection for each request is work for the kernel: 50 µs on loopback, where the peer's half of the handshake
-//! runs in the caller's time, against 2 µs of our own. The acknowledgement that ends the handshake waits for the
-//! request and rides on it, which spares a part of that. Another part is spared if a socket is used again instead of
-//! being closed and made anew, but then the connection ends with a reset: a plan has to ask for that
-//! ([`crate::Close::Rst`]).
+//! A new connection for each request is costly for the kernel. On loopback it takes 50 µs, because
+//! the peer's half of the handshake runs in the caller's time; our own part is 2 µs. Two measures
+//! reduce this cost. The acknowledgement that ends the handshake is delayed and sent with the
+//! request. A socket can also be used again instead of being closed and created anew. The
+//! connection then ends with a reset, so a plan has to ask for this ([`crate::Close::Rst`]).
 
 use mio::net::TcpStream;
 use net::ask_for_stamps;
@@ -19,7 +20,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, connect
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Begins a connection, from this local address if one is given, with buffers of so many octets if that is given.
+/// Begins a connection to `address`, from the address `local` and with kernel buffers of
+/// `buffer_bytes` bytes, if these are given.
 ///
 /// # Errors
 /// As the system reports them.
@@ -32,43 +34,47 @@ pub(crate) fn dial(
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     if let Some(local) = local {
-        // With it the port is chosen when the connection is made, and may be one that others use toward other
-        // addresses. An older kernel without it has fewer ports, that is all.
+        // The kernel then chooses the port when the connection is made, so ports in use toward
+        // other addresses are available too. The error is ignored because an older kernel without
+        // the option only has fewer ports.
         let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
         bind(&socket, &SocketAddr::new(local, 0))?;
     }
     if let Some(bytes) = buffer_bytes {
-        // Before it connects: the window that the peer is told of begins there. What is above the system's limit
-        // becomes that limit.
+        // This has to happen before connecting, because the handshake advertises the window. The
+        // kernel reduces sizes above its limit to that limit.
         set_socket_send_buffer_size(&socket, bytes as usize)?;
         set_socket_recv_buffer_size(&socket, bytes as usize)?;
     }
-    // Without stamps the times of answers are those of reading: less exact, not wrong.
+    // The error is ignored: without timestamps, response times end at the read, which is less exact
+    // but not wrong.
     let _ = ask_for_stamps(&socket);
     let stream = TcpStream::from_std(socket.into());
     begin(&stream, address)?;
     Ok(stream)
 }
 
-/// Begins a connection with the socket of one that the peer has closed. What is left of that one is dropped: the peer
-/// gets a reset for it instead of a FIN, after it has said that it is done. Its registration for events stays.
+/// Begins a connection with the socket of one that the peer has closed. The old connection is
+/// dropped: the peer receives a reset instead of a FIN, after its own FIN. The socket stays
+/// registered for events.
 ///
 /// # Errors
-/// As the system reports them; the socket is then of no use.
+/// As the system reports them; the socket is unusable afterwards.
 pub(crate) fn redial(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     connect_unspec(stream)?;
     begin(stream, address)
 }
 
-/// Whether sockets of connections to this address may be used again. Only where both ends are this machine's: there
-/// the peer's kernel is ours, its work would be charged to us and its memory of closed connections kept by us.
-/// Elsewhere a middle box may count resets, and the gain is small.
+/// Whether sockets of connections to this address may be used again: only if both ends are on this
+/// machine. On loopback, our kernel also does the peer's work and keeps its closed connections, so
+/// reuse saves both. Elsewhere a middlebox may count resets, and the gain is small.
 pub(crate) fn is_redialled(address: SocketAddr) -> bool {
     address.ip().is_loopback()
 }
 
 fn begin(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
-    // Without it the run is slower, not wrong: if the request does not come soon, the kernel sends what it has put off.
+    // The error is ignored: without the option a run is slower, not wrong. If no request follows
+    // soon, the kernel sends the delayed acknowledgement.
     let _ = set_tcp_quickack(stream, false);
     match connect(stream, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
@@ -83,7 +89,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_socket_makes_one_connection_after_the_other() {
+    fn one_socket_makes_several_connections_in_turn() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut stream = dial(address, None, None).unwrap();
@@ -97,16 +103,20 @@ mod tests {
             redial(&stream, address).unwrap();
         }
         let (_server, _) = listener.accept().unwrap();
-        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "of an earlier one");
+        assert_eq!(
+            stream.read(&mut [0]).unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "data of an earlier connection was read"
+        );
     }
 
     #[test]
-    fn refusals_are_errors_and_only_loopback_is_redialled() {
+    fn refusals_are_errors_and_only_loopback_sockets_are_reused() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stream = dial(address, None, None).unwrap();
         drop((listener.accept().unwrap(), listener));
-        // On loopback a refusal may be known at once, or be the socket's state.
+        // On loopback a refusal may be known at once, or be the socket's pending error.
         let refused = redial(&stream, address).err().or_else(|| stream.take_error().unwrap());
         assert_eq!(refused.unwrap().kind(), ErrorKind::ConnectionRefused);
         assert!(is_redialled(address) && is_redialled("[::1]:80".parse().unwrap()));
@@ -114,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn buffers_have_the_size_asked_for_also_when_made_again() {
+    fn reused_sockets_keep_the_requested_buffer_sizes() {
         use rustix::net::sockopt::{socket_recv_buffer_size, socket_send_buffer_size};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stream = dial(address, None, Some(30_000)).unwrap();
         for _ in 0..2 {
-            // The system keeps as much again for itself.
+            // The kernel doubles the size for its own overhead.
             let sizes =
                 (socket_send_buffer_size(&stream).unwrap(), socket_recv_buffer_size(&stream).unwrap());
             assert_eq!(sizes, (60_000, 60_000));
@@ -130,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_comes_from_the_address_that_is_given_also_when_made_again() {
+    fn reused_sockets_keep_the_given_local_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stream = dial(address, Some("127.8.9.10".parse().unwrap()), None).unwrap();
@@ -140,7 +150,7 @@ mod tests {
             drop(server);
             redial(&stream, address).unwrap();
         }
-        // An address for documentation (RFC 5737) is nobody's.
+        // A documentation address (RFC 5737) is assigned to no machine.
         let error = dial(address, Some("192.0.2.1".parse().unwrap()), None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
     }

@@ -1,40 +1,42 @@
-//! Which answers count as good. Everything else that arrives in full is a failure of kind *status*, *length* or
-//! *body*, and its times are kept apart from the good ones.
+//! Which responses count as good. Any other complete response is a failure of kind *status*,
+//! *length* or *body*, and its times are kept apart.
 //!
-//! Invariant: an answer fails for one reason only; a wrong status hides a wrong length, and that a wrong content.
+//! Invariant: a response fails for one reason only. A wrong status takes precedence over a wrong
+//! length, and a wrong length over wrong content.
 
 use regex::bytes::Regex;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a good answer looks like.
+/// The expected properties of a good response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// The status codes of good answers.
+    /// The status codes of good responses.
     pub status: StatusSet,
-    /// The length of good answers.
+    /// The length of good responses.
     pub length: Length,
-    /// What the content of good answers contains, if that is looked at.
+    /// A pattern that the content of good responses contains; `None` if the content is not checked.
     pub body: Option<BodyPattern>,
-    /// What the content of good answers does not contain, if that is looked at: what is meant for others.
+    /// A pattern that the content of good responses does not contain, for instance text meant for
+    /// another visitor.
     pub never: Option<BodyPattern>,
 }
 
 impl Expect {
-    /// Whether the content of every answer is looked at.
+    /// Whether the content of every response is checked.
     pub(crate) fn looks_at_content(&self) -> bool {
         self.body.is_some() || self.never.is_some()
     }
 
-    /// Whether a content is that of a good answer.
+    /// Whether `content` is that of a good response.
     pub(crate) fn is_content(&self, content: &[u8]) -> bool {
         self.body.as_ref().is_none_or(|pattern| pattern.is_match(content))
             && !self.never.as_ref().is_some_and(|pattern| pattern.is_match(content))
     }
 }
 
-/// A regular expression that the content of good answers matches somewhere, in its octets as they were received, any
-/// content coding still on them, within the first [`crate::CONTENT_BYTES_MAX`].
+/// A regular expression that is searched in the content of a response. It is applied to the bytes
+/// as received, with any content coding, up to [`crate::CONTENT_BYTES_MAX`].
 #[derive(Clone, Debug)]
 pub struct BodyPattern(Regex);
 
@@ -67,13 +69,13 @@ impl fmt::Display for BodyPattern {
     }
 }
 
-/// How long the content of a good answer may be.
+/// How long the content of a good response may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first answer with a good status, in content octets without transfer coding.
+    /// As long as the first response with a good status, in content bytes without transfer coding.
     #[default]
     Constant,
-    /// Any length. How many answers differ from the first is counted all the same.
+    /// Any length. Responses whose length differs from the first one's are still counted.
     Variable,
 }
 
@@ -81,7 +83,7 @@ pub enum Length {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusSet(Vec<(u16, u16)>);
 
-/// Text that names no set of status codes.
+/// A text that is not a set of status codes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a status code such as 200 nor a class such as 2xx; separate several by commas")]
 pub struct StatusSetError(String);
@@ -104,7 +106,7 @@ impl Default for StatusSet {
 impl FromStr for StatusSet {
     type Err = StatusSetError;
 
-    /// Reads codes and classes separated by commas: `200,304` or `2xx,3xx`.
+    /// Parses codes and classes separated by commas: `200,304` or `2xx,3xx`.
     fn from_str(text: &str) -> Result<Self, StatusSetError> {
         let bad = || StatusSetError(text.to_owned());
         let ranges = text.split(',').map(|part| range(part.trim()).ok_or_else(bad));
@@ -126,7 +128,7 @@ impl fmt::Display for StatusSet {
     }
 }
 
-/// One code or one class.
+/// Parses one code or one class.
 fn range(part: &str) -> Option<(u16, u16)> {
     if let Some(class) = part.strip_suffix("xx") {
         let class: u16 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
@@ -141,7 +143,7 @@ mod tests {
     use super::StatusSet;
 
     #[test]
-    fn codes_and_classes_are_read() {
+    fn codes_and_classes_are_parsed() {
         let set: StatusSet = "200, 3xx".parse().unwrap();
         assert!(set.contains(200) && set.contains(300) && set.contains(399));
         assert!(!set.contains(201) && !set.contains(400));
@@ -149,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_success() {
+    fn default_is_the_success_class() {
         let set = StatusSet::default();
         assert!(set.contains(204) && !set.contains(304) && !set.contains(199));
         assert_eq!(set.to_string(), "2xx");
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_status_sets_are_refused() {
         for text in ["", "2", "20x", "99", "1000", "0xx", "200;300", "-200"] {
             assert!(text.parse::<StatusSet>().is_err(), "{text:?} was accepted");
         }

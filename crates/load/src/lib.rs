@@ -1,23 +1,25 @@
-//! The load tester: sends requests to one target with a fixed number of users, reads every octet of every
-//! answer, checks it, and says what was measured and how far to trust it.
+//! The load tester. It sends requests to one or more URLs, and reads and checks every byte of every
+//! response. It reports what it measured, and how far the figures can be trusted.
 //!
-//! The design is arrival x stop x transport x recorder with one driver:
+//! A run combines four parts (arrival, stop condition, transport and recorder), and one driver, the
+//! worker, runs them:
 //!
 //! ```text
-//!   arrival (closed loop)  x  stop (count, time, control)     who may send, and when that ends
+//!   arrival (closed or open loop) x stop (count, time, control)    when requests start and end
 //!        |
-//!      worker: one thread, one poll, its users' connections    the driver
+//!      worker: one thread, one poll, its connections              the driver
 //!        |            |           \
-//!   connection,    streams         recorder                    transport  x  what is kept
+//!   connection,    streams         recorder                       transport x recorder
 //!   reader         (HTTP/2, pipelining)
 //!   (HTTP/1)
 //! ```
 //!
-//! Invariant: nothing is shared between threads while requests run but a few atomics; every thread counts for
-//! itself, and [`Outcome`] is the sum. Its text defines every word and figure.
+//! Invariant: while requests run, threads share only a few atomics, and locks that they rarely
+//! take. Each thread counts for itself, and [`Outcome`] is the sum. The documentation of the
+//! `outcome` module defines every term and figure.
 //!
-//! Not here: how results are shown (`report`), what runs are compared with each other (`lab`), signals and
-//! arguments (`cli`).
+//! Other crates show results (`report`), compare runs with each other (`lab`), and handle signals
+//! and arguments (`cli`).
 
 mod ab_account;
 mod account;
@@ -94,30 +96,31 @@ use std::time::Duration;
 use tls::Tls;
 use worker::{PARTING_MAX, Report, Worker};
 
-/// A target that was there and to which no connection can be made any more is given up after this time.
+/// A run ends when a connection fails and a target that was reachable before has shown no sign of
+/// life for this long.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
 
 /// Descriptors this process needs besides its connections.
 const DESCRIPTORS_SPARE: u64 = 64;
 
-/// Why there is no outcome at all.
+/// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LoadError {
     /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Connections cannot be secured.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The host's name has no address.
+    /// The host name could not be resolved.
     #[error("{host}: {reason}")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
         /// The resolver's reason.
         reason: String,
     },
-    /// No connection could be made, not even once.
+    /// Not a single connection could be made.
     #[error("{url}: cannot connect to {address}: {reason}")]
     Unreachable {
         /// The target.
@@ -140,7 +143,7 @@ pub enum LoadError {
         /// The hard limit of the process.
         allowed: u64,
     },
-    /// The system refused something that has nothing to do with the target.
+    /// A system call failed for a reason that has nothing to do with the target.
     #[error("{call}: {reason}")]
     System {
         /// The call that failed.
@@ -155,7 +158,8 @@ impl LoadError {
         Self::System { call, reason: error.to_string() }
     }
 
-    /// A limit of the process or of the system that was met in the middle of a run, with the way out.
+    /// An error for a limit of the process or the system that was reached during a run. The message
+    /// says how to raise it.
     pub(crate) fn limit(call: &'static str, error: &io::Error) -> Self {
         let way_out = "raise the limit (ulimit -Hn, LimitNOFILE=, fs.file-max), or ask for fewer users, fewer \
                        requests in flight or a shorter linger";
@@ -163,12 +167,15 @@ impl LoadError {
     }
 }
 
-/// Runs a plan to its end and gives what was measured. Blocks; uses one thread for each core unless the plan
-/// says otherwise. Through `control` another thread can watch and stop it.
+/// Runs a plan to its end and returns the measurements.
+///
+/// Blocks the calling thread. The load comes from one thread for each core unless the plan says
+/// otherwise. Through `control`, another thread can watch and stop the run.
 ///
 /// # Errors
-/// When nothing could be measured at all: the plan is wrong, the name does not resolve, no connection could be
-/// made, or the system refuses what a load tester needs. A target that fails later is an [`Outcome`].
+/// If nothing could be measured. Either the plan is wrong, the host name cannot be resolved, no
+/// connection could be made, or the system refuses a resource. If the target fails later in the
+/// run, the result is an [`Outcome`].
 pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
     let images = request::images(plan)?;
     let asked = clock.monotonic();
@@ -197,7 +204,8 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
 }
 
-/// Runs every worker in a thread of its own. Returns their reports, and whether all threads were real-time.
+/// Runs every worker in its own thread. Returns their reports, and whether all threads had
+/// real-time priority.
 fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool), LoadError> {
     std::thread::scope(|scope| {
         let handles = workers
@@ -218,7 +226,8 @@ fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool)
     })
 }
 
-/// How many connections a plan may have open at a time, those left aside that nobody uses any more.
+/// The most usable connections a plan may have open at a time. Connections that only wait for the
+/// server's close are not included.
 fn connections_max(plan: &Plan) -> usize {
     let in_flight_max = match plan.arrival {
         Arrival::Open { in_flight_max, .. } => in_flight_max,
@@ -232,8 +241,8 @@ fn connections_max(plan: &Plan) -> usize {
     plan.stages.iter().map(of_stage).max().unwrap_or(of_plan)
 }
 
-/// Raises the soft limit on descriptors as far as it is needed and allowed; `as_far_as_possible` if it cannot be known
-/// how many are needed.
+/// Raises the soft limit on descriptors to the number needed. With `as_far_as_possible` the number
+/// is not known, so the limit is raised to the hard limit.
 fn allow_descriptors(connections: usize, threads: usize, as_far_as_possible: bool) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // A user may have one connection in use and one that waits for the server's close.
@@ -250,11 +259,11 @@ fn allow_descriptors(connections: usize, threads: usize, as_far_as_possible: boo
         .map_err(|error| LoadError::system("setrlimit", &error.into()))
 }
 
-/// Raises the soft limit on descriptors to the hard one, for a run that cannot tell how many it needs. Gives how many
-/// it may have; `None` if there is no limit.
+/// Raises the soft limit on descriptors to the hard limit, for a run that cannot tell how many it
+/// needs. Returns the resulting limit, or `None` if there is none.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub fn allow_all_descriptors() -> Result<Option<u64>, LoadError> {
     allow_descriptors(0, 0, true)?;
     Ok(rustix::process::getrlimit(rustix::process::Resource::Nofile).current)
@@ -265,7 +274,7 @@ mod tests {
     use super::{LoadError, allow_descriptors};
 
     #[test]
-    fn too_many_users_for_the_descriptors_are_refused_by_name() {
+    fn more_users_than_descriptors_is_a_descriptors_error() {
         let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         if let Some(hard) = hard {
             let error = allow_descriptors(hard as usize, 1, false).unwrap_err();

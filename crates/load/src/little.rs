@@ -1,8 +1,8 @@
-//! Little's law: what there was on average is how often it ended times how long each took.
+//! Little's law: the average number of requests in flight is their rate times the time each takes.
 //!
-//! Invariant: the two sides come from different books, so that either can prove the other wrong. The times of requests
-//! are taken from the moments of each request when it ends. The account of the users' time adds neither side up: only
-//! the two terms that no request has, thinking and processing, are taken from it.
+//! Invariant: the two sides come from independent sources, so that each can refute the other. The
+//! times of requests come from the moments of each request. The account of the users' time
+//! contributes only the two terms that belong to no request: thinking and processing.
 
 use crate::account::Account;
 use std::time::Duration;
@@ -10,38 +10,41 @@ use std::time::Duration;
 /// Both sides of the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Little {
-    /// The times of single requests, and in a closed loop what users did between them, summed up.
+    /// The sum of the times of single requests and, in a closed loop, of what users did between
+    /// them.
     accounted: Duration,
-    /// What that should be.
+    /// The value that `accounted` should have.
     expected: Duration,
-    /// For how long users of a closed loop were late, by the account.
+    /// How long users of a closed loop were late, according to the account.
     late: Duration,
 }
 
 impl Little {
-    /// Of a closed loop. `requests` is the time of all requests that ended, from the moment their users wanted them;
-    /// `paused` the pauses after connections that could not be made; `users` the time for which the plan had users.
+    /// For a closed loop. `requests` is the time of all requests that ended, from the moment their
+    /// users wanted them. `paused` is the time of pauses after failed connections. `users` is the
+    /// time for which the plan had users.
     ///
-    /// Late users and requests that did not end are left out: they are what the law finds missing. See
-    /// [`Little::unexplained`].
+    /// The time of late users and of unfinished requests is left out, so it shows up as missing.
+    /// See [`Little::unexplained`].
     pub(crate) fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
         let accounted = requests + paused + account.thinking + account.processing;
         Self { accounted, expected: users, late: account.late }
     }
 
-    /// Of an open loop. `requests` is the time of all requests, from their start to their end or that of the run;
-    /// `in_flight` the number in flight, counted whenever it changes and summed up over time.
+    /// For an open loop. `requests` is the time of all requests, from their start to their end or
+    /// that of the run. `in_flight` is the number in flight, integrated over time.
     pub(crate) fn open(requests: Duration, in_flight: Duration) -> Self {
         Self { accounted: requests, expected: in_flight, late: Duration::ZERO }
     }
 
-    /// The share of the expected time that is missing; below zero if there is too much. `None` if none is expected.
+    /// The share of the expected time that is missing, negative if there is too much. `None` if
+    /// none is expected.
     pub(crate) fn residual(self) -> Option<f64> {
         (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
     }
 
-    /// The residual without the time of late users: the account names that, and the rule for the generator's time has
-    /// judged it.
+    /// The residual without the time of late users. The account reports that time, and the
+    /// self-check judges it separately.
     pub(crate) fn unexplained(self) -> Option<f64> {
         self.residual().map(|residual| residual - self.late.as_secs_f64() / self.expected.as_secs_f64())
     }
@@ -57,7 +60,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Ten users over ten seconds: the requests took 60 s, of which 50 s at the server.
+    /// Ten users over ten seconds: requests took `requests` seconds in total, and users thought for
+    /// `thinking` seconds.
     fn residual(requests: u64, thinking: u64, users: u64) -> f64 {
         let account = Account {
             connecting: s(10),
@@ -71,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_figure_on_either_side_leaves_a_residual() {
+    fn wrong_figure_on_either_side_leaves_a_residual() {
         assert!(residual(60, 36, 100).abs() < 1e-9);
         assert!((residual(50, 36, 100) - 0.1).abs() < 1e-9, "requests lost time");
         assert!((residual(70, 36, 100) + 0.1).abs() < 1e-9, "requests gained time");
@@ -80,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn late_users_explain_what_is_missing_and_nothing_else() {
+    fn lateness_is_subtracted_from_the_residual() {
         let unexplained = |requests, late| {
             let account = Account { late: s(late), ..Account::default() };
             let little = Little::closed(s(requests), s(0), &account, s(100));
@@ -88,11 +92,11 @@ mod tests {
         };
         assert_eq!(unexplained(90, 10), [10.0, 0.0]);
         assert_eq!(unexplained(90, 0), [10.0, 10.0]);
-        assert_eq!(unexplained(100, 10), [0.0, -10.0], "users were late who were not missing");
+        assert_eq!(unexplained(100, 10), [0.0, -10.0], "late users who are not missing make it negative");
     }
 
     #[test]
-    fn the_terms_of_requests_come_from_the_requests_alone() {
+    fn server_terms_of_the_account_do_not_count() {
         let both = [s(1), s(9)].map(|server| {
             let account = Account { server, connecting: server, unread: server, ..Account::default() };
             Little::closed(s(90), s(0), &account, s(100))
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_holds_requests_against_their_number() {
+    fn open_loop_compares_request_times_with_requests_in_flight() {
         assert_eq!(Little::open(s(9), s(10)).residual().map(|of| (of * 100.0).round()), Some(10.0));
         assert_eq!(Little::open(s(9), s(0)).residual(), None);
     }

@@ -1,23 +1,23 @@
-//! Limits of this machine that keep a connection from being made, told apart from what the target did.
+//! Limits of this machine that prevent a connection, as opposed to errors of the target.
 //!
-//! Invariant: an error that the target can cause is never a limit of this machine.
+//! Invariant: an error that the target can cause is never reported as a limit of this machine.
 
 use rustix::io::Errno;
 use std::io;
 
-/// A limit of this machine at which a connection could not be made.
+/// A limit of this machine that prevented a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalLimit {
     /// No local port is free toward the address.
     Ports,
-    /// The process, or the machine, may not open another descriptor.
+    /// The process or the machine has reached its limit of open descriptors.
     Descriptors,
     /// The kernel has no memory for another connection.
     Memory,
 }
 
 impl LocalLimit {
-    /// The limit that an error of connecting tells of; `None` if the target may be its cause.
+    /// The limit behind an error of connecting; `None` if the target may have caused the error.
     pub fn of(error: &io::Error) -> Option<Self> {
         let is =
             |errnos: &[Errno]| errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
@@ -36,7 +36,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn errors_of_this_machine_are_told_from_the_targets() {
+    fn local_limits_are_distinguished_from_target_errors() {
         for (errno, limit) in [
             (Errno::ADDRNOTAVAIL, Some(LocalLimit::Ports)),
             (Errno::ADDRINUSE, Some(LocalLimit::Ports)),

@@ -1,26 +1,30 @@
-//! What a run measured.
+//! The measurements of a run.
 //!
-//! The words, which reports and JSON share:
+//! Reports and JSON use these terms:
 //!
-//! - A *request* is counted when it has ended; each ends in exactly one way: *good*, or failed of one
-//!   [`FailureKind`]. Nothing is counted twice.
-//! - An answer is *complete* when it was received in full: good ones, and those that failed for their status,
-//!   length or content. Their times are kept in two sets, so that error pages cannot make good pages look fast.
-//! - *Unfinished* requests were in flight when the run stopped. They are in no other figure, except that the
-//!   octets they brought are in the totals.
+//! - A *request* is counted once, when it has ended. It ends in exactly one way: *good*, or failed
+//!   with one [`FailureKind`].
+//! - A response is *complete* when it was received in full. This includes good responses, and those
+//!   that failed for their status, length or content. The times of good and of wrong responses are
+//!   kept apart, so that fast error pages cannot make good pages look fast.
+//! - *Unfinished* requests were in flight, or waited for a connection, when the run stopped. They
+//!   are in no other figure, but the bytes they received are in the totals.
 //!
-//! The times of an answer, all in microseconds:
+//! The times of a response, all in microseconds:
 //!
-//! - *connect*: from the start of the request until the connection stood; 0 on a kept connection.
-//! - *processing*: from then until the last octet of the answer.
-//! - *waiting*: from the last octet of the request until the first octet of the answer; part of processing.
-//! - *transfer*: from the first octet of the answer until the last; part of processing.
-//! - *tls*: from the moment TCP stood until TLS was agreed on; part of connect.
-//! - *total*: from the start until the last octet: connect + processing.
-//! - *latency*: from the moment the request was meant to start until the last octet. In a closed loop a
-//!   request is meant to start when the one before has ended, so this equals total.
+//! - *connect*: from the start of the request until the connection was ready; 0 on a reused
+//!   connection.
+//! - *processing*: from then until the last byte of the response.
+//! - *waiting*: from the last byte of the request until the first byte of the response; part of
+//!   processing.
+//! - *transfer*: from the first byte of the response until the last; part of processing.
+//! - *tls*: from the end of the TCP handshake until the end of the TLS handshake; part of connect.
+//! - *total*: from the start until the last byte: connect + processing.
+//! - *latency*: from the moment the request was meant to start until the last byte. In a closed
+//!   loop a request is meant to start when the previous one has ended, so latency equals total.
 //!
-//! Invariant: `requests() == good + failures.total()` and `complete == good + status + length + body failures`.
+//! Invariant: `requests()` equals good plus all failures. `complete` equals good plus the failures
+//! of kind status, length and body.
 
 use crate::ab_account::AbAccount;
 use crate::check::SelfCheck;
@@ -34,20 +38,20 @@ use stats::Histogram;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Everything one run has measured.
+/// The measurements of one run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was asked for.
+    /// The plan that was run.
     pub plan: Plan,
-    /// The address the load went to; of several hosts, that of the first.
+    /// The address the load went to. With several hosts, the address of the first.
     pub address: SocketAddr,
-    /// What the first connection with TLS has agreed on.
+    /// The TLS parameters that the first TLS connection negotiated.
     pub tls: Option<TlsAgreement>,
-    /// How long it took to find the addresses. That happens once, before the run.
+    /// How long name resolution took. It happens once, before the run.
     pub dns: Duration,
-    /// How many threads made the load.
+    /// Number of generator threads.
     pub threads: usize,
-    /// Whether these threads ran before all ordinary programs of the machine.
+    /// Whether all generator threads had real-time priority.
     pub is_real_time: bool,
     /// When the measured part began.
     pub started: Timestamp,
@@ -55,63 +59,68 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Why the run ended.
     pub ended: Ended,
-    /// Answers received in full, whatever their status and length.
+    /// Responses received in full, whatever their status and length.
     pub complete: u64,
-    /// Answers received in full that were as expected.
+    /// Responses received in full that met the expectations.
     pub good: u64,
     /// Requests that failed, by kind.
     pub failures: Failures,
-    /// What ApacheBench would have counted, if the plan asked for that.
+    /// ApacheBench's counts, if the plan asked for them.
     pub ab: Option<AbAccount>,
-    /// Complete answers with a good status whose length differs from [`Outcome::document_bytes`], also where
-    /// that is not a failure.
+    /// Complete responses with a good status whose length differs from [`Outcome::document_bytes`],
+    /// even if the plan does not treat that as a failure.
     pub length_differs: u64,
-    /// Complete answers by status code.
+    /// Complete responses by status code.
     pub statuses: StatusCounts,
-    /// Octets received, heads and framing included.
+    /// Bytes received, including heads and framing.
     pub received_bytes: u64,
-    /// Content octets received, transfer coding removed.
+    /// Content bytes received, without transfer coding.
     pub content_bytes: u64,
-    /// Octets sent.
+    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Content octets of the first answer with a good status.
+    /// Content bytes of the first URL's first response with a good status.
     pub document_bytes: Option<u64>,
-    /// The head of the first answer, as received.
+    /// The head of the first response, as received.
     pub first_head: Vec<u8>,
-    /// Complete answers with a `Content-Length` field: their length was known before their end.
+    /// Complete responses with a `Content-Length` field, so that their length was known in advance.
     pub lengths_known: u64,
-    /// How answers to one URL differed from each other, where that was looked at.
+    /// How contents differed from the first good response of their URL; `None` if none did.
     pub drift: Option<Drift>,
-    /// Times of good answers.
+    /// Times of good responses.
     pub good_times: Times,
-    /// Times of complete answers that failed for status, length or content.
+    /// Times of complete responses that failed for status, length or content.
     pub wrong_times: Times,
-    /// Good answers by what the cache nearest to us said, with their total times; empty if none said anything.
+    /// Good responses by the verdict of the nearest cache, with their total times. Empty if no
+    /// response named a verdict.
     pub verdicts: Vec<VerdictTimes>,
-    /// Complete answers whose connection stayed open for the next request.
+    /// Complete responses whose connection stayed open for the next request.
     pub kept: u64,
     /// Connections opened in the measured part.
     pub connections: u64,
-    /// Connections of these whose TLS resumed an earlier session instead of beginning anew.
+    /// Connections opened in the measured part whose TLS handshake resumed an earlier session.
     pub resumed: u64,
-    /// Requests sent again on a fresh connection because the server had closed the kept one unused.
+    /// Requests sent again on a new connection because the server had closed the reused one without
+    /// reading them.
     pub resent: u64,
-    /// Connections we had to close because the server did not, although it had said so or been told to.
+    /// Connections closed by the load tester because the server did not close them, although one
+    /// side had announced the close.
     pub closed_by_us: u64,
-    /// How many requests connections carried.
+    /// How many requests each connection carried.
     pub requests_per_connection: RequestsPerConnection,
-    /// Requests in flight when the run stopped.
+    /// Requests that were in flight, or waited for a connection, when the run stopped.
     pub unfinished: u64,
-    /// Requests of an open loop that fell due while too many were in flight, and were not started. They are in no
-    /// other figure.
+    /// Requests of an open loop that were not started because too many were in flight when they
+    /// fell due. They are in no other figure.
     pub not_started: u64,
-    /// Answers of an open loop that came after [`Outcome::elapsed`] was over. They are in all figures but rates.
+    /// Responses of an open loop that came after the end of [`Outcome::elapsed`]. They are in all
+    /// figures except rates.
     pub late: Late,
-    /// Requests per second that an open loop was asked for, as a mean over the run.
+    /// The rate requested for an open loop, in requests per second, as a mean over the run.
     pub rate_asked: Option<f64>,
-    /// What happened in each second of the measured part; at most [`SECONDS_MAX`].
+    /// Figures for each second of the measured part; at most [`SECONDS_MAX`] entries.
     pub seconds: Vec<Second>,
-    /// The stages, in the order of the plan; empty if it has none. What is outside of this list is their sum.
+    /// The stages, in the order of the plan; empty if it has none. All other figures are sums over
+    /// the stages.
     pub stages: Vec<StageOutcome>,
     /// The URLs, in the order of the plan.
     pub urls: Vec<UrlOutcome>,
@@ -119,29 +128,29 @@ pub struct Outcome {
     pub cpu: Vec<Duration>,
     /// How far the figures can be trusted.
     pub check: SelfCheck,
-    /// Single requests, if the plan asked for them, in the order in which their requests started.
+    /// Single requests, if the plan asked for them, ordered by their start.
     pub samples: Vec<Sample>,
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All requests asked for have ended.
+    /// All requests of the plan have ended.
     Requests,
     /// The time was up.
     Time,
-    /// It was stopped from outside.
+    /// The run was stopped through [`crate::Control`].
     Stopped,
-    /// For [`crate::GONE_AFTER`] no connection could be made any more.
+    /// A connection failed, and the target had shown no sign of life for [`crate::GONE_AFTER`].
     TargetGone,
-    /// An answer broke off and the plan said to stop then.
+    /// A connection broke before its response had ended, and the plan said to stop then.
     ReceiveError,
-    /// Most requests of the last seconds failed and the plan said to stop then.
+    /// Most requests of the last seconds failed, and the plan said to stop then.
     Failing,
 }
 
 impl Ended {
-    /// The word used in reports.
+    /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -160,23 +169,24 @@ impl Ended {
 pub enum FailureKind {
     /// The connection could not be made: refused, unreachable, no answer.
     Connect,
-    /// TLS could not be agreed on: no valid certificate, no common version.
+    /// The TLS handshake failed, for instance for an invalid certificate or without a common
+    /// version.
     Tls,
-    /// There was no free local port for the connection: a limit of this machine, not of the target.
+    /// No local port was free for the connection: a limit of this machine, not of the target.
     Address,
     /// The request could not be written.
     Send,
-    /// The connection broke, or ended before the answer did.
+    /// The connection broke, or ended before the response did.
     Receive,
-    /// The answer did not come in time.
+    /// The response did not come in time.
     Timeout,
-    /// The answer's status is not among the expected ones.
+    /// The status of the response is not among the expected ones.
     Status,
-    /// The answer's length is not that of the first good one.
+    /// The length of the response differs from that of the first good one.
     Length,
-    /// The answer's content is not what was expected.
+    /// The content of the response is not the expected one.
     Body,
-    /// The answer is not HTTP/1, or octets follow its end.
+    /// The response is not valid HTTP, or bytes follow its end.
     Malformed,
 }
 
@@ -195,7 +205,7 @@ impl FailureKind {
         Self::Malformed,
     ];
 
-    /// The word used in reports.
+    /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -211,7 +221,7 @@ impl FailureKind {
         }
     }
 
-    /// What an operator can do about it, where that is not obvious.
+    /// What an operator can do about failures of this kind, where that is not obvious.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(
@@ -228,7 +238,7 @@ impl FailureKind {
 pub struct Failures([u64; FailureKind::ALL.len()]);
 
 impl Failures {
-    /// So many of each of these kinds.
+    /// Failures from pairs of a kind and its count. Counts of the same kind are added.
     pub fn of_kinds(counts: &[(FailureKind, u64)]) -> Self {
         let mut failures = Self::default();
         for &(kind, count) in counts {
@@ -239,12 +249,12 @@ impl Failures {
         failures
     }
 
-    /// How many requests failed this way.
+    /// Number of requests that failed this way.
     pub fn of(&self, kind: FailureKind) -> u64 {
         self.0.get(kind as usize).copied().unwrap_or(0)
     }
 
-    /// How many requests failed.
+    /// Number of failed requests.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -255,12 +265,12 @@ impl Failures {
         }
     }
 
-    /// Adds others.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
     }
 
-    /// What has been added since `before`, an earlier reading.
+    /// The failures added since `before`, an earlier copy.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut since = *self;
         since.0.iter_mut().zip(before.0).for_each(|(count, then)| *count -= then);
@@ -268,12 +278,12 @@ impl Failures {
     }
 }
 
-/// Complete answers by status code.
+/// Complete responses by status code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusCounts(Vec<u64>);
 
 impl StatusCounts {
-    /// So many of each of these codes; codes of four digits and more are left out.
+    /// Counts from pairs of a status code and its count. Codes above 999 are ignored.
     pub fn of(counts: &[(u16, u64)]) -> Self {
         let mut statuses = Self::default();
         for &(code, count) in counts {
@@ -284,12 +294,12 @@ impl StatusCounts {
         statuses
     }
 
-    /// How many answers had a code of this class; 2 means 200 to 299.
+    /// Number of responses in a status class; class 2 means 200 to 299.
     pub fn class(&self, class: u16) -> u64 {
         self.iter().filter(|(code, _)| code / 100 == class).map(|(_, count)| count).sum()
     }
 
-    /// Codes that occurred, ascending, with how often they did.
+    /// Pairs of status code and count, ascending, without codes that did not occur.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + use<'_> {
         (0..).zip(&self.0).filter(|&(_, &count)| count > 0).map(|(code, &count)| (code, count))
     }
@@ -311,28 +321,29 @@ impl Default for StatusCounts {
     }
 }
 
-/// The times of a set of answers. The module's text defines each.
+/// The times of a set of responses, in microseconds. The module documentation defines each.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     /// Start to connected.
     pub connect: Histogram,
-    /// Connected to last octet.
+    /// Connected to last byte.
     pub processing: Histogram,
-    /// Request sent to first octet.
+    /// Request sent to first byte.
     pub waiting: Histogram,
-    /// Start to last octet.
+    /// Start to last byte.
     pub total: Histogram,
-    /// TCP connected to TLS agreed on; part of connect. Without TLS there is none.
+    /// TCP connected to TLS negotiated; part of connect. Empty without TLS.
     pub tls: Histogram,
-    /// First octet to last octet.
+    /// First byte to last byte.
     pub transfer: Histogram,
-    /// Intended start to last octet, where that is not the same as total: in an open loop.
+    /// Intended start to last byte, if requests may start later than intended, as in an open loop.
+    /// `None` if it would equal `total`.
     pub from_intended: Option<Box<Histogram>>,
 }
 
 impl Times {
-    /// From the intended start to the last octet. The closed loop means to start a request when the one
-    /// before has ended and does so at once; there these are the total times.
+    /// Latency: from the intended start to the last byte. In a closed loop without a limit on
+    /// connections it equals the total time.
     pub fn latency(&self) -> &Histogram {
         self.from_intended.as_deref().unwrap_or(&self.total)
     }
@@ -351,12 +362,12 @@ impl Times {
     }
 }
 
-/// Answers that came after the time of a run or of a stage.
+/// Responses that came after the end of a run or a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
-    /// Good ones.
+    /// Good responses.
     pub good: u64,
-    /// All complete ones.
+    /// All complete responses.
     pub complete: u64,
 }
 
@@ -371,32 +382,33 @@ pub struct RequestsPerConnection {
     pub max: u64,
 }
 
-/// One second of a run. An answer belongs to the second in which it ended.
+/// One second of a run. A response belongs to the second in which it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Second {
-    /// Which second: 0 is the first of the measured part.
+    /// Index of the second: 0 is the first second of the measured part.
     pub second: u32,
     /// Requests started.
     pub started: u64,
-    /// Good answers.
+    /// Good responses.
     pub good: u64,
     /// Failed requests.
     pub failures: Failures,
     /// Requests that fell due and were not started.
     pub not_started: u64,
-    /// Complete answers by class of their status: place 2 is 200 to 299; place 0 has those outside of 100 to 599.
+    /// Complete responses by status class: index 2 counts 200 to 299. Index 0 counts statuses
+    /// outside of 100 to 599.
     pub statuses: [u64; 6],
-    /// Good answers by cache verdict, in the order of [`CacheVerdict::ALL`].
+    /// Good responses by cache verdict, in the order of [`CacheVerdict::ALL`].
     pub verdicts: [u64; CacheVerdict::ALL.len()],
-    /// Octets received.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Median of the latencies of complete answers, in microseconds; 0 without any, here and below.
+    /// Median latency of complete responses, in microseconds; 0 if there were none.
     pub p50_us: u64,
-    /// Their 95th percentile.
+    /// 95th percentile of the latency, in microseconds; 0 without responses.
     pub p95_us: u64,
-    /// Their 99th percentile.
+    /// 99th percentile of the latency, in microseconds; 0 without responses.
     pub p99_us: u64,
-    /// The longest.
+    /// Longest latency, in microseconds; 0 without responses.
     pub max_us: u64,
     /// Users at the end of the second; 0 in an open loop.
     pub users: u64,
@@ -404,105 +416,107 @@ pub struct Second {
     pub in_flight: u64,
 }
 
-/// The most seconds that are kept: a day. A longer run goes on being measured without them.
+/// The most seconds for which figures are kept: one day. A longer run is still measured, but later
+/// seconds have no entry.
 pub const SECONDS_MAX: usize = 86_400;
 
-/// One stage. A request belongs to the stage in which it was meant to start.
+/// The measurements of one stage. A request belongs to the stage in which it was meant to start.
 #[derive(Clone, Debug)]
 pub struct StageOutcome {
-    /// What was asked for.
+    /// The stage of the plan.
     pub stage: Stage,
     /// How long it was measured.
     pub elapsed: Duration,
-    /// Complete answers.
+    /// Complete responses.
     pub complete: u64,
-    /// Good answers.
+    /// Good responses.
     pub good: u64,
     /// Failed requests.
     pub failures: Failures,
     /// Requests that fell due and were not started.
     pub not_started: u64,
-    /// Answers that came after its time.
+    /// Responses that came after the end of the stage.
     pub late: Late,
-    /// Times of good answers.
+    /// Times of good responses.
     pub good_times: Times,
-    /// Times of complete answers that failed.
+    /// Times of complete responses that failed.
     pub wrong_times: Times,
 }
 
 impl StageOutcome {
-    /// Good answers per second.
+    /// Good responses per second, without late ones.
     pub fn good_per_second(&self) -> f64 {
         per_second(self.good - self.late.good, self.elapsed)
     }
 }
 
-/// One of the URLs.
+/// The measurements of one URL.
 #[derive(Clone, Debug)]
 pub struct UrlOutcome {
     /// The URL and its weight.
     pub target: WeightedTarget,
-    /// Complete answers.
+    /// Complete responses.
     pub complete: u64,
-    /// Good answers.
+    /// Good responses.
     pub good: u64,
     /// Failed requests.
     pub failed: u64,
-    /// Content octets of its first answer with a good status.
+    /// Content bytes of its first response with a good status.
     pub document_bytes: Option<u64>,
-    /// The sum of the total times of its complete answers, in microseconds.
+    /// The sum of the total times of its complete responses, in microseconds.
     pub total_us_sum: u64,
-    /// The longest of them.
+    /// The longest total time of its complete responses, in microseconds.
     pub total_us_max: u64,
 }
 
-/// How answers to one URL differed.
+/// How contents differed from the first good response of their URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// The URL's place in [`Outcome::urls`].
+    /// Index in [`Outcome::urls`] of the URL whose contents are kept here.
     pub url: usize,
-    /// Good answers that were compared with the first one octet by octet.
+    /// Complete responses with a good status that were compared byte by byte, over all URLs.
     pub compared: u64,
-    /// How many of them differ from it, in length or content.
+    /// Compared responses that differ in length or content, over all URLs.
     pub differing: u64,
-    /// The first good answer's content, as far as it was kept.
+    /// The kept part of the first good response's content.
     pub first: Bytes,
-    /// The content of the first answer that differs, as far as it was kept.
+    /// The kept part of the content that differs from it.
     pub other: Bytes,
 }
 
-/// The good answers that share a cache verdict.
+/// The good responses that share a cache verdict.
 #[derive(Clone, Debug)]
 pub struct VerdictTimes {
     /// The verdict.
     pub verdict: CacheVerdict,
-    /// Total times of these answers; its count is how many there were.
+    /// Total times of these responses; the histogram's count is their number.
     pub total: Histogram,
 }
 
-/// One request that ended: a complete answer, or a failure without one, whose status is 0.
+/// One request that ended, with or without a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When the request started, in microseconds after [`Outcome::started`].
     pub start_us: u64,
-    /// Start to connected.
+    /// Start to connected, in microseconds.
     pub connect_us: u32,
-    /// Start to last octet.
+    /// Start to last byte, in microseconds. For a request without a complete response, start to
+    /// failure.
     pub total_us: u32,
-    /// Request sent to first octet.
+    /// Request sent to first byte, in microseconds.
     pub waiting_us: u32,
-    /// Content octets of the answer; 0 without one.
+    /// Content bytes of the response; 0 without a complete response.
     pub content_bytes: u32,
-    /// The URL's place in [`Outcome::urls`].
+    /// Index of the URL in [`Outcome::urls`].
     pub url: u32,
-    /// The status code; 0 if no complete answer came.
+    /// The status code; 0 without a complete response.
     pub status: u16,
-    /// How it failed; `None` for a good answer.
+    /// How the request failed; `None` for a good response.
     pub failure: Option<FailureKind>,
 }
 
 impl Outcome {
-    /// The outcome of a plan of which nothing has been run.
+    /// The outcome of a plan before anything was run.
     pub fn of(plan: Plan, address: SocketAddr) -> Self {
         Self {
             plan,
@@ -549,29 +563,31 @@ impl Outcome {
         }
     }
 
-    /// Requests that have ended, well or badly.
+    /// Requests that have ended, successfully or not.
     pub fn requests(&self) -> u64 {
         self.good + self.failures.total()
     }
 
-    /// Good answers per second: the rate that counts.
+    /// Good responses per second: the rate that counts. Late responses are left out.
     pub fn good_per_second(&self) -> f64 {
         per_second(self.good - self.late.good, self.elapsed)
     }
 
-    /// Complete answers per second, good or wrong: what `ab` calls requests per second.
+    /// Complete responses per second, good or wrong: what `ab` calls requests per second. Late
+    /// responses are left out.
     pub fn complete_per_second(&self) -> f64 {
         per_second(self.complete - self.late.complete, self.elapsed)
     }
 
-    /// The times of all complete answers, good and wrong.
+    /// The times of all complete responses, good and wrong.
     pub fn complete_times(&self) -> Times {
         let mut times = self.good_times.clone();
         times.merge(&self.wrong_times);
         times
     }
 
-    /// The server's name and version: the first word of the `Server` field of the first answer, or nothing.
+    /// The server's name and version: the first word of the `Server` field of the first response,
+    /// or an empty string.
     pub fn server_software(&self) -> String {
         let word = self
             .first_field(b"server")
@@ -582,7 +598,7 @@ impl Outcome {
         word.escape_ascii().to_string()
     }
 
-    /// The value of a field in the head of the first answer.
+    /// The value of a field in the head of the first response.
     pub fn first_field(&self, name: &[u8]) -> Option<&[u8]> {
         self.first_head.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
@@ -602,7 +618,7 @@ mod tests {
     use super::{FailureKind, Failures, StatusCounts};
 
     #[test]
-    fn every_kind_has_its_own_place() {
+    fn each_failure_kind_has_its_own_counter() {
         let mut failures = Failures::default();
         for (index, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
@@ -614,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_counted_and_summed_by_class() {
+    fn status_codes_are_counted_and_summed_by_class() {
         let mut counts = StatusCounts::default();
         [200, 204, 200, 503].into_iter().for_each(|code| counts.add(code));
         assert_eq!(counts.iter().collect::<Vec<_>>(), [(200, 2), (204, 1), (503, 1)]);

@@ -1,7 +1,7 @@
-//! The pauses of users after connections that could not be made.
+//! The pauses of users after failed connections.
 //!
-//! Invariant: a pause counts until the run ends and no longer. When that is, is known only afterwards if a number of
-//! requests ends the run, or somebody stops it.
+//! Invariant: a pause counts only until the run ends. If a number of requests or a stop from
+//! outside ends the run, its end is known only afterwards.
 
 use platform::Monotonic;
 use std::collections::VecDeque;
@@ -10,14 +10,15 @@ use std::time::Duration;
 /// Pauses after measured requests.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
-    /// Those that were over before a later measured request failed, and so before the end of the run.
+    /// The sum of the pauses that ended before a later failure, and so before the end of the run.
     over: Duration,
-    /// Begin and end of the others: at most one for each user.
+    /// Begin and end of the other pauses: at most one for each user.
     last: VecDeque<(Monotonic, Monotonic)>,
 }
 
 impl Pauses {
-    /// A user pauses from `now`, when its measured request has failed, until that moment. Pauses are equally long.
+    /// Adds a pause from `now`, when a measured request has failed, until `until`. All pauses are
+    /// equally long.
     pub(crate) fn add(&mut self, now: Monotonic, until: Monotonic) {
         while let Some((from, until)) = self.last.pop_front_if(|(_, until)| *until <= now) {
             self.over += until.since(from);
@@ -25,13 +26,13 @@ impl Pauses {
         self.last.push_back((now, until));
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's pauses.
     pub(crate) fn merge(&mut self, other: Self) {
         self.over += other.over;
         self.last.extend(other.last);
     }
 
-    /// All pauses together in a run that ended at `end`.
+    /// The sum of all pauses, in a run that ended at `end`.
     pub(crate) fn until(&self, end: Monotonic) -> Duration {
         let last = self.last.iter().map(|&(from, until)| until.min(end).since(from));
         self.over + last.sum::<Duration>()
@@ -49,7 +50,7 @@ mod tests {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
         let mut pauses = Pauses::default();
         [0, 10, 100, 980].into_iter().for_each(|now| pauses.add(at(now), at(now + 50)));
-        assert_eq!(pauses.last.len(), 1, "only those that the end may cut are kept");
+        assert_eq!(pauses.last.len(), 1, "only pauses that the end may cut are kept");
         let mut other = Pauses::default();
         [960, 1_000].into_iter().for_each(|now| other.add(at(now), at(now + 50)));
         pauses.merge(other);

@@ -1,7 +1,7 @@
-//! What a run is asked to do: the target, how many users, when to stop, what to send, what to expect.
+//! The plan of a run: targets, users, requests, stop conditions and expectations.
 //!
-//! Invariant: a plan that passes [`Plan::check`] can be run; what is wrong is said with the field's name.
-//! A plan is data. It opens nothing and resolves no names.
+//! Invariant: a plan that passes [`Plan::check`] can be run; an error names what is wrong. A plan
+//! is plain data: it opens no sockets and resolves no names.
 
 use crate::ab_account::Counting;
 use crate::expect::Expect;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use message::Method;
 use std::time::Duration;
 
-/// The most users a run may have. Beyond it neither ports nor descriptors of one machine suffice.
+/// The most users a run may have. One machine has neither ports nor descriptors for more.
 pub const USERS_MAX: usize = 200_000;
 
 /// The most URLs a run may have.
@@ -21,52 +21,59 @@ pub const URLS_MAX: usize = 100_000;
 /// The most worker threads a run may have.
 pub const THREADS_MAX: usize = 256;
 
-/// The most single answers a run keeps for export.
+/// The most responses a run keeps one by one for export.
 pub const SAMPLES_MAX: u64 = 4_000_000;
 
-/// The longest request head in bytes, so that a mistake in a script does not send megabytes of header.
+/// The longest request head in bytes. The limit keeps a mistake in a script from sending megabytes
+/// of header fields.
 pub const REQUEST_HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The largest socket buffer that can be asked for, in octets; the system doubles it for what it keeps beside.
+/// The largest socket buffer that can be requested, in bytes. The kernel doubles the value for its
+/// own overhead.
 pub const SOCKET_BUFFER_BYTES_MAX: u32 = 1 << 30;
 
-/// How long a request may take if the plan says nothing.
+/// The default of [`Plan::timeout`].
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// One measured load. Unless it says otherwise, a closed loop of [`Plan::users`], each of which sends a request,
-/// waits for the whole answer, and sends the next.
+/// One measured load.
+///
+/// By default it is a closed loop of [`Plan::users`]. Each user sends a request, waits for the
+/// whole response, and sends the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where the requests go, unless there are [`Plan::targets`].
+    /// Where the requests go, unless [`Plan::targets`] is given.
     pub target: Target,
-    /// Several URLs, of which each request takes one by chance, as often as its weight says. Empty means
-    /// [`Plan::target`] alone; otherwise that is where the report says the load went.
+    /// Several URLs. Each request picks one at random, in proportion to the weights. If the list is
+    /// empty, all requests go to [`Plan::target`]. Otherwise the report shows [`Plan::target`] as
+    /// the place the load went to.
     pub targets: Vec<WeightedTarget>,
-    /// How many users there are, 1 to [`USERS_MAX`]. Each has at most one request in flight. An open loop and stages
-    /// do not look at it.
+    /// Number of users, 1 to [`USERS_MAX`]. Each has one request in flight at most, or
+    /// [`Plan::pipeline`] of them. An open loop and stages ignore this field.
     pub users: usize,
     /// When requests are meant to start.
     pub arrival: Arrival,
-    /// Parts of the run with loads of their own, one after the other; empty means one part as `users`, `arrival` and
-    /// `stop` say.
+    /// Consecutive parts of the run, each with its own load. If empty, the run has one part,
+    /// described by `users`, `arrival` and `stop`.
     pub stages: Vec<Stage>,
     /// Time between two stages in which no request starts.
     pub cooldown: Duration,
-    /// How long a user of the closed loop takes between an answer and its next request.
+    /// Think time: the pause of a closed-loop user between a response and its next request.
     pub think: Think,
-    /// How long a connection stays open and unused after its last answer, as browsers keep theirs, while its user
-    /// makes a new one. Only without [`Plan::keep_alive`].
+    /// How long a connection stays open and unused after its last response, as in browsers, while
+    /// its user makes a new one. Zero switches this off. Only allowed without [`Plan::keep_alive`].
     pub linger: Duration,
-    /// The time over which the load grows to its full size: the users of a closed loop begin evenly spread over it,
-    /// the rate of an open loop grows evenly.
+    /// Ramp-up: the time over which the load grows to its full size. In a closed loop the users
+    /// begin evenly spread over it; in an open loop the rate grows linearly.
     pub ramp: Duration,
-    /// Where everything that is left to chance comes from: the choice among URLs, thinking, Poisson gaps.
+    /// Seed of everything random: the choice of URLs, think times, Poisson gaps.
     pub seed: u64,
-    /// The most connections to one host (name and port) at a time; a request waits for one of them.
+    /// The most connections to one host (name and port) at a time. Further requests wait for a
+    /// connection.
     pub connections_per_host_max: Option<usize>,
-    /// The most connections to one address (IP and port) at a time; a request waits for one of them.
+    /// The most connections to one address (IP and port) at a time. Further requests wait for a
+    /// connection.
     pub connections_per_address_max: Option<usize>,
-    /// Worker threads; 0 means one for each core. Never more than there are users.
+    /// Worker threads; 0 means one for each core. A run never has more threads than connections.
     pub threads: usize,
     /// Whether the worker threads ask for real-time priority, for a server on the same host.
     /// [`crate::Outcome::is_real_time`] says whether the kernel allowed it; if not, the load runs like
@@ -74,48 +81,53 @@ pub struct Plan {
     pub real_time: bool,
     /// When the run ends.
     pub stop: Stop,
-    /// Load before the measured part; its requests are sent like the others and counted nowhere.
+    /// Time of load before the measured part. The requests of the warm-up are sent as usual but not
+    /// counted.
     pub warmup: Duration,
     /// Whether connections are kept open between a user's requests.
     pub keep_alive: bool,
-    /// How a connection ends that the server has closed.
+    /// How a connection that the server has closed is closed on this side.
     pub close: Close,
-    /// How many requests a connection may have under way at once; 1 is no pipelining.
+    /// The most requests a connection may have in flight at once; 1 means no pipelining. With
+    /// HTTP/2 these are streams.
     pub pipeline: usize,
-    /// The protocol of the requests.
+    /// The HTTP version of the requests.
     pub http: Protocol,
-    /// What TLS connections do.
+    /// TLS settings.
     pub tls: TlsOptions,
-    /// The local addresses that connections are made from; `None` leaves that to the system.
+    /// The local addresses that connections are made from. With `None` the system chooses.
     pub source: Option<SourceNet>,
-    /// The size of each connection's buffers in the system, in octets and in both directions, 1 to
-    /// [`SOCKET_BUFFER_BYTES_MAX`]; `None` leaves that to the system, which also bounds it.
+    /// The size of each connection's kernel buffers, in bytes, for each direction: 1 to
+    /// [`SOCKET_BUFFER_BYTES_MAX`]. The system limits it as well. With `None` the system chooses.
     pub socket_buffer_bytes: Option<u32>,
-    /// The proxy that all requests go to, asked for the whole URL (RFC 9112 section 3.2.2); its path says nothing. TLS,
-    /// if a URL wants it, is made with the proxy.
+    /// The proxy that receives all requests, each with the whole URL in its request line (RFC 9112
+    /// section 3.2.2). The path of this target is ignored. If a URL uses TLS, the handshake is made
+    /// with the proxy.
     pub proxy: Option<Target>,
-    /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every request.
+    /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every
+    /// request.
     pub proxy_auth: Option<String>,
     /// The method of the requests.
     pub method: Method,
-    /// Header fields in the order in which they are sent. `Host`, `User-Agent`, `Accept` and `Connection`
-    /// given here replace the built-in ones.
+    /// Header fields in the order in which they are sent. `Host`, `User-Agent`, `Accept` and
+    /// `Connection` given here replace the built-in ones.
     pub headers: Vec<(String, String)>,
     /// Cookies as `name=value`, sent in one `Cookie` field.
     pub cookies: Vec<String>,
     /// Credentials as `user:password` for basic authentication (RFC 7617), sent with every request.
     pub basic_auth: Option<String>,
-    /// What every request carries as content.
+    /// The content of every request.
     pub body: Option<Body>,
-    /// How long a request may take from its start to the last byte of its answer. Checked at least 16 times
-    /// within that time, so a request is given up at most a sixteenth later.
+    /// How long a request may take from its start to the last byte of its response. It is checked
+    /// at least 16 times within that time, so a request times out at most a sixteenth later.
     pub timeout: Duration,
-    /// Which answers count as good.
+    /// Which responses count as good.
     pub expect: Expect,
-    /// Whether what ApacheBench would have counted is counted as well.
+    /// Whether ApacheBench's counts are kept as well.
     pub counting: Counting,
-    /// How many single answers to keep for export, at most [`SAMPLES_MAX`]; 0 keeps none. It is the first that
-    /// are kept; later ones are still counted everywhere else. Each thread may take 40 bytes for each.
+    /// How many responses are kept one by one for export, at most [`SAMPLES_MAX`]; 0 keeps none.
+    /// The first ones are kept; later ones are still counted everywhere else. Each thread may take
+    /// 40 bytes for each.
     pub samples_max: u64,
 }
 
@@ -124,16 +136,17 @@ pub struct Plan {
 pub struct WeightedTarget {
     /// Where its requests go.
     pub target: Target,
-    /// How often it is taken compared with the others, at least 1.
+    /// Relative frequency of the URL, at least 1.
     pub weight: u32,
-    /// Cookies as `name=value` that its requests carry beside those of the plan: who asks.
+    /// Cookies as `name=value` that its requests carry in addition to those of the plan. They tell
+    /// visitors apart.
     pub cookies: Vec<String>,
-    /// Which of its answers count as good, where that is not [`Plan::expect`].
+    /// Which of its responses count as good, if that differs from [`Plan::expect`].
     pub expect: Option<Expect>,
 }
 
 impl WeightedTarget {
-    /// A URL that is asked for and judged like all others.
+    /// A URL without further cookies, judged by the plan's expectations.
     pub fn new(target: Target, weight: u32) -> Self {
         Self { target, weight, cookies: Vec::new(), expect: None }
     }
@@ -142,27 +155,30 @@ impl WeightedTarget {
 /// The content of every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// The octets.
+    /// The bytes.
     pub content: Bytes,
     /// The value of `Content-Type`.
     pub content_type: String,
 }
 
-/// When a run ends: at whichever limit comes first. At least one must be given.
+/// When a run ends: at the first limit that is reached. Unless the plan has stages, `requests` or
+/// `time` must be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stop {
-    /// After so many requests have ended, well or badly. Warm-up requests do not count.
+    /// After this number of requests has ended, successfully or not. Warm-up requests do not count.
     pub requests: Option<u64>,
-    /// After so much time, not counting the warm-up. Requests in flight at that moment are not counted.
+    /// After this time, not counting the warm-up. Requests of a closed loop that are in flight then
+    /// are not counted.
     pub time: Option<Duration>,
-    /// At the first connection that breaks before its answer has ended, as `ab` does without `-r`. One that the server
-    /// closes in good order does not end the run, although it is a [`crate::FailureKind::Receive`] as well.
+    /// At the first connection that breaks before its response has ended, as `ab` does without
+    /// `-r`. A regular close by the server does not end the run, although it is a
+    /// [`crate::FailureKind::Receive`] as well.
     pub at_first_receive_error: bool,
     /// When more than half of the requests of the last seconds failed: [`crate::Ended::Failing`].
     pub when_failing: bool,
 }
 
-/// What is wrong with a plan.
+/// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// Users out of range.
@@ -180,13 +196,13 @@ pub enum PlanError {
     /// Too many URLs.
     #[error("at most {URLS_MAX} URLs can be loaded, not {0}")]
     Urls(usize),
-    /// A URL that would never be taken.
+    /// A URL with weight 0, which would never be requested.
     #[error("{0}: the weight must be above zero")]
     Weight(String),
     /// A rate out of range.
     #[error("the rate must be above 0 and at most {RATE_MAX} a second, not {0}")]
     Rate(f64),
-    /// A bound of zero.
+    /// A number that must not be zero.
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// Socket buffers out of range.
@@ -195,7 +211,7 @@ pub enum PlanError {
     /// Too many stages.
     #[error("at most {STAGES_MAX} stages are possible, not {0}")]
     Stages(usize),
-    /// Things that exclude each other.
+    /// Settings that exclude each other.
     #[error("{0}")]
     Contradiction(&'static str),
     /// A timeout of zero.
@@ -204,7 +220,7 @@ pub enum PlanError {
     /// Too many samples asked for.
     #[error("at most {SAMPLES_MAX} single answers can be kept, not {0}")]
     Samples(u64),
-    /// A header, cookie or credential with a character that would end the line.
+    /// A header field, cookie or credential with a line break or NUL.
     #[error("{place} must not contain line breaks or NUL: {text:?}")]
     LineBreak {
         /// Which part of the plan.
@@ -230,7 +246,8 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// One user with kept connections and GET, until told when to stop: set [`Plan::stop`] before running.
+    /// A plan for one user who sends GET requests on a persistent connection. Set [`Plan::stop`]
+    /// before running it.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -270,10 +287,10 @@ impl Plan {
         }
     }
 
-    /// Looks for what cannot be run.
+    /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// The first thing found, in the order of the fields.
+    /// The first problem found.
     pub fn check(&self) -> Result<(), PlanError> {
         if self.users == 0 || self.users > USERS_MAX {
             return Err(PlanError::Users(self.users));
@@ -413,7 +430,7 @@ mod tests {
         plan
     }
 
-    /// Changes a good plan and says what is wrong with it then.
+    /// Breaks a good plan with `change` and returns the error of the check.
     fn broken(change: impl FnOnce(&mut Plan)) -> PlanError {
         let mut plan = plan();
         assert_eq!(plan.check(), Ok(()));
@@ -422,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept() {
+    fn values_outside_the_limits_are_refused() {
         assert_eq!(broken(|plan| plan.users = 0), PlanError::Users(0));
         assert_eq!(broken(|plan| plan.users = USERS_MAX + 1), PlanError::Users(USERS_MAX + 1));
         assert_eq!(broken(|plan| plan.threads = 1000), PlanError::Threads(1000));
@@ -434,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_plan_can_smuggle_a_line() {
+    fn line_breaks_and_bad_tokens_are_refused() {
         let smuggled = |error| matches!(error, PlanError::LineBreak { .. });
         assert!(smuggled(broken(|plan| plan.headers.push(("X".into(), "a\r\nY: b".into())))));
         assert!(smuggled(broken(|plan| plan.cookies.push("a=b\n".into()))));

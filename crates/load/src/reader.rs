@@ -1,62 +1,64 @@
-//! Reads one answer after the other from the octets of a connection, counting and keeping nothing.
+//! Reads responses one after the other from the bytes of a connection. Content is counted but not
+//! kept.
 //!
-//! Invariant: every octet is looked at, and the result does not depend on how they were cut into reads. In
-//! the steady state nothing is allocated: only a head that is cut in two is kept until the rest comes.
+//! Invariant: every byte is examined, and the result does not depend on how bytes are split into
+//! reads. In the steady state nothing is allocated. Only an incomplete head is kept until the rest
+//! arrives.
 
 use crate::verdict::CacheVerdict;
 use h1::{BodyDecoder, Limits, ResponseSkim, Strictness, skim_response};
 use message::{list_members, names};
 
-/// One complete answer.
+/// One complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Content octets, transfer coding removed.
+    /// Content bytes, without transfer coding.
     pub(crate) content_bytes: u64,
     /// Whether the connection may carry another request.
     pub(crate) persistent: bool,
     pub(crate) verdict: Option<CacheVerdict>,
-    /// Whether a `Content-Length` field said how long it would be.
+    /// Whether a `Content-Length` field announced the length.
     pub(crate) length_known: bool,
 }
 
-/// Why an answer will never be complete.
+/// Why a response will never be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// What came is not HTTP/1, or more came than the answer has.
+    /// The bytes are not HTTP/1, or bytes follow the end of the response.
     Malformed,
-    /// The connection ended in the middle.
+    /// The connection ended within the response.
     Truncated,
-    /// The connection ended before the first octet.
+    /// The connection ended before the first byte.
     Nothing,
 }
 
-/// When a connection may carry another request after an answer.
+/// When a connection may carry another request after a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// Never: it was not asked for.
+    /// Never: the plan does not ask for it.
     #[default]
     Never,
-    /// If the answer says `keep-alive`. For HTTP/1.0 requests, also where the answer is HTTP/1.1: many servers
-    /// write 1.1 into every answer and close all the same.
+    /// If the response says `keep-alive`. For HTTP/1.0 requests, even if the response says
+    /// HTTP/1.1, because many servers write 1.1 into every response and close all the same.
     IfSaid,
-    /// Unless the answer says otherwise (RFC 9112 section 9.3). For HTTP/1.1 requests.
+    /// Unless the response says otherwise (RFC 9112 section 9.3). For HTTP/1.1 requests.
     UnlessDenied,
 }
 
-/// The heads of a run are mostly the same octets again and again, so the last one and what it meant are kept:
-/// comparing is ten times faster than parsing. One per thread.
+/// Caches the last head and its meaning, one per thread. The heads of a run are mostly equal, and
+/// comparing is ten times faster than parsing.
 #[derive(Debug, Default)]
 pub(crate) struct HeadMemo {
     answers_head: bool,
     persistence: Persistence,
     octets: Vec<u8>,
     head: Option<Head>,
-    /// The first final head seen.
+    /// The first head of a final (not 1xx) response.
     pub(crate) first: Vec<u8>,
 }
 
-/// What a head means.
+/// The meaning of a head.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     skim: ResponseSkim,
@@ -65,43 +67,45 @@ struct Head {
     length_known: bool,
 }
 
-/// Reads the answers of one connection.
+/// Reads the responses of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
-    /// The beginning of a head whose end has not come yet.
+    /// The beginning of a head whose end has not arrived yet.
     partial_head: Vec<u8>,
     body: Option<(Head, BodyDecoder)>,
-    /// Content octets of the current answer so far.
+    /// Content bytes of the current response so far.
     content_bytes: u64,
     begun: bool,
-    /// Octets of the heads of the current answer, or of the one before while none has begun.
+    /// Bytes of the heads of the current response, or of the previous one until the next begins.
     heads_bytes: u64,
 }
 
 const LIMITS: Limits = Limits::DEFAULT;
 
 impl AnswerReader {
-    /// Whether an octet of the current answer has come.
+    /// Whether a byte of the current response has arrived.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Content octets of the current answer so far.
+    /// Content bytes of the current response so far.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Octets of the heads of the current answer, or of the one before while none has begun. 0 if no head is complete.
+    /// Bytes of the heads of the current response, or of the previous one until the next begins. 0
+    /// if no head is complete.
     pub(crate) fn heads_bytes(&self) -> u64 {
         self.heads_bytes
     }
 
-    /// The status of the current answer, if its head is complete.
+    /// The status of the current response, if its head is complete.
     pub(crate) fn status(&self) -> Option<u16> {
         self.body.as_ref().map(|(head, _)| head.skim.status.code())
     }
 
-    /// Takes what has come for the whole answer; without a head its status is 0.
+    /// Treats the bytes received so far as the whole response. Without a complete head its status
+    /// is 0.
     pub(crate) fn cut_short(&mut self) -> Answer {
         let nothing =
             Answer { status: 0, content_bytes: 0, persistent: false, verdict: None, length_known: false };
@@ -110,9 +114,9 @@ impl AnswerReader {
         Answer { persistent: false, ..whole.unwrap_or(nothing) }
     }
 
-    /// Takes the next octets of the connection, which must not be empty, and hands what of them is content to
-    /// `content`. Gives the answer when it is complete; the reader is then ready for the next one. Nothing may follow
-    /// it, as nothing was asked.
+    /// Reads the next bytes of the connection, which must not be empty, and passes content to
+    /// `content`. Returns the response when it is complete; the reader is then ready for the next
+    /// one. Bytes after the end are an error, because no further request was sent.
     pub(crate) fn feed(
         &mut self,
         input: &[u8],
@@ -123,7 +127,8 @@ impl AnswerReader {
         if consumed < input.len() { Err(ReadError::Malformed) } else { Ok(answer) }
     }
 
-    /// The same for answers that may follow each other: gives how many of the octets were taken as well.
+    /// Like [`AnswerReader::feed`], for responses that may follow each other. Also returns the
+    /// number of bytes consumed.
     pub(crate) fn feed_some(
         &mut self,
         input: &[u8],
@@ -151,7 +156,7 @@ impl AnswerReader {
         Ok((input.len() - (rest.len() - skimmed.consumed), Some(answer)))
     }
 
-    /// Judges the end of the connection at this point.
+    /// The result of the connection ending at this point.
     pub(crate) fn end(&mut self) -> Result<Answer, ReadError> {
         if !self.begun {
             return Err(ReadError::Nothing);
@@ -163,8 +168,8 @@ impl AnswerReader {
         Ok(answer)
     }
 
-    /// Reads heads until a final one is complete and prepares for its body. Gives the octets after it, or
-    /// `None` if more are needed.
+    /// Reads heads until a final one is complete, and prepares for its body. Returns the bytes
+    /// after it, or `None` if more are needed.
     fn read_head<'a>(&mut self, input: &'a [u8], memo: &mut HeadMemo) -> Result<Option<&'a [u8]>, ReadError> {
         let mut rest = input;
         loop {
@@ -183,9 +188,9 @@ impl AnswerReader {
             };
             self.partial_head.clear();
             self.heads_bytes += head.skim.head_bytes as u64;
-            // What was kept was no whole head, so the head ends within the octets that came now.
+            // The kept bytes were not a whole head, so the head ends within the new bytes.
             rest = rest.get(head.skim.head_bytes.saturating_sub(kept_bytes)..).unwrap_or_default();
-            // 101 ends the conversation in HTTP/1; other 1xx heads announce that another head follows.
+            // 101 ends HTTP on the connection. After any other 1xx head, another head follows.
             if !head.skim.status.is_informational() || head.skim.status.code() == 101 {
                 let decoder = BodyDecoder::with_limits(head.skim.framing, &LIMITS, Strictness::Tolerant);
                 self.body = Some((head, decoder));
@@ -197,7 +202,7 @@ impl AnswerReader {
         }
     }
 
-    /// Forgets what has come of an answer, before the first of another connection.
+    /// Discards a partial response, before the connection is made anew.
     pub(crate) fn reset(&mut self) {
         self.partial_head.clear();
         self.body = None;
@@ -207,12 +212,12 @@ impl AnswerReader {
 }
 
 impl HeadMemo {
-    /// A memo for answers to requests of one kind; `answers_head` says that their method is HEAD.
+    /// A memo for responses to one kind of request; `answers_head` says that the method is HEAD.
     pub(crate) fn new(answers_head: bool, persistence: Persistence) -> Self {
         Self { answers_head, persistence, ..Self::default() }
     }
 
-    /// What the head at the start of `input` means; `None` if it is not complete.
+    /// The meaning of the head at the start of `input`; `None` if the head is not complete.
     fn head(&mut self, input: &[u8]) -> Result<Option<Head>, ReadError> {
         if let Some(head) = self.head.filter(|_| input.starts_with(&self.octets)) {
             return Ok(Some(head));
@@ -266,7 +271,7 @@ mod tests {
         (AnswerReader::default(), HeadMemo::new(false, Persistence::UnlessDenied))
     }
 
-    /// Feeds `octets` in pieces of `size` and gives the first result that is not "more".
+    /// Feeds `octets` in pieces of `size` bytes and returns the first result that is not "more".
     fn read(octets: &[u8], size: usize) -> Result<Option<Answer>, ReadError> {
         let (mut reader, mut memo) = reader();
         for piece in octets.chunks(size) {
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cuts_between_reads_do_not_matter() {
+    fn result_does_not_depend_on_the_split_into_reads() {
         let octets = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n";
         let expected = Answer {
@@ -295,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn octets_after_the_end_are_malformed() {
+    fn bytes_after_the_end_are_malformed() {
         let octets = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\n";
         assert_eq!(read(octets, octets.len()), Err(ReadError::Malformed));
         assert!(matches!(read(octets, 1), Ok(Some(Answer { content_bytes: 2, .. }))));
     }
 
     #[test]
-    fn a_repeated_head_means_the_same_and_a_changed_one_does_not() {
+    fn changed_head_is_parsed_again() {
         let (mut reader, mut memo) = reader();
         let mut status =
             |octets: &[u8]| reader.feed(octets, &mut memo, |_| {}).unwrap().map(|answer| answer.status);
@@ -315,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_connection_is_judged() {
+    fn early_close_is_nothing_truncated_or_the_end() {
         let end = |octets: &[u8]| {
             let (mut reader, mut memo) = reader();
             if !octets.is_empty() {
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_head_have_no_content() {
+    fn responses_to_head_have_no_content() {
         let mut reader = AnswerReader::default();
         let mut memo = HeadMemo::new(true, Persistence::UnlessDenied);
         let answer =
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_persist_only_where_both_sides_want_it() {
+    fn connections_persist_only_if_both_sides_agree() {
         let persists = |persistence, head: &str| {
             let octets = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
             let mut memo = HeadMemo::new(false, persistence);
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_malformed() {
+    fn non_http_bytes_are_malformed() {
         assert_eq!(read(b"SSH-2.0-server\r\n", 16), Err(ReadError::Malformed));
         assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", 99), Err(ReadError::Malformed));
     }

@@ -1,8 +1,8 @@
-//! What one thread has counted and timed. Each thread has a recorder of its own; they are merged when the run
-//! is over.
+//! The counters and times of one thread. Each thread has its own recorder; they are merged when the
+//! run is over.
 //!
-//! Invariant: recording an answer allocates nothing, except when a stage, a cache verdict or a wrong answer is seen
-//! for the first time.
+//! Invariant: recording a response does not allocate, except when a stage, a cache verdict or a
+//! wrong response occurs for the first time.
 
 use crate::account::{Ledger, State};
 use crate::exchange::Exchange;
@@ -14,34 +14,34 @@ use platform::Monotonic;
 use stats::Histogram;
 use std::time::Duration;
 
-/// How a complete answer was judged.
+/// The judgement of a complete response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// Why it is wrong; `None` for a good answer.
+    /// Why it is wrong; `None` for a good response.
     pub(crate) wrong: Option<FailureKind>,
     /// Whether its length differs from the first good one's.
     pub(crate) length_differs: bool,
-    /// Whether its content was compared with the first good one's, and if so, whether it differs.
+    /// Whether its content differs from the first good one's; `None` if it was not compared.
     pub(crate) content_differs: Option<bool>,
 }
 
-/// A complete answer, as the recorder sees it.
+/// A complete response, as the recorder sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) status: u16,
     pub(crate) verdict: Option<CacheVerdict>,
     /// Whether the connection stays open for the next request.
     pub(crate) kept: bool,
-    /// Whether a field said how long it would be.
+    /// Whether a `Content-Length` field announced its length.
     pub(crate) length_known: bool,
     pub(crate) judgement: Judgement,
-    /// Content octets, transfer coding removed.
+    /// Content bytes, without transfer coding.
     pub(crate) content_bytes: u64,
-    /// The earliest moment at which it can have been there to be read.
+    /// When this turn of the worker began. The response may have been readable since then.
     pub(crate) readable_since: Monotonic,
 }
 
-/// What is counted, all of it growing only. The difference of two readings belongs to the time between them.
+/// Counters that only grow. The difference of two copies belongs to the time between them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) started: u64,
@@ -49,14 +49,14 @@ pub(crate) struct Counters {
     pub(crate) good: u64,
     pub(crate) failures: Failures,
     pub(crate) not_started: u64,
-    /// Complete answers by class of their status; place 0 has those of no class.
+    /// Complete responses by status class; index 0 counts statuses outside of 100 to 599.
     pub(crate) classes: [u64; 6],
-    /// Good answers by verdict.
+    /// Good responses by verdict.
     pub(crate) verdicts: [u64; CacheVerdict::ALL.len()],
     pub(crate) received_bytes: u64,
 }
 
-/// The answers of one URL.
+/// The responses of one URL.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UrlRecord {
     pub(crate) complete: u64,
@@ -66,7 +66,7 @@ pub(crate) struct UrlRecord {
     pub(crate) total_us_max: u64,
 }
 
-/// How many measured answers connections carried.
+/// How many measured responses each connection carried.
 #[derive(Clone, Copy, Debug, Default)]
 struct Served {
     connections: u64,
@@ -96,29 +96,30 @@ pub(crate) struct Recorder {
     /// Requests of the warm-up that ended, and how many of them failed.
     pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
-    /// How long the threads were ready to run and waited for a core; `None` where the system does not tell.
+    /// How long the threads were ready to run but waited for a core; `None` if the system does not
+    /// report it.
     pub(crate) core_wait: Option<Duration>,
-    /// What users spent their time with.
+    /// The users' time by state.
     pub(crate) ledger: Ledger,
-    /// See [`Exchange::held_back`]: that of all measured answers.
+    /// The sum of [`Exchange::held_back`] over all measured responses.
     pub(crate) held_back: Duration,
     /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
     pub(crate) held_back_excess: Duration,
-    /// Measured answers that ended with the close of their connection.
+    /// Measured responses that ended with the close of their connection.
     pub(crate) ends_with_close: u64,
-    /// How long an answer may have lain unread because the thread was busy with others.
+    /// How long a response may have waited unread because the thread was busy with others.
     pub(crate) lag: Histogram,
-    /// How much later than it fell due a request of an open loop was looked at.
+    /// How late the thread noticed that a request of an open loop was due.
     pub(crate) schedule_lag: Histogram,
-    /// The time all requests were in flight, in nanoseconds.
+    /// The time all ended requests were in flight, summed up, in nanoseconds.
     pub(crate) in_flight_ns: u128,
-    /// The time for which users had waited for a connection before their requests began, in nanoseconds.
+    /// The time users had waited for a connection before their requests began, in nanoseconds.
     pub(crate) waited_ns: u128,
-    /// The pauses of users after connections that could not be made.
+    /// The pauses of users after failed connections.
     pub(crate) pauses: Pauses,
-    /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
+    /// The number of requests in flight, integrated over time, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
-    /// The time that those in flight at the end had been, in nanoseconds.
+    /// The time that unfinished requests had been in flight at the end, summed up, in nanoseconds.
     pub(crate) unfinished_ns: u128,
     /// When the last request ended.
     pub(crate) last_end: Monotonic,
@@ -131,29 +132,29 @@ pub(crate) struct Recorder {
     second: SecondRecord,
 }
 
-/// The second that is going on.
+/// The current second.
 #[derive(Debug, Default)]
 struct SecondRecord {
-    /// How many have passed.
+    /// Number of seconds before it.
     passed: u32,
     end: Monotonic,
     latencies: Histogram,
     at_begin: Counters,
 }
 
-/// What a recorder is for.
+/// The parameters of a recorder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) measuring_since: Monotonic,
-    /// When a closed loop cuts off what is in flight.
+    /// When a closed loop cuts off the requests in flight.
     pub(crate) measuring_until: Option<Monotonic>,
-    /// The end of each stage, where it has one.
+    /// The end of each stage, if it is known.
     pub(crate) stage_ends: Vec<Option<Monotonic>>,
     pub(crate) urls: usize,
     pub(crate) samples_max: usize,
-    /// Whether requests may start later than intended, so that there are two times to an answer.
+    /// Whether requests may start later than intended, so that latency and total time differ.
     pub(crate) tells_latency: bool,
-    /// Whether connections are secured by TLS, whose time is then of interest.
+    /// Whether connections use TLS, so that handshake times are recorded.
     pub(crate) has_tls: bool,
 }
 
@@ -174,8 +175,11 @@ impl Recorder {
         }
     }
 
-    /// Takes note of a complete answer that was read by `end`. Its times are those of the server and the way: until
-    /// its last octets had come. For the users, who could not go on before, it was under way until it was read.
+    /// Records a complete response that was read by `end`.
+    ///
+    /// Its times end when its last bytes arrived: they are those of the server and the network. Its
+    /// user, however, could not continue before `end`, so the request counts as in flight until
+    /// then.
     pub(crate) fn answer(&mut self, exchange: &Exchange, end: Monotonic, received: Received) {
         let wrong = received.judgement.wrong;
         self.account_answer(exchange, end, wrong.is_some());
@@ -216,7 +220,8 @@ impl Recorder {
         }
     }
 
-    /// Adds the times of a request whose answer was read at `end`; its user has the answer in hand then.
+    /// Moves a request whose response was read at `end` through the ledger. Its user now processes
+    /// the response.
     fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
         if exchange.measured {
             self.held_back += exchange.held_back.total();
@@ -238,8 +243,8 @@ impl Recorder {
         }
     }
 
-    /// Adds the times of a request that failed at `end`. Its user may send the next at once, unless no connection could
-    /// be made.
+    /// Moves a request that failed at `end` through the ledger. Its user may send the next one at
+    /// once, unless no connection could be made.
     fn account_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
         let was_connecting = matches!(kind, FailureKind::Connect | FailureKind::Tls | FailureKind::Address);
         let failed = match (was_connecting, exchange.measured) {
@@ -282,7 +287,7 @@ impl Recorder {
         self.statuses.add(received.status);
     }
 
-    /// Takes note of a request that brought no complete answer.
+    /// Records a request without a complete response.
     pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
         self.account_failure(exchange, end, kind);
         if !exchange.measured {
@@ -301,7 +306,7 @@ impl Recorder {
         if self.samples.len() < self.samples_max {
             self.samples.push(Sample {
                 start_us: micros(self.measuring_since, exchange.started),
-                // Which moments came before it failed is not known.
+                // The moments before the failure are not known.
                 connect_us: 0,
                 total_us: clamp(micros(exchange.started, end)),
                 waiting_us: 0,
@@ -313,7 +318,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of a request that fell due and is not started.
+    /// Counts a request that fell due and is not started.
     pub(crate) fn not_started(&mut self, exchange: &Exchange) {
         if exchange.measured {
             self.counters.not_started += 1;
@@ -323,7 +328,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of a connection that is over and of how many measured answers it carried.
+    /// Counts a closed connection and the measured responses it carried.
     pub(crate) fn connection_over(&mut self, answers: u64) {
         let served = &mut self.served;
         if answers > 0 {
@@ -334,7 +339,7 @@ impl Recorder {
         }
     }
 
-    /// How many requests connections carried.
+    /// How many requests each connection carried.
     pub(crate) fn requests_per_connection(&self) -> RequestsPerConnection {
         let Served { connections, answers, min, max } = self.served;
         let mean = if connections > 0 { answers as f64 / connections as f64 } else { 0.0 };
@@ -346,18 +351,18 @@ impl Recorder {
         self.counters.good + self.counters.failures.total()
     }
 
-    /// Whether the second that is going on is over at `now`.
+    /// Whether the current second is over at `now`.
     pub(crate) fn second_is_over(&self, now: Monotonic) -> bool {
         now >= self.second.end
     }
 
-    /// When the second that is going on ends.
+    /// When the current second ends.
     pub(crate) fn second_end(&self) -> Monotonic {
         self.second.end
     }
 
-    /// Ends the second that is going on, at whose end there are so many users: gives its counts and latencies to
-    /// `take`, and begins the next.
+    /// Ends the current second and begins the next. Passes the counts and latencies of the ended
+    /// second to `take`. `users` is the number of users at its end.
     pub(crate) fn end_second(&mut self, users: u64, take: impl FnOnce(&Second, &Histogram)) {
         let (now, then) = (&self.counters, &self.second.at_begin);
         let second = Second {
@@ -380,7 +385,7 @@ impl Recorder {
         self.second.end = self.second.end.plus(SECOND);
     }
 
-    /// Whether nothing at all has happened in the second that is going on.
+    /// Whether nothing at all has happened in the current second.
     pub(crate) fn second_is_empty(&self) -> bool {
         let (now, then) = (&self.counters, &self.second.at_begin);
         let sum =
@@ -388,7 +393,7 @@ impl Recorder {
         sum(now) == sum(then)
     }
 
-    /// Adds what another thread has recorded.
+    /// Adds another thread's recorder.
     pub(crate) fn merge(&mut self, other: Self) {
         self.counters.merge(&other.counters);
         self.length_differs += other.length_differs;
@@ -477,7 +482,7 @@ fn differences<const N: usize>(now: [u64; N], then: [u64; N]) -> [u64; N] {
     differences
 }
 
-/// Whole microseconds between two moments.
+/// Whole microseconds between two moments; 0 if they are in the wrong order.
 pub(crate) fn micros(from: Monotonic, to: Monotonic) -> u64 {
     to.as_nanos().saturating_sub(from.as_nanos()) / 1_000
 }
@@ -528,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_told_apart_and_add_up() {
+    fn phases_are_recorded_apart_and_add_up() {
         let mut recorder = recorder(1);
         recorder.answer(&exchange(), at(210), received(GOOD, None));
         let sample = recorder.samples.first().copied().unwrap();
@@ -543,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_start_is_in_the_latency_alone() {
+    fn late_start_counts_in_the_latency_only() {
         let scope =
             Scope { stage_ends: vec![Some(at(250))], urls: 1, tells_latency: true, ..Scope::default() };
         let mut recorder = Recorder::new(&scope);
@@ -558,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_lies_unread_takes_no_longer_but_keeps_its_user() {
+    fn unread_response_keeps_its_times_but_occupies_its_user() {
         let mut recorder = recorder(1);
         recorder.answer(&exchange(), at(5_000), received(GOOD, None));
         assert_eq!(recorder.samples[0].total_us, 110);
@@ -567,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_a_connection_are_the_users_time() {
+    fn waits_for_a_connection_count_as_user_time() {
         let mut recorder = recorder(0);
         let exchange = Exchange::starting(at(100), true).started_at(at(150));
         recorder.failure(&exchange, at(200), FailureKind::Connect);
@@ -577,12 +582,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_before_the_last_ones_are_held_back_until_read() {
+    fn early_bytes_are_held_back_until_read() {
         let mut recorder = recorder(0);
         let mut exchange = Exchange::starting(at(100), true);
         exchange.receive(at(200), at(250));
-        assert_eq!(exchange.held_back.total(), Duration::ZERO, "they may be the last ones");
-        // The next ones came after that, and the ones after these before they were read.
+        assert_eq!(exchange.held_back.total(), Duration::ZERO, "these bytes may be the last ones");
+        // The second piece arrives after the first was read; the third arrives while the second is
+        // unread.
         exchange.receive(at(300), at(500));
         exchange.receive(at(420), at(510));
         assert_eq!(
@@ -595,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_have_times_of_their_own() {
+    fn wrong_responses_have_separate_times() {
         let mut recorder = recorder(0);
         let [good, bad] = [at(1_100), at(200)].map(|last_octet| Exchange { last_octet, ..exchange() });
         recorder.answer(&good, at(1_100), received(GOOD, None));
@@ -623,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_leaves_no_trace_but_its_number() {
+    fn warm_up_requests_are_only_counted() {
         let mut recorder = recorder(9);
         let exchange = Exchange { measured: false, ..exchange() };
         recorder.answer(&exchange, at(210), received(GOOD, None));
@@ -633,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_what_happened_in_it() {
+    fn each_second_has_its_own_counts() {
         let mut recorder = recorder(0);
         let mut seconds = Vec::new();
         for answers in [2, 0, 1] {
@@ -653,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_tell_how_much_they_carried() {
+    fn requests_per_connection_have_min_mean_and_max() {
         let (mut left, mut right) = (recorder(0), recorder(0));
         [3, 0, 5].into_iter().for_each(|answers| left.connection_over(answers));
         right.connection_over(1);

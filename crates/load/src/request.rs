@@ -1,8 +1,8 @@
-//! The request as it goes over the wire, built once and sent again and again.
+//! The serialised requests, built once and sent repeatedly.
 //!
-//! Invariant: every request of a run is this same sequence of octets. The order of the lines is that of `ab`:
-//! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields, then the built-in
-//! ones the user did not give.
+//! Invariant: all requests of a URL are the same bytes. The order of the lines is that of `ab`:
+//! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields. The
+//! built-in fields that the user did not give come last.
 
 use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
 use crate::target::Target;
@@ -13,19 +13,19 @@ use message::names;
 /// The value of `User-Agent` unless the plan gives one.
 pub const USER_AGENT: &str = concat!("Petasos/", env!("CARGO_PKG_VERSION"));
 
-/// The most octets that the requests of all URLs may have together, as the content is part of each.
+/// The largest total size of the requests of all URLs, in bytes. Each of them contains the content.
 const IMAGES_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
-/// Builds the octets of the plan's request; with several URLs, of that for [`Plan::target`].
+/// Serialises the plan's request for [`Plan::target`].
 ///
 /// # Errors
-/// When the plan's request cannot be sent: see [`Plan::check`]; or its head is too long.
+/// If the plan is refused by [`Plan::check`], or the request head is too long.
 pub fn image(plan: &Plan) -> Result<Bytes, PlanError> {
     plan.check()?;
     build(plan, &WeightedTarget::new(plan.target.clone(), 1))
 }
 
-/// Builds the octets of the requests for each URL.
+/// Serialises the requests for each URL.
 pub(crate) fn images(plan: &Plan) -> Result<Vec<Bytes>, PlanError> {
     if plan.targets.is_empty() {
         return Ok(vec![image(plan)?]);
@@ -67,13 +67,13 @@ fn head(plan: &Plan, of: &WeightedTarget) -> Vec<u8> {
     head
 }
 
-/// The fields of the plan's request to a URL, in their order; `cookies` are its own.
+/// The header fields of the plan's request to a URL, in order. `cookies` are those of the URL.
 pub(crate) fn fields(plan: &Plan, target: &Target, cookies: &[String]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let mut field = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
-    // Each version says only what is not its default (RFC 9112 section 9.3).
-    // A connection that is to linger must not be closed by the server either.
+    // Each version sends only what is not its default (RFC 9112 section 9.3). A connection that
+    // lingers must not be closed by the server, so it counts as persistent here.
     match (plan.http, plan.keep_alive || !plan.linger.is_zero()) {
         _ if given(names::CONNECTION) => {}
         (Protocol::Http10, true) => field(names::CONNECTION, "Keep-Alive"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_request() {
+    fn minimal_request_has_three_header_fields() {
         let expected = format!(
             "GET /a?b HTTP/1.1\r\nHost: example.test:81\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\n\r\n"
         );
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_field_says_what_is_not_the_default() {
+    fn connection_field_is_sent_only_if_not_the_default() {
         let with = |http, keep_alive| text(&Plan { http, keep_alive, ..plan() });
         assert!(with(Protocol::Http10, true).contains("\r\nConnection: Keep-Alive\r\n"));
         assert!(with(Protocol::Http11, false).contains("\r\nConnection: close\r\n"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_at_once_is_in_the_order_of_ab() {
+    fn fields_are_in_the_order_of_ab() {
         let plan = Plan {
             http: Protocol::Http10,
             method: Method::Post,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_asked_for_the_whole_url() {
+    fn request_to_a_proxy_has_the_whole_url() {
         let proxy = Some(Target::parse("http://proxy.test:3128/").unwrap());
         let plan = Plan { proxy, proxy_auth: Some("user:pass".into()), ..plan() };
         let expected = "GET http://example.test:81/a?b HTTP/1.1\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_end_is_refused() {
+    fn too_long_head_is_refused() {
         let mut plan = plan();
         plan.headers.push(("X".into(), "y".repeat(100_000)));
         assert!(matches!(image(&plan), Err(PlanError::HeadTooLong(bytes)) if bytes > 100_000));
     }
 
     #[test]
-    fn base64_pads() {
+    fn base64_output_is_padded() {
         assert_eq!(
             ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
             ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]

@@ -1,7 +1,7 @@
-//! Where the URLs of a run lead: which of them share a host, which hosts share an address, and how often each URL is
-//! taken.
+//! Where the URLs of a run lead: which URLs share a host, which hosts share an address, and how
+//! often each URL is requested.
 //!
-//! Invariant: names are looked up here and once; afterwards everything is a place in a list.
+//! Invariant: names are resolved only here and only once; all later lookups are indices into lists.
 
 use crate::LoadError;
 use crate::plan::{Plan, PlanError, WeightedTarget};
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// How long each address of a name that has several may take to answer.
+/// How long to try each address of a name that has several.
 const PROBE_MAX: Duration = Duration::from_secs(2);
 
 /// The URLs of a run.
@@ -23,12 +23,12 @@ pub(crate) struct Routes {
     by_url: Vec<Route>,
     addresses: Vec<SocketAddr>,
     hosts: usize,
-    /// The weights of the URLs up to each, summed up.
+    /// Cumulative sums of the URLs' weights.
     weights: Vec<u64>,
 }
 
 impl Routes {
-    /// Looks up the hosts of a plan. Asks the resolver, which may take seconds.
+    /// Resolves the hosts of a plan. Asks the system's resolver, which may take seconds.
     pub(crate) fn find(plan: &Plan) -> Result<Self, LoadError> {
         let urls = match &plan.targets[..] {
             [] => vec![WeightedTarget::new(plan.target.clone(), 1)],
@@ -73,7 +73,7 @@ impl Routes {
         self.by_url.get(url as usize).copied().unwrap_or_default()
     }
 
-    /// The address at a place.
+    /// The address with this index.
     pub(crate) fn address(&self, place: u32) -> SocketAddr {
         const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
         self.addresses.get(place as usize).copied().unwrap_or(NOWHERE)
@@ -87,7 +87,7 @@ impl Routes {
         &self.addresses
     }
 
-    /// The URL that 64 random bits choose.
+    /// The URL that 64 random bits select.
     pub(crate) fn choose(&self, random: u64) -> u32 {
         if self.urls.len() <= 1 {
             return 0;
@@ -98,8 +98,8 @@ impl Routes {
     }
 }
 
-/// Looks whether connections can be made from an address at all: an error of each of them would be taken for a lack of
-/// ports.
+/// Checks that connections can be made from a local address. Otherwise the error of each connection
+/// would look like a lack of ports.
 fn check_source(address: IpAddr) -> Result<(), LoadError> {
     match UdpSocket::bind((address, 0)) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(LoadError::System {
@@ -110,15 +110,15 @@ fn check_source(address: IpAddr) -> Result<(), LoadError> {
     }
 }
 
-/// The address to use of those that the resolver knows.
+/// The address to use for a target, out of those that the resolver returns.
 fn find_address(target: &Target, source: Option<SourceNet>) -> Result<SocketAddr, LoadError> {
     let resolve_error = |reason: String| LoadError::Resolve { host: target.host(), reason };
     let addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
     first_that_answers(addresses, source).ok_or_else(|| resolve_error("the name has no address".to_owned()))
 }
 
-/// The first address that accepts a connection, else the first; of the local addresses' family, if there is any of it.
-/// A single address is not tried.
+/// The first address that accepts a connection, otherwise the first one. Addresses of the local
+/// addresses' family are preferred. A single address is not tried.
 fn first_that_answers(mut addresses: Vec<SocketAddr>, source: Option<SourceNet>) -> Option<SocketAddr> {
     addresses.dedup();
     let is_of_family = |address: &SocketAddr| source.is_none_or(|source| source.is_family_of(address.ip()));
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn local_addresses_are_this_machines_and_of_the_targets_family() {
+    fn unusable_local_addresses_are_refused() {
         let from = |source: &str| {
             let source = Some(source.parse().unwrap());
             Routes::find(&Plan { source, ..Plan::new(Target::parse("http://127.0.0.1:1/").unwrap()) })
         };
         assert!(from("127.0.0.0/8").is_ok());
-        // An address for documentation (RFC 5737) is nobody's.
+        // A documentation address (RFC 5737) is assigned to no machine.
         let error = from("192.0.2.1").unwrap_err().to_string();
         assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
         assert!(from("::1").is_err());
@@ -173,17 +173,18 @@ mod tests {
 
     #[test]
     fn first_address_that_accepts_a_connection_is_taken() {
-        // Two addresses of IPv4, because a machine need not have IPv6. Trying an address does not look at its family.
+        // Two IPv4 addresses, because a machine need not have IPv6. The attempt does not depend on
+        // the family.
         let listeners = ["127.0.0.1:0", "127.0.0.2:0"].map(|address| TcpListener::bind(address).unwrap());
         let [open, other] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
-        // The discard port (RFC 863) is served by nothing on a test machine, with or without IPv6.
+        // The discard port (RFC 863) has no server on a test machine, with or without IPv6.
         let refused4: SocketAddr = "127.0.0.9:9".parse().unwrap();
         let refused6: SocketAddr = "[::1]:9".parse().unwrap();
         let first = |addresses: &[SocketAddr]| first_that_answers(addresses.to_vec(), None).unwrap();
         assert_eq!(first(&[refused6, refused4, open, other]), open, "IPv6 refused, IPv4 taken");
-        assert_eq!(first(&[refused4, refused6, other]), other, "the last of all");
-        assert_eq!(first(&[other, open]), other, "the resolver's order");
-        assert_eq!(first(&[refused6, refused4]), refused6, "each refuses: the error names the first");
+        assert_eq!(first(&[refused4, refused6, other]), other, "the last address accepts");
+        assert_eq!(first(&[other, open]), other, "the resolver's order is kept");
+        assert_eq!(first(&[refused6, refused4]), refused6, "all addresses refuse, so the first one is used");
         assert_eq!(first(&[refused4, refused4]), refused4);
         assert_eq!(first_that_answers(Vec::new(), None), None);
     }
@@ -197,18 +198,18 @@ mod tests {
         };
         assert_eq!(first(&[of6, of4], "127.0.0.0/8"), Some(of4));
         assert_eq!(first(&[of4, of6], "::1"), Some(of6));
-        assert_eq!(first(&[of6], "127.0.0.0/8"), Some(of6), "the plan is refused with a reason");
+        assert_eq!(first(&[of6], "127.0.0.0/8"), Some(of6), "no address has the family of the source");
     }
 
     #[test]
-    fn a_proxy_is_where_all_urls_lead() {
+    fn proxy_receives_the_requests_of_all_urls() {
         let mut plan = Plan::new(Target::parse("http://site.invalid/").unwrap());
         plan.proxy = Some(Target::parse("http://127.0.0.1:3128/").unwrap());
         assert_eq!(Routes::find(&plan).unwrap().addresses(), ["127.0.0.1:3128".parse().unwrap()]);
     }
 
     #[test]
-    fn urls_are_taken_as_often_as_their_weights_say() {
+    fn urls_are_chosen_in_proportion_to_their_weights() {
         let routes =
             routes(&[("http://127.0.0.1/a", 1), ("http://127.0.0.1/b", 3), ("http://127.0.0.1/c", 6)]);
         let mut random = stats::Random::from_seed(1);

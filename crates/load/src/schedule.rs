@@ -1,23 +1,24 @@
-//! The schedule of an open loop: the moments at which requests fall due.
+//! The schedule of an open loop: when requests fall due.
 //!
-//! Invariant: the moments depend on the part's rates, its beginning and the seed alone; neither the target's speed nor
-//! the number of threads changes them. Every thread walks the same sequence and takes its own share of it.
+//! Invariant: the schedule depends only on the part's rates, its beginning and the seed. The
+//! target's speed and the number of threads do not change it. Every thread walks the same sequence
+//! and takes its own share.
 //!
-//! Requests fall due at equal or exponentially distributed steps of the *expected number* of requests since the
-//! part's beginning, which is turned into time by the inverse of the rate's integral. So one rule covers constant
-//! rates, Poisson arrivals and ramps of both.
+//! Consider the *expected number* of requests since the part's beginning. Requests fall due at
+//! equal or exponentially distributed steps of this number. The inverse of the rate's integral
+//! turns it into time. One rule thus covers constant rates, Poisson arrivals and ramps of both.
 
 use crate::arrival::OpenPart;
 use platform::Monotonic;
 use stats::Random;
 use std::time::Duration;
 
-/// What falls due.
+/// A request that falls due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// When.
+    /// When it falls due.
     pub(crate) at: Monotonic,
-    /// Which one it is in its part, over all threads, from 0 on.
+    /// Its number in the part, over all threads, starting from 0.
     pub(crate) number: u64,
 }
 
@@ -28,11 +29,11 @@ pub(crate) struct Schedule {
     begin: Monotonic,
     /// The part's length in seconds.
     seconds: Option<f64>,
-    /// Where exponential gaps come from; `None` for equal ones.
+    /// Source of exponential gaps; `None` for equal gaps.
     random: Option<Random>,
-    /// The expected number of requests at the moment of the next one.
+    /// The expected number of requests when the next one falls due.
     expected: f64,
-    /// The number of the next one.
+    /// The number of the next request.
     number: u64,
     thread: u64,
     threads: u64,
@@ -63,7 +64,7 @@ impl Schedule {
         schedule
     }
 
-    /// Requests that have fallen due before the next one, over all threads.
+    /// Requests, over all threads, that fell due before the next one.
     pub(crate) fn passed(&self) -> u64 {
         self.number
     }
@@ -93,14 +94,16 @@ impl Schedule {
 }
 
 impl OpenPart {
-    /// The seconds after which `expected` requests are expected; `None` if the rate falls to zero before that.
+    /// The time in seconds after which `expected` requests are expected; `None` if the rate falls
+    /// to zero before that.
     fn seconds_until(&self, expected: f64, length: Option<f64>) -> Option<f64> {
         if expected <= 0.0 {
             return Some(0.0);
         }
         let slope = length.map_or(0.0, |length| (self.to - self.from) / length);
         let square = self.from * self.from + 2.0 * slope * expected;
-        // The root of from * t + slope * t^2 / 2 = expected, in the form that also holds for a slope of zero.
+        // The root of from * t + slope * t^2 / 2 = expected, in the form that also holds for a
+        // slope of zero.
         (square >= 0.0)
             .then(|| 2.0 * expected / (self.from + square.sqrt()))
             .filter(|seconds| seconds.is_finite())
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_has_equal_gaps_and_the_exact_number() {
+    fn constant_rate_has_equal_gaps_and_the_exact_number() {
         let all = schedule(250.0, 250.0, false, 4, (0, 1));
         assert_eq!(all.len(), 1_000);
         for (index, due) in all.iter().enumerate() {
@@ -136,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_has_the_number_and_the_density_of_its_rates() {
-        // 100 to 300 a second over ten seconds: 2,000 requests, 125 of them in the first second and a tenth.
+    fn ramp_follows_its_rates() {
+        // 100 to 300 a second over ten seconds: 2,000 requests, 110 of them in the first second.
         let all = schedule(100.0, 300.0, false, 10, (0, 1));
         assert_eq!(all.len(), 2_000);
         let before = |limit: f64| all.iter().filter(|due| seconds(due) < limit).count();
@@ -156,7 +159,7 @@ mod tests {
         let gaps: Vec<f64> = all.windows(2).map(|pair| seconds(&pair[1]) - seconds(&pair[0])).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // The deviation of exponential gaps equals their mean; e^-1 of them are longer than it.
+        // The deviation of exponential gaps equals their mean; a share of e^-1 is longer than it.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
         let longer = gaps.iter().filter(|&&gap| gap > mean).count() as f64 / gaps.len() as f64;
         assert!((longer - (-1.0_f64).exp()).abs() < 0.01, "{longer}");

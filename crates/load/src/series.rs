@@ -1,7 +1,8 @@
-//! The run second by second: each thread hands in what it saw of a second, and when all have, its figures are made.
+//! The run second by second. Each thread hands in its part of a second; when all have, the figures
+//! are computed.
 //!
-//! Invariant: memory does not grow with the number of answers, and with time only by the figures of each second, of
-//! which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps.
+//! Invariant: memory does not depend on the number of responses. It grows only with the number of
+//! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps.
 
 use crate::outcome::{SECONDS_MAX, Second};
 use stats::Histogram;
@@ -16,18 +17,18 @@ pub(crate) struct Series(Mutex<Inner>);
 struct Inner {
     /// How many seconds each thread has handed in.
     handed_in: Vec<u32>,
-    /// Seconds that a thread has not handed in yet, the first being number `done.len()`.
+    /// Seconds that some thread has not handed in yet. The first one has number `done.len()`.
     open: VecDeque<(Second, Histogram)>,
     done: Vec<Second>,
 }
 
 impl Series {
-    /// Gets ready for so many threads.
+    /// Prepares for this number of threads.
     pub(crate) fn begin(&self, threads: usize) {
         self.lock().handed_in = vec![0; threads];
     }
 
-    /// Takes what `thread` saw of its next second, with the latencies of its complete answers.
+    /// Adds the next second of `thread`, with the latencies of its complete responses.
     pub(crate) fn hand_in(&self, thread: usize, second: &Second, latencies: &Histogram) {
         let mut inner = self.lock();
         let inner = &mut *inner;
@@ -49,26 +50,27 @@ impl Series {
         inner.conclude(common);
     }
 
-    /// Makes the figures of what not all threads have handed in, because the run is over, and gives everything.
+    /// Ends the series when the run is over: computes the figures of incomplete seconds and returns
+    /// all seconds.
     pub(crate) fn finish(&self) -> Vec<Second> {
         let mut inner = self.lock();
         inner.conclude(usize::MAX);
         std::mem::take(&mut inner.done)
     }
 
-    /// The seconds that are complete, from number `from` on.
+    /// The complete seconds from number `from` on.
     pub(crate) fn since(&self, from: usize) -> Vec<Second> {
         self.lock().done.get(from..).unwrap_or_default().to_vec()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked left counters behind, nothing that could be half made.
+        // The counters are still usable after a panic in another thread.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Makes the figures of the seconds below number `common`.
+    /// Computes the figures of the seconds below number `common`.
     fn conclude(&mut self, common: usize) {
         while self.done.len() < common {
             let Some((mut second, latencies)) = self.open.pop_front() else { return };
@@ -82,7 +84,7 @@ impl Inner {
 }
 
 impl Second {
-    /// Adds the counts of another thread; percentiles cannot be added.
+    /// Adds another thread's counts. Percentiles cannot be added.
     fn add(&mut self, other: &Self) {
         self.started += other.started;
         self.good += other.good;
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_complete_when_all_threads_have_handed_it_in() {
+    fn second_is_complete_once_all_threads_have_handed_it_in() {
         let series = Series::default();
         series.begin(2);
         let good = |good| Second { good, ..Second::default() };

@@ -1,9 +1,10 @@
-//! What the threads of one run share: its course, where its URLs lead, the contents that answers are compared with,
-//! and the reasons to end before time.
+//! State that the threads of one run share: its course, its routes, the reference contents of
+//! responses, and the reasons to end early.
 //!
-//! Invariant: everything here is written rarely, so that threads do not slow each other down; the one exception is
-//! the count of requests left, which is one atomic step a request. Runs in `ab`'s name keep `ab`'s account as well,
-//! under a lock, because `ab` compares each answer with the one that ended first.
+//! Invariant: everything here is written rarely, so that threads do not slow each other down. The
+//! exception is the count of requests left, one atomic operation for each request. Relaxed ordering
+//! is enough, because the counters guard no other data. With `ab`'s counting, `ab`'s account is
+//! kept under a lock, because `ab` compares each response with the one that ended first.
 
 use crate::ab_account::{AbAccount, AbEnd, Counting};
 use crate::arrival::Course;
@@ -23,10 +24,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// So many connections must fail before any stood for the target to count as unreachable.
+/// If this many connections fail before the first one succeeds, the target counts as unreachable.
 const FIRST_CONNECTS_MAX: u64 = 10;
 
-/// So many requests must have ended within the time that is looked at before a run is judged as failing.
+/// A run is judged as failing only if at least this many requests ended within the checked
+/// interval.
 const FAILING_REQUESTS_MIN: u64 = 20;
 
 pub(crate) struct Shared<'a> {
@@ -34,18 +36,18 @@ pub(crate) struct Shared<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) control: &'a Control,
     pub(crate) routes: &'a Routes,
-    /// The requests as octets, one for each URL.
+    /// The serialised requests, one for each URL.
     pub(crate) images: &'a [Bytes],
-    /// What connections with TLS need, if any of the URLs does.
+    /// The TLS configuration, if any URL uses TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) course: Course,
     pub(crate) contents: Contents,
-    /// What ApacheBench would have counted, if that is wanted.
+    /// ApacheBench's counts, if the plan asks for them.
     ab: Option<Mutex<AbAccount>>,
-    /// The last moment, in nanoseconds, at which the target gave a sign of life; 0 before the first.
+    /// When the target last showed a sign of life, in nanoseconds; 0 before the first.
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
-    /// Requests that ended and that failed, those of the warm-up included.
+    /// Requests that ended and requests that failed, including those of the warm-up.
     ended_requests: AtomicU64,
     failed_requests: AtomicU64,
     ended: OnceLock<Ended>,
@@ -87,7 +89,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Takes note of the end of a measured answer for `ab`'s account.
+    /// Counts the end of a measured response in `ab`'s account.
     pub(crate) fn ab_end(&self, end: impl FnOnce() -> AbEnd) {
         let counts_lengths = self.plan.expect.length == Length::Constant;
         self.with_ab(|account| account.end(end(), counts_lengths));
@@ -96,7 +98,7 @@ impl<'a> Shared<'a> {
     /// Changes `ab`'s account, if it is kept.
     pub(crate) fn with_ab(&self, change: impl FnOnce(&mut AbAccount)) {
         if let Some(account) = &self.ab {
-            // A thread that panicked leaves counters, which are as good as before.
+            // The counters are still usable after a panic in another thread.
             change(&mut account.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
@@ -107,7 +109,7 @@ impl<'a> Shared<'a> {
         Some(account.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Whether the run is over at `now`; if the reason is a new one, it is noted.
+    /// Whether the run is over at `now`. Records the reason if it is the first.
     pub(crate) fn is_over(&self, now: Monotonic) -> bool {
         if self.control.is_stopped() {
             self.end(Ended::Stopped);
@@ -117,38 +119,38 @@ impl<'a> Shared<'a> {
         self.ended.get().is_some() || self.fatal.get().is_some()
     }
 
-    /// Ends the run; the first reason counts.
+    /// Ends the run. Only the first reason is kept.
     pub(crate) fn end(&self, reason: Ended) {
-        // A second reason comes too late and is dropped.
+        // If a reason is already set, this one is dropped.
         let _ = self.ended.set(reason);
     }
 
-    /// Ends the run without an outcome; the first error counts.
+    /// Ends the run without an outcome. Only the first error is kept.
     pub(crate) fn fail(&self, error: LoadError) {
         let _ = self.fatal.set(error);
     }
 
-    /// Why the run ended, if somebody ended it before its load had.
+    /// Why the run ended, if it ended before all its load was generated.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.ended.get().copied()
     }
 
-    /// The error that ended the run, if one did.
+    /// The error that ended the run, if there was one.
     pub(crate) fn take_fatal(&mut self) -> Option<LoadError> {
         self.fatal.take()
     }
 
-    /// Takes note that the target does something.
+    /// Records a sign of life of the target.
     pub(crate) fn alive(&self, now: Monotonic) {
         self.alive_at.store(now.as_nanos().max(1), Ordering::Relaxed);
     }
 
-    /// Whether the target has ever given a sign of life.
+    /// Whether the target has ever shown a sign of life.
     pub(crate) fn was_alive(&self) -> bool {
         self.alive_at.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes note of a connection that could not be made, and ends the run if there is no hope.
+    /// Handles a failed connection: ends the run if the target is gone or was never reachable.
     pub(crate) fn connect_failed(&self, now: Monotonic, url: u32, kind: FailureKind, reason: &str) {
         if self.was_alive() {
             let alive_at = Monotonic::from_nanos(self.alive_at.load(Ordering::Relaxed));
@@ -156,7 +158,7 @@ impl<'a> Shared<'a> {
                 self.end(Ended::TargetGone);
             }
         } else if kind == FailureKind::Tls {
-            // A server that does not prove its name will not do so by being asked again.
+            // A server whose certificate is refused would be refused again.
             self.unreachable(url, kind, reason);
         } else if self.first_connect_failures.fetch_add(1, Ordering::Relaxed) + 1 >= FIRST_CONNECTS_MAX {
             self.unreachable(url, kind, reason);
@@ -170,7 +172,7 @@ impl<'a> Shared<'a> {
         self.fail(LoadError::Unreachable { url: target.to_string(), address: self.address(url), reason });
     }
 
-    /// Which answers to requests for this URL count as good.
+    /// Which responses of this URL count as good.
     #[inline]
     pub(crate) fn expect(&self, url: u32) -> &Expect {
         let own = self.routes.urls.get(url as usize).and_then(|of| of.expect.as_ref());
@@ -182,7 +184,7 @@ impl<'a> Shared<'a> {
         self.routes.address(self.routes.route(url).address)
     }
 
-    /// Counts requests that ended, for [`Shared::trend`].
+    /// Counts ended requests, for [`Shared::trend`].
     pub(crate) fn count(&self, ended: u64, failed: u64) {
         self.ended_requests.fetch_add(ended, Ordering::Relaxed);
         self.failed_requests.fetch_add(failed, Ordering::Relaxed);
@@ -204,8 +206,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Which kind of failure an error while making a connection is; `None` if it is no fault of this one
-/// connection but a limit of the process.
+/// The kind of failure for an error while connecting; `None` if a limit of the process was reached.
 pub(crate) fn connect_failure_kind(error: &io::Error) -> Option<FailureKind> {
     match LocalLimit::of(error) {
         None => Some(FailureKind::Connect),

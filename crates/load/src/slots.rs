@@ -1,38 +1,39 @@
-//! The connections of one thread: who uses each, which are free for the next request, and how many there are to
-//! one host and one address.
+//! The connections of one thread: their roles, which ones are free, and how many lead to each host
+//! and address.
 //!
-//! Connections are of one kind in a run: with one request at a time, or with several. A connection of the second kind
-//! is [`Role::Idle`] as long as it has room for another request.
+//! A run has connections of one kind: with one request at a time, or with several. A connection of
+//! the second kind is [`Role::Idle`] while it can take another request.
 //!
-//! Invariant: a slot that is used again has another generation, so that what was remembered about a connection is
-//! never taken for its successor. In the steady state nothing grows.
+//! Invariant: a reused slot has a new generation, so a stale [`SlotId`] never refers to the next
+//! connection in the slot. In the steady state nothing grows.
 
 use crate::connection::Connection;
 use crate::exchange::Exchange;
 
-/// A connection as others remember it.
+/// A reference to a connection that stays valid, or is recognised as stale, after the slot is
+/// reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SlotId {
     pub(crate) slot: usize,
     generation: u32,
 }
 
-/// What a connection is there for.
+/// The current use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It carries a request, or as many as it may.
+    /// It carries as many requests as it may.
     Busy,
-    /// It waits for whoever needs it next.
+    /// It waits for the next request of any user.
     Idle,
-    /// It waits for its user, who is thinking.
+    /// It is reserved for its user, who is thinking.
     Kept,
-    /// It stays open a while although nobody will use it.
+    /// It stays open for a while but is not used again.
     Lingering,
     /// It waits for the server's close.
     Parting,
 }
 
-/// Where connections lead: to a host, at an address. Places in the run's lists.
+/// Where connections lead: indices of a host and of an address in the run's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) host: u32,
@@ -46,9 +47,9 @@ pub(crate) struct Slot<C> {
     pub(crate) route: Route,
     pub(crate) role: Role,
     generation: u32,
-    /// Whether it is in the list of those that wait.
+    /// Whether it is in the `idle` list of its host.
     is_listed: bool,
-    /// Measured answers so far.
+    /// Measured responses so far.
     pub(crate) served: u64,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Bounds {
     pub(crate) address: usize,
 }
 
-/// Sockets of connections that are over that are kept at most.
+/// The most sockets of closed connections that are kept for reuse.
 const RETIRED_MAX: usize = 1024;
 
 /// All connections of a thread.
@@ -67,10 +68,11 @@ const RETIRED_MAX: usize = 1024;
 pub(crate) struct Slots<C> {
     slots: Vec<Option<Slot<C>>>,
     free: Vec<usize>,
-    /// Connections that are over and whose sockets are used again, with the slots they are registered for.
+    /// Closed connections whose sockets will be reused, with their slots and the indices of their
+    /// addresses.
     retired: Vec<(usize, u32, C)>,
     generation: u32,
-    /// Connections that wait for whoever needs them, by host, the latest last. Some may be gone.
+    /// Idle connections by host, most recent last. Some entries may be stale.
     idle: Vec<Vec<SlotId>>,
     bounds: Bounds,
     by_host: Vec<usize>,
@@ -78,7 +80,7 @@ pub(crate) struct Slots<C> {
 }
 
 impl<C> Slots<C> {
-    /// No connection yet, to so many hosts at so many addresses.
+    /// An empty table for this number of hosts and addresses.
     pub(crate) fn new(hosts: usize, addresses: usize, bounds: Bounds) -> Self {
         Self {
             slots: Vec::new(),
@@ -92,7 +94,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Takes in a connection that carries a request.
+    /// Adds a connection that carries a request. Returns its slot.
     pub(crate) fn insert(&mut self, connection: C, route: Route) -> usize {
         let new = self.new_slot(connection, route);
         let slot = self.free.pop().unwrap_or(self.slots.len());
@@ -109,7 +111,8 @@ impl<C> Slots<C> {
         Slot { connection, route, role: Role::Busy, generation: self.generation, is_listed: false, served: 0 }
     }
 
-    /// Keeps the socket of a connection that is over. Its slot stays its own, and events for it reach nobody.
+    /// Keeps the socket of a closed connection for reuse. The slot stays reserved, and events for
+    /// it are ignored.
     pub(crate) fn retire(&mut self, slot: usize) {
         let Some(over) = self.slots.get_mut(slot).and_then(Option::take) else { return };
         if over.role.is_usable() {
@@ -122,14 +125,15 @@ impl<C> Slots<C> {
         }
     }
 
-    /// The last connection to this address that was retired; it must be [`Slots::put`] back.
+    /// The most recently retired connection to this address. The caller has to [`Slots::put`] it
+    /// back.
     pub(crate) fn revive(&mut self, address: u32) -> Option<(usize, C)> {
         let place = self.retired.iter().rposition(|&(_, to, _)| to == address)?;
         let (slot, _, connection) = self.retired.swap_remove(place);
         Some((slot, connection))
     }
 
-    /// Fills the slot of a connection that was revived, or frees it.
+    /// Fills the slot of a revived connection, or frees the slot if `connection` is `None`.
     pub(crate) fn put(&mut self, slot: usize, connection: Option<C>, route: Route) {
         let new = connection.map(|connection| self.new_slot(connection, route));
         match self.slots.get_mut(slot) {
@@ -142,29 +146,29 @@ impl<C> Slots<C> {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// How to remember the connection in this slot.
+    /// A reference to the connection in this slot.
     pub(crate) fn id(&self, slot: usize) -> Option<SlotId> {
         let generation = self.slots.get(slot)?.as_ref()?.generation;
         Some(SlotId { slot, generation })
     }
 
-    /// The slot that was remembered, if its connection is still there in that role.
+    /// The slot of a reference, if its connection is still there and has this role.
     pub(crate) fn find(&self, id: SlotId, role: Role) -> Option<usize> {
         let slot = self.slots.get(id.slot)?.as_ref()?;
         (slot.generation == id.generation && slot.role == role).then_some(id.slot)
     }
 
-    /// The connection that was remembered, if it is still there.
+    /// The connection of a reference, if it is still there.
     pub(crate) fn remembered(&mut self, id: SlotId) -> Option<&mut Slot<C>> {
         self.slots.get_mut(id.slot)?.as_mut().filter(|slot| slot.generation == id.generation)
     }
 
-    /// The slot that the next connection will have.
+    /// The slot that the next connection will get.
     pub(crate) fn next_slot(&self) -> usize {
         self.free.last().copied().unwrap_or(self.slots.len())
     }
 
-    /// Gives a connection another role. One that nobody can use any more does not count toward the bounds.
+    /// Changes the role of a connection. Only usable connections count toward the bounds.
     pub(crate) fn set_role(&mut self, slot: usize, role: Role) {
         let Some(place) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         let (before, route) = (std::mem::replace(&mut place.role, role), place.route);
@@ -180,7 +184,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Takes the connection to `host` that was used last out of those that wait.
+    /// Takes the most recently used idle connection to `host`.
     pub(crate) fn take_idle(&mut self, host: u32) -> Option<usize> {
         loop {
             let id = self.idle.get_mut(host as usize)?.pop()?;
@@ -190,7 +194,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Whether [`Slots::take_idle`] would give one.
+    /// Whether [`Slots::take_idle`] would find one.
     pub(crate) fn has_idle(&mut self, host: u32) -> bool {
         loop {
             let Some(&id) = self.idle.get(host as usize).and_then(|idle| idle.last()) else { return false };
@@ -202,7 +206,7 @@ impl<C> Slots<C> {
         }
     }
 
-    /// Takes note that a connection is no longer in the list of those that wait; gives its slot if it waits.
+    /// Records that a connection has left the `idle` list. Returns its slot if it is idle.
     fn unlisted(&mut self, id: SlotId) -> Option<usize> {
         let slot = self.slots.get_mut(id.slot)?.as_mut()?;
         if slot.generation != id.generation {
@@ -212,7 +216,7 @@ impl<C> Slots<C> {
         (slot.role == Role::Idle).then_some(id.slot)
     }
 
-    /// A waiting connection to the same address, of whatever host, that nobody uses.
+    /// An idle connection to this address, of any host, that `is_unused` accepts.
     pub(crate) fn idle_at_address(&self, address: u32, is_unused: impl Fn(&C) -> bool) -> Option<usize> {
         let is_it = |slot: &Slot<C>| {
             slot.role == Role::Idle && slot.route.address == address && is_unused(&slot.connection)
@@ -260,14 +264,14 @@ impl<C> Slots<C> {
 }
 
 impl Slots<Connection> {
-    /// The requests that are in flight.
+    /// The requests in flight.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Exchange> {
         self.iter().filter(|slot| slot.role == Role::Busy).map(|slot| slot.connection.exchange())
     }
 }
 
 impl Role {
-    /// Whether a request is or may be sent on it.
+    /// Whether requests are or may be sent on the connection.
     fn is_usable(self) -> bool {
         matches!(self, Self::Busy | Self::Idle | Self::Kept)
     }

@@ -1,7 +1,7 @@
-//! What one thread has seen of one stage. A run without stages has one.
+//! One thread's record of one stage. A run without stages has one record.
 //!
-//! Invariant: an answer is in the histograms of exactly one stage, the one in which it was meant to start; recording
-//! allocates only when something is seen for the first time.
+//! Invariant: a response is in the histograms of exactly one stage, the one in which it was meant
+//! to start. Recording allocates only when something occurs for the first time.
 
 use crate::exchange::Exchange;
 use crate::outcome::{FailureKind, Failures, Late, Times, VerdictTimes};
@@ -21,22 +21,23 @@ pub(crate) struct StageRecord {
     pub(crate) late: Late,
     tells_latency: bool,
     has_tls: bool,
-    /// Total times of good answers are in `totals` only, by verdict; here that histogram stays empty.
+    /// Times of good responses. Their total times are only in `totals`, by verdict; the histogram
+    /// for them stays empty here.
     phases: Option<Box<Times>>,
     wrong: Option<Box<Times>>,
     totals: [Option<Box<Histogram>>; VERDICTS],
 }
 
-/// The verdicts and the absence of one.
+/// Number of verdicts, plus one for responses without a verdict.
 const VERDICTS: usize = CacheVerdict::ALL.len() + 1;
 
 impl StageRecord {
-    /// An empty record of a stage that ends then, if it does.
+    /// An empty record of a stage that ends at `end`, if its end is known.
     pub(crate) fn new(end: Option<Monotonic>, tells_latency: bool, has_tls: bool) -> Self {
         Self { end, tells_latency, has_tls, ..Self::default() }
     }
 
-    /// Takes note of a complete answer; says whether it came after the stage was over.
+    /// Records a complete response. Returns whether it came after the end of the stage.
     pub(crate) fn answer(
         &mut self,
         exchange: &Exchange,
@@ -67,7 +68,8 @@ impl StageRecord {
         if self.has_tls {
             phases.tls.record(micros(exchange.established, exchange.connected));
         }
-        // Both parts are cut to whole microseconds, so they add up to the total only this way.
+        // Both parts are cut to whole microseconds. Only this difference makes them add up to the
+        // total.
         phases.processing.record(total_us.saturating_sub(connect_us));
         phases.waiting.record(micros(exchange.sent, exchange.first_octet));
         phases.transfer.record(micros(exchange.first_octet, end));
@@ -77,7 +79,7 @@ impl StageRecord {
         is_late
     }
 
-    /// Adds what another thread has seen of the stage, or what was seen of another stage.
+    /// Adds another thread's record of the stage, or the record of another stage.
     pub(crate) fn merge(&mut self, other: Self) {
         self.complete += other.complete;
         self.good += other.good;
@@ -97,7 +99,7 @@ impl StageRecord {
         }
     }
 
-    /// The times of good answers, of wrong answers, and of good answers by verdict.
+    /// The times of good responses, of wrong responses, and of good responses by verdict.
     pub(crate) fn times(&self) -> (Times, Times, Vec<VerdictTimes>) {
         let owned = |times: &Option<Box<Times>>| times.as_deref().cloned().unwrap_or_default();
         let (mut good, mut verdicts) = (owned(&self.phases), Vec::new());

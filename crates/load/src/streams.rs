@@ -1,9 +1,10 @@
-//! A connection that carries several requests at once: over HTTP/2, or with pipelining over HTTP/1.1. It makes
-//! itself, sends what it is asked to, and says what came of each request. It decides nothing about what happens next;
-//! the worker does, as it does for connections with one request at a time.
+//! A connection that carries several requests at once: over HTTP/2, or with pipelining over
+//! HTTP/1.1. It connects, sends requests, and reports the result of each. The worker decides what
+//! happens next, as it does for connections with one request at a time.
 //!
-//! Invariant: of every request that it takes it gives back exactly one [`Came`], or keeps it to the end of the run.
-//! Nothing here waits: a connection goes on when its socket has an event, or when it is asked for more.
+//! Invariant: for every request it takes, a connection returns exactly one [`Came`], or keeps the
+//! request to the end of the run. Nothing here blocks: a connection continues when its socket has
+//! an event or when it gets a request.
 
 mod dialling;
 mod exchange;
@@ -39,79 +40,79 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use wakes::{CONNECTION, Wakes};
 
-/// What such connections of one thread share.
+/// State that all connections of this kind in one thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Several {
     pub(crate) http: Protocol,
     pub(crate) keep_alive: bool,
-    /// The requests of HTTP/2, one for each URL.
+    /// The HTTP/2 requests, one for each URL.
     pub(crate) requests: Vec<Request<()>>,
-    /// What every request carries.
+    /// The content of every request.
     pub(crate) content: Bytes,
-    /// The first head of HTTP/2 that was seen, in the form of HTTP/1.
+    /// The first HTTP/2 response head, in HTTP/1 form.
     pub(crate) first_head: Vec<u8>,
 }
 
-/// A request that a connection is asked to send.
+/// A request given to a connection.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) exchange: Exchange,
-    /// How to look at the content of its answer.
+    /// How to inspect the content of its response.
     pub(crate) inspection: Inspection,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Came {
-    /// A complete answer, which was read at that moment.
+    /// A complete response, and when it was read.
     Answered(Asked, Answer, Monotonic),
-    /// It failed.
+    /// The request failed.
     Failed(Asked, FailureKind),
-    /// The server has not looked at it and will not on this connection.
+    /// The server has not processed the request and will not do so on this connection.
     Unseen(Asked),
 }
 
 /// A connection and the requests on it.
 pub(crate) struct Carrier {
     state: State,
-    /// Requests that are not begun with.
+    /// Requests that have not been started.
     waiting: VecDeque<Asked>,
-    /// What came of others; the worker takes it.
+    /// Results that the worker has not taken yet.
     came: VecDeque<Came>,
     octets: Arc<Octets>,
     wakes: Arc<Wakes>,
-    /// What wakes the connection itself.
+    /// Waker of the connection itself.
     waker: Waker,
     woken: Vec<usize>,
     /// Whether it belongs to the measured part.
     is_measured: bool,
-    /// Whether the worker will turn to it.
+    /// Whether it is on the worker's list of connections to process.
     pub(crate) is_stirred: bool,
-    /// Users who think and come back to it.
+    /// Users who think and have a place on this connection.
     pub(crate) held: usize,
-    /// Until when it stays open although nobody uses it.
+    /// Until when it stays open without being used.
     pub(crate) lingers_until: Option<Monotonic>,
-    /// Complete answers so far.
+    /// Complete responses so far.
     answers: u64,
-    /// Whether it may be asked for more.
+    /// Whether it may get more requests.
     is_open: bool,
 }
 
-/// How far a connection is.
+/// The stage of a connection.
 enum State {
     Dialling(Dialling),
     H2(Http2),
     Line(Line),
 }
 
-/// A connection that is being made.
+/// A connection that is being established.
 type Dialling = Pin<Box<dyn Future<Output = Result<Made, ConnectError>> + Send>>;
 
 impl Several {
-    /// What the plan's connections need.
+    /// The shared state for the plan's connections.
     ///
     /// # Errors
-    /// A request that HTTP/2 cannot express.
+    /// If a request cannot be expressed in HTTP/2.
     pub(crate) fn of(plan: &Plan, routes: &Routes) -> Result<Self, PlanError> {
         let urls = if plan.http == Protocol::H2 { &routes.urls[..] } else { &[] };
         let requests = urls.iter().map(|of| request(plan, of));
@@ -126,9 +127,9 @@ impl Several {
 }
 
 impl Carrier {
-    /// The connection that is being made by a socket, to the URL of `first`.
+    /// A connection that is being established on `stream`, to the URL of `first`.
     pub(crate) fn new(stream: TcpStream, first: &Exchange, tools: &Tools<'_>) -> Self {
-        // Without it the run is slower, not wrong.
+        // The error is ignored: without the option a run is slower, not wrong.
         let _ = stream.set_nodelay(true);
         let octets = Arc::new(Octets::default());
         let securing = tools.tls.as_ref().and_then(|tls| tls.connector(first.url));
@@ -151,17 +152,17 @@ impl Carrier {
         }
     }
 
-    /// Takes a request to be sent at the next turn.
+    /// Takes a request, to be sent at the next turn.
     pub(crate) fn ask(&mut self, asked: Asked) {
         self.waiting.push_back(asked);
     }
 
-    /// What came of the request that was done with first.
+    /// The next result, in the order in which requests ended.
     pub(crate) fn next_came(&mut self) -> Option<Came> {
         self.came.pop_front()
     }
 
-    /// Requests whose answers have come and that the worker has not taken.
+    /// Requests whose responses have come but that the worker has not taken.
     pub(crate) fn with_answers(&self) -> impl Iterator<Item = &Exchange> {
         self.came.iter().filter_map(|came| match came {
             Came::Answered(asked, ..) => Some(&asked.exchange),
@@ -169,12 +170,12 @@ impl Carrier {
         })
     }
 
-    /// Whether it stands.
+    /// Whether the connection is established.
     pub(crate) fn is_connected(&self) -> bool {
         !matches!(self.state, State::Dialling(_))
     }
 
-    /// Whether the server has shown that it is one for such connections.
+    /// Whether the server has proven that it speaks the protocol.
     pub(crate) fn is_proven(&self) -> bool {
         match self.state {
             State::Dialling(_) => false,
@@ -183,17 +184,17 @@ impl Carrier {
         }
     }
 
-    /// Whether it may be asked for more.
+    /// Whether it may get more requests.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Lets it carry nothing more than what it has.
+    /// Accepts no further requests.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Requests that it has taken and not given back.
+    /// Requests that it has taken and not yet returned.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &Exchange> {
         let (streams, line) = match &self.state {
             State::Dialling(_) => (None, None),
@@ -207,7 +208,7 @@ impl Carrier {
         waiting.chain(came).chain(streams.into_iter().flatten()).chain(line.into_iter().flatten())
     }
 
-    /// How many requests it has, and users who think.
+    /// Number of requests on it, plus users who think and keep their place.
     pub(crate) fn load(&self) -> usize {
         let sent = match &self.state {
             State::Dialling(_) => 0,
@@ -217,10 +218,11 @@ impl Carrier {
         sent + self.waiting.len() + self.came.len() + self.held
     }
 
-    /// Goes on as far as possible.
+    /// Makes as much progress as possible.
     ///
     /// # Errors
-    /// If it cannot be made, or the server turns out not to speak the protocol; its requests are still its own.
+    /// If the connection cannot be established, or the server does not speak the protocol. The
+    /// connection then still holds its requests.
     pub(crate) fn turn(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         let done = self.dial(tools).and_then(|()| match &mut self.state {
             State::Dialling(_) => Ok(()),
@@ -238,7 +240,7 @@ impl Carrier {
         done
     }
 
-    /// Goes on making the connection.
+    /// Continues to establish the connection.
     fn dial(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         let State::Dialling(dialling) = &mut self.state else { return Ok(()) };
         let was_established = self.octets.is_established();
@@ -253,7 +255,8 @@ impl Carrier {
         let now = tools.clock.monotonic();
         let stamp = self.octets.stamp();
         if stamp != stamp_before {
-            // Octets of a handshake. What TLS does with them is no part of the time for which they waited.
+            // These are bytes of a handshake. The time that TLS takes to process them is not part
+            // of their wait.
             for Asked { exchange, .. } in &mut self.waiting {
                 exchange.receive(tools.came(stamp, exchange, read_at), read_at);
             }
@@ -275,7 +278,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Gives up what has been under way for as long as the time limit; says whether there was anything.
+    /// Fails requests that have taken at least `limit`. Returns whether there are results to take.
     pub(crate) fn expire(&mut self, now: Monotonic, limit: Duration, tools: &Tools<'_>) -> bool {
         let is_late = |exchange: &Exchange| now.since(exchange.started) >= limit;
         match &mut self.state {
@@ -293,15 +296,15 @@ impl Carrier {
         !self.came.is_empty()
     }
 
-    /// Takes all requests of a connection that could not be made.
+    /// Takes all requests of a connection that could not be established.
     pub(crate) fn take_waiting(&mut self) -> VecDeque<Asked> {
         self.is_open = false;
         std::mem::take(&mut self.waiting)
     }
 }
 
-/// The plan's request in the form of HTTP/2 (RFC 9113 section 8.3): the host is in the address, and connections are
-/// nothing that a request speaks of.
+/// The plan's request in HTTP/2 form (RFC 9113 section 8.3): the host is part of the URI, and
+/// fields about the connection are left out.
 fn request(plan: &Plan, of: &WeightedTarget) -> Result<Request<()>, PlanError> {
     let target = &of.target;
     let fields = fields(plan, target, &of.cookies);
@@ -317,7 +320,8 @@ fn request(plan: &Plan, of: &WeightedTarget) -> Result<Request<()>, PlanError> {
     request.body(()).map_err(|error| PlanError::NotHttp2(error.to_string()))
 }
 
-/// Whether a field is about the connection, which HTTP/2 has no fields for (RFC 9113 section 8.2.2).
+/// Whether a field is specific to the connection and therefore not allowed in HTTP/2
+/// (RFC 9113 section 8.2.2).
 fn is_of_connections(name: &str) -> bool {
     let fields = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
     fields.iter().any(|field| name.eq_ignore_ascii_case(field))

@@ -1,13 +1,13 @@
-//! Where a run's requests go, parsed from a URL of the scheme `http` or `https`; any other is refused by name.
+//! The target of requests, parsed from a URL with the scheme `http` or `https`.
 //!
-//! Invariant: host and port are known, and the path is in origin form (RFC 9112 section 3.2.1), free of
+//! Invariant: host and port are known. The path is in origin form (RFC 9112 section 3.2.1) without
 //! spaces and control characters, because the URL parser percent-encodes them.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use url::{Host, Url};
 
-/// The address and the path of a run.
+/// The host, port and path of a run's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     url: Url,
@@ -15,10 +15,10 @@ pub struct Target {
     port: u16,
 }
 
-/// What is wrong with a URL.
+/// Why a URL is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// No URL at all.
+    /// The text is not a URL.
     #[error("{url:?} is not a URL: {reason}")]
     Malformed {
         /// The text as given.
@@ -26,10 +26,10 @@ pub enum TargetError {
         /// The parser's reason.
         reason: String,
     },
-    /// Something without a scheme.
+    /// The text has no scheme.
     #[error("{0:?} is not a URL: it begins neither with http:// nor with https://, try http://{0}")]
     NoScheme(String),
-    /// A scheme this program does not speak.
+    /// The scheme is not supported.
     #[error("{url:?}: the scheme {scheme} is not supported, only http and https are")]
     Scheme {
         /// The text as given.
@@ -37,17 +37,17 @@ pub enum TargetError {
         /// The scheme found.
         scheme: String,
     },
-    /// A URL that names no host.
+    /// The URL has no host.
     #[error("{0:?} names no host")]
     NoHost(String),
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT]/PATH[?QUERY]`, or the same with `https`. A missing path is `/`; a fragment is not
-    /// sent; a user name in the URL is not used.
+    /// Parses `http://HOST[:PORT]/PATH[?QUERY]`, or the same with `https`. A missing path is `/`; a
+    /// fragment is not sent; a user name in the URL is ignored.
     ///
     /// # Errors
-    /// When the text is no URL, its scheme is another, or it names no host.
+    /// If the text is no URL, has another scheme, or has no host.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         if !text.contains(":/") {
             return Err(TargetError::NoScheme(text.to_owned()));
@@ -57,7 +57,8 @@ impl Target {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(TargetError::Scheme { url: text.to_owned(), scheme: url.scheme().to_owned() });
         }
-        // Browsers take the first word of the path of `http:///path` for the host.
+        // Browsers take the first word of the path in `http:///path` as the host, and so does the
+        // parser.
         let names_none = text.split_once(':').is_some_and(|(_, rest)| rest.starts_with("///"));
         let host = url.host().filter(|_| !names_none);
         let host = host.ok_or_else(|| TargetError::NoHost(text.to_owned()))?.to_owned();
@@ -65,12 +66,12 @@ impl Target {
         Ok(Self { url, host, port })
     }
 
-    /// Whether connections to it are secured by TLS.
+    /// Whether connections use TLS.
     pub fn is_secure(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// The host without port; an IPv6 address without brackets.
+    /// The host without port; an IPv6 address has no brackets.
     pub fn host(&self) -> String {
         match &self.host {
             Host::Domain(name) => name.clone(),
@@ -84,17 +85,17 @@ impl Target {
         self.port
     }
 
-    /// The path with its query, as it stands in the request line.
+    /// The path and query, as in the request line.
     pub fn path(&self) -> &str {
         self.url.as_str().get(self.path_range()).unwrap_or("/")
     }
 
-    /// The URL in absolute form (RFC 9112 section 3.2.2), without what is not sent.
+    /// The URL in absolute form (RFC 9112 section 3.2.2), without user name and fragment.
     pub fn absolute(&self) -> String {
         format!("{}://{}{}", self.url.scheme(), self.authority(), self.path())
     }
 
-    /// The value of the `Host` field: the port is left out when it is the default (RFC 9110 section 7.2).
+    /// The value of the `Host` field. A default port is left out (RFC 9110 section 7.2).
     pub fn authority(&self) -> String {
         if self.port == default_port(&self.url) {
             self.host.to_string()
@@ -103,7 +104,8 @@ impl Target {
         }
     }
 
-    /// The addresses the host has, in the system's order; asks the resolver, which may take seconds.
+    /// Resolves the host to its addresses, in the system's order. Asks the system's resolver, which
+    /// may take seconds.
     ///
     /// # Errors
     /// As the system reports them.
@@ -122,7 +124,7 @@ impl Target {
     }
 }
 
-/// The port that the scheme stands for (RFC 9110 sections 4.2.1 and 4.2.2).
+/// The default port of the scheme (RFC 9110 sections 4.2.1 and 4.2.2).
 fn default_port(url: &Url) -> u16 {
     if url.scheme() == "https" { 443 } else { 80 }
 }
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn host_port_and_path_are_told_apart() {
+    fn host_port_and_path_are_parsed() {
         let target = target("http://example.test:8080/a/b?c=d#e");
         assert_eq!((target.host().as_str(), target.port()), ("example.test", 8080));
         assert_eq!((target.path(), target.authority().as_str()), ("/a/b?c=d", "example.test:8080"));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in() {
+    fn default_path_and_port_are_filled_in() {
         assert_eq!(target("http://example.test").path(), "/");
         assert_eq!(target("http://example.test?x").path(), "/?x");
         assert_eq!(target("http://example.test:80/").authority(), "example.test");
@@ -164,19 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_addresses_keep_brackets_only_where_they_belong() {
+    fn ipv6_addresses_have_brackets_in_the_host_field_only() {
         let target = target("http://[::1]:8080/");
         assert_eq!((target.host().as_str(), target.authority().as_str()), ("::1", "[::1]:8080"));
         assert_eq!(target.resolve().unwrap(), ["[::1]:8080".parse().unwrap()]);
     }
 
     #[test]
-    fn the_request_line_cannot_be_broken_by_the_url() {
+    fn spaces_and_quotes_in_a_path_are_percent_encoded() {
         assert_eq!(target("http://h/a b\"?c d").path(), "/a%20b%22?c%20d");
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn refused_urls_name_the_reason() {
         let scheme = |text: &str| match Target::parse(text).unwrap_err() {
             TargetError::Scheme { scheme, .. } => scheme,
             other => panic!("{other}"),

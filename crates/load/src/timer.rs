@@ -1,6 +1,8 @@
-//! A timer that wakes a poll at a moment, finer than the milliseconds that a poll's own time limit knows.
+//! A timer that wakes a poll with a finer resolution than the milliseconds of the poll's own
+//! timeout.
 //!
-//! Invariant: it is set at most once for a moment; a moment that has passed wakes the poll at once.
+//! Invariant: the timer is set at most once for the same moment; a moment that has passed wakes the
+//! poll at once.
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -12,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// A timer of the kernel's that a poll watches.
+/// A kernel timer that a poll watches.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: OwnedFd,
@@ -20,21 +22,22 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set, whose events carry `token`.
+    /// A disarmed timer whose events carry `token`.
     pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        // Edge-triggered: setting it again forgets an expiration that nobody has read.
+        // The registration is edge-triggered, so expirations need not be read: setting the timer
+        // again clears them.
         registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self { fd, set_for: None })
     }
 
-    /// Makes it go off at `moment`, seen from `now`.
+    /// Sets the timer to `moment`, seen from `now`.
     pub(crate) fn set(&mut self, now: Monotonic, moment: Monotonic) -> io::Result<()> {
         if self.set_for == Some(moment) {
             return Ok(());
         }
         self.set_for = Some(moment);
-        // Zero would switch it off.
+        // A value of zero would disarm the timer.
         let wait = moment.since(now).max(Duration::from_nanos(1));
         let once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };

@@ -1,8 +1,9 @@
-//! TLS for HTTP/1 connections: octets in, octets out. It owns no socket; the connection does.
+//! TLS for HTTP/1 connections, on bytes. The connection owns the socket.
 //!
-//! Invariant: plain octets are given out only after the server has proven its name, unless the plan says that it need
-//! not. What a session keeps is bounded by a record in each direction, 16 kB, so that a connection with TLS takes at
-//! most 64 kB. Sessions are resumed on the next connection, as browsers do; each thread has a cache of its own.
+//! Invariant: plaintext is passed on only after the server's name was verified, unless the plan
+//! switches that off. A session keeps at most one record of 16 kB in each direction, so a
+//! connection with TLS takes at most 64 kB. Sessions are resumed on the next connection, as in
+//! browsers; each thread has its own cache.
 
 use crate::plan::Plan;
 use crate::target::Target;
@@ -17,28 +18,29 @@ use tokio_rustls::rustls::unbuffered::{
 };
 use tokio_rustls::rustls::{ClientConfig, Error, HandshakeKind};
 
-/// The most plain octets that go into one record (RFC 8446 section 5.1).
+/// The most plaintext bytes in one record (RFC 8446 section 5.1).
 pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// Sessions that a thread remembers for each name.
+/// The size of a thread's cache of TLS sessions.
 const SESSIONS_MAX: usize = 256;
 
-/// What all connections of a thread share. Made once for a run, and once more for each thread.
+/// TLS state that all connections of a thread share. Created once for a run, and again for each
+/// thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
     is_resuming: bool,
-    /// The names to ask for, by URL; `None` where connections are plain.
+    /// The server names by URL; `None` for URLs without TLS.
     names: Vec<Option<ServerName<'static>>>,
-    /// What the first connection of all threads has agreed on.
+    /// The parameters that the run's first TLS connection negotiated, shared by all threads.
     agreement: Arc<OnceLock<TlsAgreement>>,
 }
 
 impl Tls {
-    /// What the plan's URLs need; `None` if all are plain. Reads certificates.
+    /// The configuration for the plan's URLs; `None` if none of them uses TLS. Reads certificates.
     ///
     /// # Errors
-    /// If there are no certificates to verify by, or a host cannot have one.
+    /// If no certificate authorities can be loaded, or a host name cannot be in a certificate.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, TlsError> {
         let mut targets: Vec<&Target> = plan.targets.iter().map(|weighted| &weighted.target).collect();
         if targets.is_empty() {
@@ -64,7 +66,7 @@ impl Tls {
         Ok(Some(Self { config: Arc::new(config), is_resuming: *is_resumed, names, agreement }))
     }
 
-    /// The same with a cache of sessions of its own.
+    /// The same configuration with its own session cache.
     pub(crate) fn for_thread(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = if self.is_resuming {
@@ -75,34 +77,34 @@ impl Tls {
         Self { config: Arc::new(config), ..self.clone() }
     }
 
-    /// What the first connection that stood has agreed on.
+    /// The parameters that the first TLS connection negotiated.
     pub(crate) fn agreement(&self) -> Option<&TlsAgreement> {
         self.agreement.get()
     }
 
-    /// Takes note of what a connection that stands has agreed on; the first counts.
+    /// Records the negotiated parameters of a connection, if it is the first.
     pub(crate) fn note_agreement(&self, agreed: impl FnOnce() -> Option<TlsAgreement>) {
         if self.agreement.get().is_none()
             && let Some(agreement) = agreed()
         {
-            // Another thread may have been faster.
+            // Another thread may have been faster; its value is kept.
             let _ = self.agreement.set(agreement);
         }
     }
 
-    /// The name that the server at the URL's place must prove.
+    /// The name that the server of this URL must prove.
     pub(crate) fn host(&self, url: u32) -> String {
         let name = self.names.get(url as usize).and_then(Option::as_ref);
         name.map_or_else(String::new, |name| name.to_str().into_owned())
     }
 
-    /// What secures streams of an async runtime, and the name that the server at the URL's place must prove.
+    /// A TLS connector for async streams, and the name that the server of this URL must prove.
     pub(crate) fn connector(&self, url: u32) -> Option<(TlsConnector, ServerName<'static>)> {
         let name = self.names.get(url as usize)?.clone()?;
         Some((TlsConnector::from(Arc::clone(&self.config)), name))
     }
 
-    /// A session for a connection to the URL at this place of the plan; `None` if it is plain.
+    /// A session for a connection to this URL; `None` if the URL does not use TLS.
     pub(crate) fn session(&self, url: u32) -> Option<Box<TlsSession>> {
         let name = self.names.get(url as usize)?.clone()?;
         Some(Box::new(TlsSession {
@@ -116,22 +118,22 @@ impl Tls {
     }
 }
 
-/// One connection's half of TLS.
+/// This side of one TLS connection.
 pub(crate) struct TlsSession {
-    /// An error if the library cannot even begin.
+    /// An error if the library could not create it.
     connection: Result<UnbufferedClientConnection, Error>,
-    /// The beginning of a record whose end has not come.
+    /// The beginning of a record whose end has not arrived.
     partial: Vec<u8>,
     /// Records to send.
     outgoing: Vec<u8>,
-    /// How much of them is sent.
+    /// How many bytes of `outgoing` are sent.
     sent_bytes: usize,
     is_secured: bool,
     is_closed: bool,
 }
 
 impl TlsSession {
-    /// Whether the server has proven its name and requests can be sent.
+    /// Whether the handshake is done and requests can be sent.
     pub(crate) fn is_secured(&self) -> bool {
         self.is_secured
     }
@@ -142,22 +144,22 @@ impl TlsSession {
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// What was agreed on, once the session is secured.
+    /// The negotiated parameters, once the handshake is done.
     pub(crate) fn agreement(&self) -> Option<TlsAgreement> {
         self.connection.as_ref().ok().and_then(|connection| TlsAgreement::of(connection))
     }
 
-    /// Whether the server has said that nothing follows.
+    /// Whether the server has sent a closing alert.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// What is to be sent next; empty if nothing is.
+    /// The bytes to send next; may be empty.
     pub(crate) fn to_send(&self) -> &[u8] {
         self.outgoing.get(self.sent_bytes..).unwrap_or_default()
     }
 
-    /// Takes note that so many octets of it are sent.
+    /// Records that this number of bytes of [`TlsSession::to_send`] are sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         if self.to_send().is_empty() {
@@ -166,8 +168,8 @@ impl TlsSession {
         }
     }
 
-    /// Puts what is kept of the octets received at the front of a buffer, which must have room for a record and more;
-    /// gives how many there are. What is received next belongs behind them.
+    /// Copies an incomplete record to the front of a buffer, which must be longer than a record.
+    /// Returns its length; newly received bytes belong after it.
     pub(crate) fn restore(&self, buffer: &mut [u8]) -> usize {
         match buffer.get_mut(..self.partial.len()) {
             Some(front) => {
@@ -178,11 +180,12 @@ impl TlsSession {
         }
     }
 
-    /// Goes on with what was received, and gives the plain octets in it to `plain`. Without any it begins the
+    /// Processes received bytes and passes the plaintext to `plain`. With empty input it begins the
     /// handshake.
     ///
     /// # Errors
-    /// What the library finds wrong with the server; the session is over then.
+    /// The library's error if the server's name is not verified or it violates the protocol; the
+    /// session is then over.
     pub(crate) fn receive(&mut self, octets: &mut [u8], mut plain: impl FnMut(&[u8])) -> Result<(), Error> {
         let Self { connection, outgoing, .. } = self;
         let connection = connection.as_mut().map_err(|error| error.clone())?;
@@ -230,10 +233,10 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Makes records of plain octets, at most [`RECORD_BYTES_MAX`].
+    /// Encrypts plaintext, at most [`RECORD_BYTES_MAX`] bytes, into records to send.
     ///
     /// # Errors
-    /// If the session is over, or not secured.
+    /// If the session is over or the handshake is not done.
     pub(crate) fn send(&mut self, octets: &[u8]) -> Result<(), Error> {
         let Self { connection, outgoing, partial, .. } = self;
         let connection = connection.as_mut().map_err(|error| error.clone())?;
@@ -255,7 +258,7 @@ impl TlsSession {
     }
 }
 
-/// Lets `write` write behind what is there, with as much room as it says it needs.
+/// Appends the output of `write`, with as much room as `write` asks for.
 fn append(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, InsufficientSizeError>) {
     let begin = outgoing.len();
     let mut written = write(&mut []);

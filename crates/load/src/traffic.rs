@@ -1,7 +1,6 @@
-//! The shape of the load: who sends when. Users who wait for their answers, or requests that fall due whatever the
-//! target does; stages; the time users take between two requests.
+//! The shape of the load: closed or open loop, rates, stages and think times.
 //!
-//! Invariant: these are data. What they mean in moments is decided by the schedule, which depends on nothing but
+//! Invariant: these types are plain data. The schedule turns them into moments, and depends only on
 //! them and the plan's seed.
 
 use stats::Random;
@@ -9,26 +8,28 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The highest rate in requests per second that a plan may ask for. No machine keeps to more.
+/// The highest rate in requests per second that a plan may ask for. No machine can generate more.
 pub const RATE_MAX: f64 = 10_000_000.0;
 
-/// How many requests an open loop may have in flight if the plan says nothing.
+/// How many requests an open loop may have in flight by default.
 pub const IN_FLIGHT_MAX_DEFAULT: usize = 10_000;
 
-/// Stages that a plan may have. Each thread keeps histograms of each, up to 2 MB.
+/// The most stages of a plan. Each thread keeps histograms for each stage, up to 2 MB.
 pub const STAGES_MAX: usize = 100;
 
 /// When requests are meant to start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Arrival {
-    /// Each of [`crate::Plan::users`] sends its next request when it has its answer and has thought.
+    /// Each of [`crate::Plan::users`] sends its next request after its last response and its think
+    /// time.
     #[default]
     Closed,
-    /// Requests fall due at a rate that the target's speed does not change.
+    /// Requests fall due at a rate that does not depend on the target's speed.
     Open {
-        /// How many a second.
+        /// Requests per second.
         rate: Rate,
-        /// Requests in flight beyond which one that falls due is not started but counted as such.
+        /// The most requests in flight. A request that falls due beyond this is not started, only
+        /// counted.
         in_flight_max: usize,
     },
 }
@@ -38,13 +39,13 @@ pub enum Arrival {
 pub enum Rate {
     /// Equal gaps.
     Constant(f64),
-    /// Gaps as they are between arrivals that know nothing of each other: exponentially distributed.
+    /// Exponentially distributed gaps, as between independent arrivals.
     Poisson(f64),
-    /// A rate that changes evenly over the time of the run, with gaps to match.
+    /// A rate that changes linearly over the time of the run.
     Ramp {
-        /// At the beginning.
+        /// Rate at the beginning.
         from: f64,
-        /// At the end.
+        /// Rate at the end.
         to: f64,
     },
 }
@@ -59,21 +60,21 @@ impl Rate {
     }
 }
 
-/// A part of the run with a load of its own.
+/// A part of the run with its own load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
-    /// How much.
+    /// The load.
     pub load: StageLoad,
-    /// For how long.
+    /// How long the stage takes.
     pub time: Duration,
 }
 
 /// The load of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StageLoad {
-    /// So many users of the closed loop.
+    /// A number of users in a closed loop.
     Users(usize),
-    /// So many requests per second in the open loop, spread as the plan's [`Rate`] says.
+    /// A rate in requests per second in an open loop, spread according to the plan's [`Rate`].
     Rate(f64),
 }
 
@@ -87,7 +88,7 @@ impl fmt::Display for StageLoad {
     }
 }
 
-/// Text that names no load of a stage.
+/// A text that is not the load of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a number of users such as 100 nor a rate such as 100/s")]
 pub struct StageLoadError(String);
@@ -95,7 +96,7 @@ pub struct StageLoadError(String);
 impl FromStr for StageLoad {
     type Err = StageLoadError;
 
-    /// Reads `100` as users and `100/s` as a rate.
+    /// Parses `100` as users and `100/s` as a rate.
     fn from_str(text: &str) -> Result<Self, StageLoadError> {
         let load = match text.strip_suffix("/s") {
             Some(rate) => rate.parse().map(Self::Rate).ok(),
@@ -105,15 +106,15 @@ impl FromStr for StageLoad {
     }
 }
 
-/// How long a user takes between an answer and its next request.
+/// The pause of a user between a response and its next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Think {
-    /// No time at all.
+    /// No pause.
     #[default]
     None,
-    /// Always the same time.
+    /// A constant pause.
     Constant(Duration),
-    /// Any time in this range, all equally likely.
+    /// A random pause in this range, uniformly distributed.
     Range {
         /// The shortest.
         from: Duration,
@@ -123,7 +124,7 @@ pub enum Think {
 }
 
 impl Think {
-    /// Whether users take any time.
+    /// Whether users do not pause.
     pub fn is_none(self) -> bool {
         matches!(self, Self::None | Self::Constant(Duration::ZERO))
     }
@@ -137,7 +138,7 @@ impl Think {
         }
     }
 
-    /// How long one user takes now.
+    /// Draws the length of one pause.
     pub fn draw(self, random: &mut Random) -> Duration {
         let (from, to) = self.bounds();
         if from == to {
@@ -155,7 +156,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn loads_of_stages_are_read_and_written() {
+    fn stage_loads_are_parsed_and_displayed() {
         let read = |text: &str| text.parse::<StageLoad>();
         assert_eq!((read("100"), read("2.5/s")), (Ok(StageLoad::Users(100)), Ok(StageLoad::Rate(2.5))));
         assert!(["", "/s", "-1", "1.5", "1/m", "x"].iter().all(|text| read(text).is_err()));
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_times_lie_between_their_bounds() {
+    fn think_times_lie_between_their_bounds() {
         let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
         let mut random = Random::from_seed(1);
         let drawn: Vec<Duration> = (0..100).map(|_| Think::Range { from, to }.draw(&mut random)).collect();
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_has_the_mean_of_its_ends() {
+    fn ramp_has_the_mean_of_its_ends() {
         assert!((Rate::Ramp { from: 10.0, to: 30.0 }.mean() - 20.0).abs() < 1e-9);
     }
 }

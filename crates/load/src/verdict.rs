@@ -1,28 +1,28 @@
-//! What a cache on the way says it did with a request, read from `Cache-Status` (RFC 9211) or, failing that,
-//! `X-Cache` or, failing both, `Age` (RFC 9111 section 5.1).
+//! What a cache did with a request, according to the response's `Cache-Status` field (RFC 9211).
+//! Without it, `X-Cache` is read; without both, `Age` (RFC 9111 section 5.1).
 //!
-//! Invariant: of several caches the one nearest to us speaks: the last member of the list. An age tells of a stored
-//! answer only, and only where it is not 0; that it was read from there stands in the verdict's name. Keys are not
-//! looked at, and nothing is inferred from other fields.
+//! Invariant: of several caches the nearest one counts, which is the last member of the list. An
+//! age above 0 only proves that some cache had the response stored, so it has its own verdict.
+//! Cache keys are ignored, and nothing is inferred from other fields.
 
 use message::{list_members, names};
 
-/// What the nearest cache did, coarse enough for every dialect.
+/// What the nearest cache did. The verdicts are coarse enough for the dialects of all caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheVerdict {
-    /// Answered from the cache, fresh.
+    /// The response was stored and fresh.
     Hit,
-    /// Has an age, and no field that says more: some cache on the way had it stored.
+    /// The response has an age, and no field that says more: some cache on the way had it stored.
     HitByAge,
-    /// Answered from the cache although no longer fresh.
+    /// The response was stored and stale.
     Stale,
-    /// Asked the origin whether the stored answer still holds, and it did.
+    /// The cache asked the origin whether its stored response is still valid, and it was.
     Revalidated,
-    /// Fetched from the origin because there was nothing usable.
+    /// The cache fetched the response, because it had no usable one.
     Miss,
-    /// Passed to the origin without looking.
+    /// The cache passed the request to the origin without a lookup.
     Pass,
-    /// The field was there, but says nothing this table knows.
+    /// The field exists but has no known meaning.
     Other,
 }
 
@@ -31,7 +31,7 @@ impl CacheVerdict {
     pub const ALL: [Self; 7] =
         [Self::Hit, Self::HitByAge, Self::Stale, Self::Revalidated, Self::Miss, Self::Pass, Self::Other];
 
-    /// The word used in reports.
+    /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -44,7 +44,8 @@ impl CacheVerdict {
         }
     }
 
-    /// Reads the fields of an answer, of which `field` gives the value by name; `None` if none of them says anything.
+    /// The verdict of a response; `field` returns the value of a field by name. `None` if no field
+    /// has a verdict.
     pub fn of<'a>(field: impl Fn(&str) -> Option<&'a [u8]>) -> Option<Self> {
         field(names::CACHE_STATUS)
             .map(Self::from_cache_status)
@@ -52,8 +53,8 @@ impl CacheVerdict {
             .or_else(|| field(names::AGE).and_then(Self::from_age))
     }
 
-    /// Reads the value of an `Age` field. An age of 0 may be that of an answer which was just fetched, so it says
-    /// nothing, like one that is no number.
+    /// Reads the value of an `Age` field. An age of 0 may belong to a response that was just
+    /// fetched, so it has no verdict. A value that is no number has none either.
     fn from_age(value: &[u8]) -> Option<Self> {
         let seconds = list_members(value).next().unwrap_or_default();
         let is_number = seconds.iter().all(u8::is_ascii_digit);
@@ -83,7 +84,8 @@ impl CacheVerdict {
         verdict
     }
 
-    /// Reads the value of an `X-Cache` field, which has no grammar: the words in the last member decide.
+    /// Reads the value of an `X-Cache` field. It has no grammar: the words in the last member
+    /// decide.
     pub fn from_x_cache(value: &[u8]) -> Self {
         let nearest = list_members(value).last().unwrap_or_default();
         let says = |word: &[u8]| nearest.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_speaks_where_nothing_else_does() {
+    fn age_counts_only_without_other_fields() {
         let read = |fields: &[(&str, &'static str)]| {
             CacheVerdict::of(|name| {
                 let found = fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
@@ -154,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_has_its_own_place() {
+    fn each_verdict_has_its_own_index() {
         let places = CacheVerdict::ALL.map(|verdict| verdict as usize);
         assert_eq!(places, std::array::from_fn(|place| place));
     }
 
     #[test]
-    fn x_cache_dialects() {
+    fn x_cache_dialects_are_understood() {
         let read = |value: &str| CacheVerdict::from_x_cache(value.as_bytes());
         assert_eq!(read("HIT"), CacheVerdict::Hit);
         assert_eq!(read("Hit from cloudfront"), CacheVerdict::Hit);

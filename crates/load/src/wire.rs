@@ -1,6 +1,6 @@
-//! How requests travel: protocol, TLS, and the local addresses that connections are made from.
+//! How requests travel: HTTP version, TLS, and the local addresses that connections are made from.
 //!
-//! Invariant: these are data that a plan carries; nothing is opened or read here.
+//! Invariant: these types are plain data in a plan; nothing is opened or read here.
 
 use message::Version;
 use net::TlsTerms;
@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The protocol of the requests.
+/// The HTTP version of the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.0, as `ab` speaks it.
+    /// HTTP/1.0, as `ab` uses it.
     Http10,
     /// HTTP/1.1.
     #[default]
@@ -22,7 +22,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The name as it stands in a request line.
+    /// The name of the version; for HTTP/1 as in a request line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -44,7 +44,7 @@ impl From<Version> for Protocol {
 impl FromStr for Protocol {
     type Err = String;
 
-    /// Reads `1.0`, `1.1` or `2`.
+    /// Parses `1.0`, `1.1` or `2`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "1.0" => Ok(Self::Http10),
@@ -55,19 +55,20 @@ impl FromStr for Protocol {
     }
 }
 
-/// How a connection ends after its last answer, where the server has closed its side before us.
+/// How a connection is closed after its last response, if the server has closed its side first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Close {
-    /// With a FIN, as clients end theirs.
+    /// With a FIN, as clients do.
     #[default]
     Fin,
-    /// On loopback with a reset, so that the socket can be used for the next connection. No client does this: it spares
-    /// both ends a part of their work, so figures made with it are better than those that visitors can have.
+    /// On loopback with a reset, so that the socket can be used for the next connection. Real
+    /// clients do not do this. It saves both ends work, so figures are better than visitors would
+    /// see.
     Rst,
 }
 
 impl Close {
-    /// The word used on the command line and in JSON.
+    /// The name used on the command line and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fin => "fin",
@@ -79,7 +80,7 @@ impl Close {
 impl FromStr for Close {
     type Err = String;
 
-    /// Reads `fin` or `rst`.
+    /// Parses `fin` or `rst`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "fin" => Ok(Self::Fin),
@@ -89,20 +90,20 @@ impl FromStr for Close {
     }
 }
 
-/// What TLS connections do; plain ones do not look at it.
+/// Options of TLS connections; connections without TLS ignore them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// Whether the certificate must be valid for the target's name.
     pub is_verified: bool,
-    /// Certificates (PEM) of the authorities to trust instead of the system's.
+    /// PEM file with the certificate authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// Whether the target's name is sent in the handshake (SNI).
     pub server_name: bool,
-    /// The name to ask for, and to verify by, instead of the target's.
+    /// The name sent as SNI and used for verification, instead of the target's.
     pub name: Option<String>,
-    /// Whether a connection resumes the session of an earlier one, as browsers do, instead of beginning anew.
+    /// Whether a connection resumes an earlier TLS session, as browsers do.
     pub is_resumed: bool,
-    /// Version, cipher suites and the client's certificate.
+    /// TLS version, cipher suites and the client's certificate.
     pub terms: TlsTerms,
 }
 
@@ -119,23 +120,23 @@ impl Default for TlsOptions {
     }
 }
 
-/// A range of local addresses that connections are made from, one after the other.
+/// A range of local addresses that connections use in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceNet {
     /// The first address of the range: the network itself.
     base: IpAddr,
-    /// Leading bits that all addresses share.
+    /// Number of leading bits that all addresses share.
     prefix: u8,
 }
 
-/// Text that names no range of addresses.
+/// A text that is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither an address such as 127.0.0.1 nor a range such as 127.0.0.0/8")]
 pub struct SourceNetError(String);
 
 impl SourceNet {
-    /// The address whose turn it is: `index` counts connections. The network's own address and, in IPv4, its
-    /// broadcast address are left out where the range has others.
+    /// The address for connection number `index`. The network address and, in IPv4, the broadcast
+    /// address are skipped if the range has others.
     pub fn address(&self, index: u64) -> IpAddr {
         match self.base {
             IpAddr::V4(base) => {
@@ -152,7 +153,7 @@ impl SourceNet {
         }
     }
 
-    /// Whether its addresses are of the same family as `other`.
+    /// Whether its addresses have the same family as `other`.
     pub fn is_family_of(&self, other: IpAddr) -> bool {
         self.base.is_ipv4() == other.is_ipv4()
     }
@@ -161,7 +162,7 @@ impl SourceNet {
 impl FromStr for SourceNet {
     type Err = SourceNetError;
 
-    /// Reads `ADDRESS` or `ADDRESS/BITS`; bits of the address behind the prefix are ignored.
+    /// Parses `ADDRESS` or `ADDRESS/BITS`; address bits after the prefix are ignored.
     fn from_str(text: &str) -> Result<Self, SourceNetError> {
         let bad = || SourceNetError(text.to_owned());
         let (address, prefix) = match text.split_once('/') {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_taken_in_turn_without_the_ends_of_the_range() {
+    fn addresses_rotate_without_network_and_broadcast() {
         let all = |text: &str, count| -> Vec<String> {
             (0..count).map(|index| net(text).address(index).to_string()).collect()
         };
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn text_that_is_no_range_is_refused() {
         for text in ["", "localhost", "127.0.0.1/33", "127.0.0.1/", "::/129", "1.2.3/8", "0.0.0.0/0"] {
             assert!(text.parse::<SourceNet>().is_err(), "{text:?} was accepted");
         }
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_have_the_names_of_their_request_lines() {
+    fn protocols_are_parsed_and_named() {
         let names = ["1.0", "1.1", "2"].map(|text| text.parse::<Protocol>().unwrap().name());
         assert_eq!(names, ["HTTP/1.0", "HTTP/1.1", "HTTP/2"]);
         assert!("3".parse::<Protocol>().is_err());

@@ -1,12 +1,15 @@
-//! One thread of a run: a poll, its connections, and the loop that starts what is to start and takes what comes.
+//! One thread of a run: a poll, its connections, and the loop that starts requests and handles
+//! events.
 //!
-//! Invariant: a connection is closed only while its own event is handled or between two polls, so an event
-//! never reaches a connection that took over the slot of another. In the steady state the loop allocates
-//! nothing, and asks the system for nothing but one poll for many answers, one read and one write.
+//! Invariant: a connection is closed only while its own event is handled or between two polls. An
+//! event therefore never reaches a connection that took over another's slot. In the steady state
+//! the loop does not allocate. Its only system calls are one poll for many responses, and one read
+//! and one write for each request.
 //!
-//! What becomes of single requests and connections is in `worker/flow.rs`, and of connections with several requests in
-//! `worker/carriers.rs`; a run has connections of one kind. Time limits are looked at when a poll
-//! returns, at least every [`TICK_MAX`]; only moments at which something is to start have a timer.
+//! `worker/flow.rs` handles requests and connections with one request at a time.
+//! `worker/carriers.rs` handles connections with several requests. A run uses only one of the two
+//! kinds. Timeouts are checked when a poll returns, at least every [`TICK_MAX`]. Only moments at
+//! which a request or user starts have a timer.
 
 mod carriers;
 mod closing;
@@ -43,29 +46,30 @@ use std::io;
 use std::time::Duration;
 use waking::Waking;
 
-/// A thread looks at least this often whether it should stop.
+/// A thread checks at least this often whether it should stop.
 const TICK_MAX: Duration = Duration::from_millis(100);
 
-/// Sweeping and handing in seconds wait for what starts within this time.
+/// The sweep and the end of a second are delayed if something starts within this time.
 const SOON: Duration = Duration::from_millis(1);
 
-/// So many requests are started before the events of the others are looked at, lest the accept queue of the server
-/// overflows.
+/// The most requests started before other events are handled. More at once could overflow the
+/// server's accept queue.
 const STARTS_MAX: usize = 64;
 
-/// Octets read at once.
+/// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Events taken from one poll.
 const EVENTS_MAX: usize = 1024;
 
-/// How far back failing is looked for.
+/// Interval at which the failure rate is checked.
 const FAILING_EVERY: Duration = Duration::from_secs(1);
 
-/// The timer's events; connections have their slots.
+/// The timer's token. All other tokens are slots of connections.
 const TIMER: Token = Token(usize::MAX);
 
-/// When a user goes on that pauses, from which state, and on which connection. Users of a ramp have no state yet.
+/// When a pausing user continues, the state it paused in, and its connection. Users that a ramp-up
+/// has not started yet have no state.
 type Wake = (Monotonic, Option<State>, Option<SlotId>);
 
 pub(crate) struct Worker<'a> {
@@ -73,82 +77,85 @@ pub(crate) struct Worker<'a> {
     tools: Tools<'a>,
     poll: Poll,
     timer: Timer,
-    /// What the timer was set for, if it was for this poll.
+    /// The moment the timer was set to, if it was set for the current poll.
     timer_at: Option<Monotonic>,
     waking: Waking,
     slots: Slots<Connection>,
-    /// Connections with several requests, where the plan asks for these.
+    /// Connections that carry several requests, if the plan asks for them.
     carriers: Slots<Carrier>,
-    /// Those among them that have something to do.
+    /// Slots of `carriers` with a pending event or a new request.
     stirred: Vec<usize>,
-    /// Room for such a list.
+    /// Recycled buffer for `stirred`.
     spare: Vec<usize>,
-    /// Requests whose answers came, or were read, after the end.
+    /// Requests whose response came or was read after the end of the run.
     too_late: Vec<Exchange>,
     has_carriers: bool,
-    /// Requests that each user has under way at once.
+    /// The most requests that each user has in flight at once.
     per_user: usize,
-    /// Which thread this is, and how many there are.
+    /// The index of this thread, and the number of threads.
     place: (usize, usize),
-    /// The part of the course that is going on.
+    /// The current part of the course.
     part: Option<Part>,
     next_part: usize,
     /// No measured request is left to start.
     is_exhausted: bool,
     users: Users,
-    /// When users go on that pause.
+    /// Wake-up times of pausing users, earliest first.
     wakes: BinaryHeap<Reverse<Wake>>,
     schedule: Option<Schedule>,
     due: Option<Due>,
-    /// Measured requests that fell due in open parts that are over, over all threads.
+    /// Measured requests, over all threads, that fell due in earlier open-loop parts.
     due_before: u64,
     /// Requests that wait for a connection, in order.
     waiting: VecDeque<Exchange>,
-    /// A connection may be had that could not before.
+    /// Whether a waiting request may get a connection that it could not get before.
     is_freed: bool,
-    /// Requests in flight, and those among them that are measured.
+    /// Requests in flight, including those of the warm-up; then only measured ones.
     in_flight: usize,
     in_flight_measured: usize,
-    /// Whether these are summed up over time. A closed loop is held against the number of its users instead.
+    /// Whether requests in flight are summed up over time. A closed loop is checked against its
+    /// number of users instead.
     counts_in_flight: bool,
-    /// Until when these are counted in the recorder's sum over time.
+    /// The moment up to which requests in flight are part of the recorder's sum over time.
     counted_until: Monotonic,
     in_flight_max: usize,
     random: Random,
-    /// Requests whose answers were to be looked at or not.
+    /// Number of responses for which it was decided whether to compare the content.
     inspected: u64,
-    /// Sockets that were made.
+    /// Local addresses taken from [`Plan::source`](crate::Plan::source) so far.
     dialled: u64,
     /// When the last poll returned.
     woke: Monotonic,
     /// Connections that wait for the server's close.
     parting: usize,
-    /// Requests ended and failed when progress was last published: measured ones, and all.
+    /// Requests ended and failed when progress was last published: measured requests, then all
+    /// requests.
     published: [(u64, u64); 2],
 }
 
-/// The users of this thread. One who has several requests under way at once counts as so many.
+/// The users of this thread. A user with several requests in flight is counted once for each of
+/// them.
 #[derive(Debug, Default)]
 struct Users {
     /// How many there should be.
     wanted: usize,
-    /// How many there are, in whatever state.
+    /// How many there are, in any state.
     present: usize,
-    /// How many of them can start at once.
+    /// How many can start a request now.
     ready: usize,
 }
 
-/// What a thread hands over at its end.
+/// The results that a thread returns at its end.
 pub(crate) struct Report {
     pub(crate) recorder: Recorder,
-    /// The first head that was seen.
+    /// The first response head.
     pub(crate) first_head: Vec<u8>,
-    /// Whether it ended because all requests had been started.
+    /// Whether the thread ended because all requests had been started.
     pub(crate) is_exhausted: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// The worker at a place among so many.
+    /// The worker at `place`: its index and the number of threads.
     pub(crate) fn new(shared: &'a Shared<'a>, place: (usize, usize)) -> Result<Self, LoadError> {
         let plan = shared.plan;
         let persistence = match (plan.keep_alive, plan.http) {
@@ -210,7 +217,8 @@ impl<'a> Worker<'a> {
                 Arrival::Open { in_flight_max, .. } => share(in_flight_max, place).max(1),
                 Arrival::Closed => share(crate::traffic::IN_FLIGHT_MAX_DEFAULT, place).max(1),
             },
-            // Threads must not choose the same URLs at the same time.
+            // Neighbouring seeds are mixed, so that threads do not choose the same URLs at the same
+            // time.
             random: Random::from_seed(Random::from_seed(plan.seed.wrapping_add(place.0 as u64)).next_u64()),
             inspected: 0,
             dialled: 0,
@@ -246,7 +254,7 @@ impl<'a> Worker<'a> {
             }
             let starts_soon = self.next_start().is_some_and(|start| start.since(now) < SOON);
             if starts_soon && now < latest_sweep {
-                // It would start late by the time that sweeping takes.
+                // A sweep now would delay the start by the time it takes.
                 next_sweep = next_sweep.max(now.plus(SOON));
             } else if now >= next_sweep {
                 self.tools.stamp_clock = StampClock::compare(self.tools.clock);
@@ -263,7 +271,7 @@ impl<'a> Worker<'a> {
         self.finish(now, &cpu)
     }
 
-    /// Whether nothing is left to do.
+    /// Whether no work is left.
     fn is_done(&self) -> bool {
         let is_over =
             self.is_exhausted || self.part.is_none() && self.shared.course.part(self.next_part).is_none();
@@ -287,7 +295,7 @@ impl<'a> Worker<'a> {
         let in_flight = self.slots.in_flight().chain(on_carriers).chain(&self.too_late);
         for exchange in in_flight.filter(|exchange| exchange.measured) {
             recorder.unfinished += 1;
-            // They were counted while they were in flight, so their time counts as well.
+            // These requests were counted while they were in flight, so their time counts as well.
             recorder.unfinished_ns += now.since(exchange.started).as_nanos();
         }
         recorder.unfinished += self.waiting.iter().filter(|exchange| exchange.measured).count() as u64;
@@ -302,7 +310,7 @@ impl<'a> Worker<'a> {
         Report { recorder: self.tools.recorder, first_head, is_exhausted: self.is_exhausted }
     }
 
-    /// Goes on to the part of the course in which `now` is.
+    /// Moves on to the part of the course that contains `now`.
     fn advance(&mut self, now: Monotonic) {
         while !self.is_exhausted {
             let is_over = |part: Part| part.end.is_some_and(|end| now >= end);
@@ -344,7 +352,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Brings the number of users to `wanted`: new ones can start at once, superfluous ones leave when they have time.
+    /// Sets the number of users to `wanted`. New users can start at once. Surplus users leave when
+    /// they have no request in flight.
     fn want_users(&mut self, wanted: usize, at: Monotonic) {
         let users = &mut self.users;
         users.wanted = wanted;
@@ -354,7 +363,8 @@ impl<'a> Worker<'a> {
             users.present = wanted;
         } else {
             let leaving = users.ready.min(users.present - wanted);
-            // Some became ready after `at`, and nobody leaves a state before entering it.
+            // Some users became ready after `at`, and a state must not be left before it was
+            // entered.
             let now = self.tools.clock.monotonic();
             (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, now));
             users.ready -= leaving;
@@ -362,7 +372,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Goes on to the next request of the schedule.
+    /// Moves on to the next request of the schedule.
     fn next_due(&mut self) {
         let is_measured = self.part.is_some_and(|part| part.stage.is_some());
         let Some(schedule) = &mut self.schedule else { return };
@@ -383,7 +393,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Starts what is to start, a limited number at once.
+    /// Starts the requests and users that are due, a limited number at once.
     fn start(&mut self, now: Monotonic) {
         while self.wakes.peek().is_some_and(|Reverse((moment, ..))| *moment <= now) {
             let Some(Reverse((moment, paused, kept))) = self.wakes.pop() else { break };
@@ -394,7 +404,8 @@ impl<'a> Worker<'a> {
             }
         }
         for _ in 0..STARTS_MAX {
-            // A request that there is no more of makes all who are ready leave, so they are counted anew each time.
+            // `next` makes all ready users leave when no request is left, so the count is read anew
+            // each time.
             let Some(ready) = self.users.ready.checked_sub(1) else { break };
             self.users.ready = ready;
             let now = self.tools.clock.monotonic();
@@ -429,7 +440,7 @@ impl<'a> Worker<'a> {
 
     fn due_exchange(&self, due: Due) -> Exchange {
         let stage = self.part.and_then(|part| part.stage);
-        // The choice depends on the request's number alone, not on which thread has it.
+        // The choice depends only on the request's number, not on the thread that sends it.
         let lot = Random::from_seed(self.shared.plan.seed ^ (due.number << 8)).next_u64();
         Exchange {
             of_user: false,
@@ -439,7 +450,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The next request of a user that has time, and was in this state; without one the user leaves.
+    /// The next request of a user that was in state `from`. If there is none, the user leaves and
+    /// the result is `None`.
     fn next(&mut self, from: State, now: Monotonic) -> Option<Exchange> {
         if self.part.is_none_or(|part| part.end.is_some_and(|end| now >= end)) {
             self.advance(now);
@@ -466,12 +478,13 @@ impl<'a> Worker<'a> {
         Some(Exchange { stage: stage.unwrap_or_default(), url, ..Exchange::starting(now, stage.is_some()) })
     }
 
-    /// How long a user thinks now.
+    /// Draws a think time.
     fn think(&mut self) -> Duration {
         self.shared.plan.think.draw(&mut self.random)
     }
 
-    /// When something is to start next: a user who thinks, a part of the course, a request that falls due.
+    /// When the next start is due: of a pausing user, a part of the course, or a request of the
+    /// schedule.
     fn next_start(&self) -> Option<Monotonic> {
         let wake = self.wakes.peek().map(|Reverse((moment, ..))| *moment);
         let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
@@ -479,14 +492,15 @@ impl<'a> Worker<'a> {
         [wake, begin, due].into_iter().flatten().min()
     }
 
-    /// Waits for events until something else is to be done.
+    /// Waits for events, at most until other work is due.
     fn wait(&mut self, now: Monotonic, next_sweep: Monotonic, events: &mut Events) -> Result<(), LoadError> {
         let mut wait = next_sweep.since(now).min(TICK_MAX);
         if let Some(end) = self.shared.course.cut_off() {
             wait = wait.min(end.since(now));
         }
         if let Some(moment) = self.next_start() {
-            // Until then it looks at its clock again and again: a timer alone is late by the time that waking takes.
+            // After this the loop polls without waiting until `moment`, because a timer alone is
+            // late by the wake-up latency.
             let early = moment.since(now).saturating_sub(self.waking.before(moment));
             if early.is_zero() {
                 wait = Duration::ZERO;
@@ -507,7 +521,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes note of how late the timer has woken this thread, if nothing else has.
+    /// Measures the wake-up latency, if the timer was what woke this thread.
     fn learn_waking(&mut self, events: &Events) {
         let Some(at) = self.timer_at.take() else { return };
         if events.iter().next().is_some_and(|event| event.token() == TIMER) {
@@ -515,7 +529,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Hands in the seconds that are over.
+    /// Publishes the seconds that are over.
     fn end_seconds(&mut self, now: Monotonic) {
         while self.tools.recorder.second_is_over(now) {
             self.end_second();
@@ -531,7 +545,7 @@ impl<'a> Worker<'a> {
             .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));
     }
 
-    /// Tells the watcher how far this thread is.
+    /// Publishes how many requests this thread has finished.
     fn publish(&mut self, now: Monotonic) {
         let recorder = &self.tools.recorder;
         let measured = (recorder.requests(), recorder.counters.failures.total());
@@ -547,7 +561,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What a recorder of the run is for.
+/// The parameters of a worker's recorder.
 fn scope(shared: &Shared<'_>, bounds: Bounds) -> Scope {
     let (plan, course) = (shared.plan, &shared.course);
     let is_open = plan.arrival != Arrival::Closed || course.user_time(Monotonic::default()).is_none();
@@ -556,14 +570,15 @@ fn scope(shared: &Shared<'_>, bounds: Bounds) -> Scope {
         measuring_until: course.cut_off(),
         stage_ends: course.stage_ends().collect(),
         urls: shared.routes.urls.len(),
-        // Any thread may turn out to have answered all requests.
+        // One thread may turn out to handle all requests.
         samples_max: plan.samples_max as usize,
         tells_latency: is_open || bounds.host.min(bounds.address) < usize::MAX,
         has_tls: shared.tls.is_some(),
     }
 }
 
-/// The part of `whole` that falls to a place among so many; parts differ by at most one.
+/// The share of `whole` for one of several places. Shares differ by at most one and add up to
+/// `whole`.
 pub(crate) fn share(whole: usize, (place, places): (usize, usize)) -> usize {
     whole / places + usize::from(place < whole % places)
 }

@@ -1,6 +1,7 @@
-//! Reported times against those of a server that writes down its own. No reported time can be shorter than what the
-//! server took, however slow this machine is. Longer it can be where other processes have the machine, but not each
-//! time it is tried: that would be the load tester. `cargo xtask bench accuracy` has the strict figures.
+//! Compares reported times with those that a server recorded. No reported time can be shorter than
+//! the server took, however slow this machine is. It can be longer if other processes use the
+//! machine, but not in every attempt: then the load tester would be the cause. `cargo xtask bench
+//! accuracy` has the strict figures.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -13,7 +14,7 @@ use testkit::Paced;
 /// How far apart two comparisons of the same two clocks may be, in microseconds.
 const CLOCKS_US_MAX: u64 = 50;
 
-/// What the way there and back and a busy machine may add, in microseconds.
+/// The most that the network and a busy machine may add, in microseconds.
 const ADDED_US_MAX: u64 = 40_000;
 
 fn run(server: &Paced, requests: u64, arrival: Arrival, users: usize) -> Outcome {
@@ -26,10 +27,10 @@ fn at_rate(rate: f64) -> Arrival {
     Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 1_000 }
 }
 
-/// How often a run may be tried for one in which the machine adds no more than that.
+/// The most attempts to find a run to which the machine adds no more than [`ADDED_US_MAX`].
 const TRIES_MAX: usize = 30;
 
-/// Compares percentiles with those that the server wrote down; says whether they are near enough.
+/// Compares percentiles with those of the server's record. Returns whether they are close enough.
 fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
     let mut is_near = true;
     let waits = server.waits_us();
@@ -39,8 +40,9 @@ fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
         for percent in [10.0, 50.0, 90.0, 99.0] {
             let place = ((percent / 100.0 * requests as f64).ceil() as usize).max(1) - 1;
             let (truth, found) = (waits[place], histogram.percentile_us(percent));
-            // Each reported time is at least the server's, so each percentile is. Waiting begins when the request is
-            // known to be sent, and the server may have it before that.
+            // Each reported time is at least the server's, so each percentile is too. Waiting
+            // begins when the request is known to be sent, and the server may have received it
+            // before that.
             assert!(
                 !is_whole || found + CLOCKS_US_MAX >= truth,
                 "p{percent}: {found} us reported, {truth} us taken"
@@ -51,9 +53,9 @@ fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
     is_near
 }
 
-/// Tries until what a run reports is near what was taken.
+/// Repeats until the times of a run are close to the server's.
 fn is_near_once(mut is_near: impl FnMut() -> bool) {
-    assert!((0..TRIES_MAX).any(|_| is_near()), "each of {TRIES_MAX} runs reports more than was taken");
+    assert!((0..TRIES_MAX).any(|_| is_near()), "each of {TRIES_MAX} runs reports times that are too long");
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn known_delays_are_reported() {
 }
 
 #[test]
-fn two_kinds_of_answers_stay_two() {
+fn two_kinds_of_responses_stay_distinguishable() {
     is_near_once(|| {
         let server = Paced::start(|number, _| Duration::from_millis(if number % 10 == 9 { 150 } else { 10 }));
         let outcome = run(&server, 100, Arrival::Closed, 5);
@@ -79,7 +81,7 @@ fn two_kinds_of_answers_stay_two() {
     });
 }
 
-/// For one second, from 0.4 s after the first request on, the server answers nobody.
+/// From 0.4 s after the first request on, the server does not respond for one second.
 fn stalling() -> Paced {
     const STALL: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1_400));
     let first = OnceLock::new();
@@ -90,25 +92,25 @@ fn stalling() -> Paced {
 }
 
 #[test]
-fn a_stall_is_seen_as_everyone_who_came_felt_it() {
+fn stall_shows_in_the_latency_of_all_requests_due_meanwhile() {
     let server = stalling();
     let outcome = run(&server, 400, at_rate(200.0), 1);
     let latency = outcome.good_times.latency();
-    // Of two seconds' visitors, those of one second waited for what was left of it.
+    // Half of the requests of two seconds arrive during the stall and wait for the rest of it.
     assert!(latency.max_us() >= 900_000, "max {} us", latency.max_us());
     for (percent, at_least_us) in [(70.0, 250_000), (80.0, 450_000), (95.0, 750_000)] {
         let found = latency.percentile_us(percent);
         assert!(found >= at_least_us, "p{percent} is {found} us");
     }
     assert_eq!((outcome.good, outcome.not_started), (400, 0));
-    // One user who waits for each answer comes across the stall once.
+    // One user who waits for each response meets the stall only once.
     let server = stalling();
     let outcome = run(&server, 400, Arrival::Closed, 1);
     assert!(outcome.good_times.total.percentile_us(99.0) < 400_000);
 }
 
 #[test]
-fn littles_law_finds_the_users_whose_states_were_accounted_for() {
+fn littles_law_agrees_with_the_account_of_the_users_time() {
     const USERS: usize = 4;
     let server = Paced::start(|_, _| Duration::from_millis(1));
     // Two users wait for a connection while the others have one.
@@ -122,7 +124,8 @@ fn littles_law_finds_the_users_whose_states_were_accounted_for() {
     };
     let outcome = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap();
     let (check, of) = (&outcome.check, outcome.check.account);
-    // The law adds up times of requests, and the account moments of users: two books of the same time.
+    // Little's law adds up times of requests, and the account adds up states of users: two records
+    // of the same time.
     let residual = check.little_residual.unwrap();
     let found_s = (1.0 - residual) * USERS as f64 * outcome.elapsed.as_secs_f64();
     let accounted = of.connecting + of.thinking + of.server + of.failed + of.unread + of.processing;

@@ -1,5 +1,6 @@
-//! Who sends when: open loops, stages, thinking, lingering, several URLs, bounds for connections. Servers keep their
-//! pace by themselves; what is compared is counts and orders, or lower bounds of times, never how fast this machine is.
+//! When requests start: open loops, stages, think times, lingering, several URLs, limits on
+//! connections. Servers control their own pace. The tests compare counts, orders and lower bounds
+//! of times, never the speed of this machine.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -45,7 +46,7 @@ fn origin() -> Origin {
 }
 
 #[test]
-fn an_open_loop_starts_exactly_what_its_schedule_says() {
+fn open_loop_starts_exactly_the_requests_of_its_schedule() {
     let origin = origin();
     for threads in [1, 2] {
         let stop = Stop { time: Some(ms(500)), ..Stop::default() };
@@ -53,12 +54,12 @@ fn an_open_loop_starts_exactly_what_its_schedule_says() {
         assert_eq!((outcome.good, outcome.ended, outcome.elapsed), (200, Ended::Time, ms(500)));
         assert_eq!((outcome.rate_asked, outcome.not_started), (Some(400.0), 0));
         assert_eq!(outcome.good_times.latency().count(), 200);
-        assert!(outcome.connections < 200, "no connection was used again");
+        assert!(outcome.connections < 200, "no connection was reused");
     }
 }
 
 #[test]
-fn a_number_of_requests_ends_an_open_loop() {
+fn number_of_requests_ends_an_open_loop() {
     let origin = origin();
     let stop = Stop { requests: Some(75), ..Stop::default() };
     let arrival = open(Rate::Poisson(1_000.0));
@@ -67,7 +68,7 @@ fn a_number_of_requests_ends_an_open_loop() {
 }
 
 #[test]
-fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
+fn schedule_does_not_wait_for_a_stalled_server() {
     let held = Gate::default();
     let number = AtomicUsize::new(0);
     let origin = Origin::start(move |_| {
@@ -78,17 +79,18 @@ fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
         actions.extend(response("200 OK", &[], b"hello"));
         actions
     });
-    // The first answer comes when all fifty requests are there: a closed loop of less than fifty would wait forever.
+    // The first response comes when all fifty requests have arrived. A closed loop with fewer than
+    // fifty users would wait forever.
     let stop = Stop { requests: Some(50), ..Stop::default() };
     let outcome = run(&Plan { arrival: open(Rate::Constant(500.0)), stop, ..plan(&origin) });
     assert_eq!((outcome.good, outcome.connections), (50, 50));
-    // The first waited for the last, 98 ms later, and each one by its part of that.
+    // The first request waited 98 ms for the last one, and the others for a part of that.
     let latency = outcome.good_times.latency();
     assert!(latency.max_us() >= 98_000 && latency.median_us() >= 48_000, "{latency:?}");
 }
 
 #[test]
-fn what_is_due_beyond_the_bound_in_flight_is_counted_and_not_delayed() {
+fn requests_beyond_in_flight_max_are_counted_not_delayed() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
@@ -101,7 +103,7 @@ fn what_is_due_beyond_the_bound_in_flight_is_counted_and_not_delayed() {
 }
 
 #[test]
-fn answers_after_the_end_of_an_open_loop_count_but_in_no_rate() {
+fn responses_after_the_end_of_an_open_loop_are_in_no_rate() {
     let origin = Origin::start(|_| {
         let mut actions = vec![Action::Pause(ms(150))];
         actions.extend(response("200 OK", &[], b"hello"));
@@ -133,7 +135,7 @@ fn stages_have_their_own_users_and_nothing_starts_between_them() {
 }
 
 #[test]
-fn a_stages_rate_is_held_against_its_own_requests() {
+fn rate_of_a_stage_is_compared_with_its_own_requests() {
     let origin = origin();
     let stage = |load, millis| Stage { load, time: ms(millis) };
     let stages = vec![stage(StageLoad::Users(2), 600), stage(StageLoad::Rate(1_000.0), 500)];
@@ -150,25 +152,25 @@ fn users_that_think_send_less_and_keep_their_connections() {
     let stop = Stop { requests: Some(12), ..Stop::default() };
     let outcome = run(&Plan { users: 3, threads: 1, think, stop, ..plan(&origin) });
     assert_eq!((outcome.good, outcome.connections), (12, 3));
-    // Four requests a user have at least three times of thinking between them.
+    // Four requests of a user have at least three think times between them.
     assert!(outcome.elapsed >= ms(60), "{:?}", outcome.elapsed);
 }
 
 #[test]
-fn a_connection_that_a_server_closes_while_its_user_thinks_is_made_again() {
+fn connection_closed_during_think_time_is_replaced() {
     let origin = Origin::start(|_| {
         let mut actions = response("200 OK", &[], b"hello");
         actions.extend([Action::Pause(ms(5)), Action::Close]);
         actions
     });
     let stop = Stop { requests: Some(4), ..Stop::default() };
-    // So long that the server gets to closing, however busy the machine is.
+    // Long enough for the server to close the connection, however busy the machine is.
     let outcome = run(&Plan { think: Think::Constant(ms(700)), stop, ..plan(&origin) });
     assert_eq!((outcome.good, outcome.connections, outcome.resent), (4, 4, 0));
 }
 
 #[test]
-fn connections_linger_while_their_users_make_new_ones() {
+fn connections_linger_while_users_open_new_ones() {
     let open_max = Arc::new(AtomicUsize::new(0));
     let (now, max) = (AtomicUsize::new(0), open_max.clone());
     let origin = Origin::start(move |seen| {
@@ -184,7 +186,7 @@ fn connections_linger_while_their_users_make_new_ones() {
 }
 
 #[test]
-fn urls_are_taken_by_weight_and_over_the_right_connections() {
+fn urls_are_chosen_by_weight_and_use_their_hosts_connections() {
     let (left, right) = (origin(), origin());
     let target = |origin: &Origin, path: &str, weight| {
         WeightedTarget::new(Target::parse(&format!("{}{path}", origin.url())).unwrap(), weight)
@@ -202,7 +204,7 @@ fn urls_are_taken_by_weight_and_over_the_right_connections() {
 }
 
 #[test]
-fn no_more_connections_than_allowed_are_open_at_a_time() {
+fn open_connections_stay_within_the_limits() {
     let ports = Arc::new(Mutex::new((0_usize, 0_usize)));
     let shared = ports.clone();
     let origin = Origin::start(move |_| {
@@ -226,14 +228,15 @@ fn no_more_connections_than_allowed_are_open_at_a_time() {
         *bound = Some(3);
         let outcome = run(&plan);
         assert_eq!((outcome.good, outcome.connections), (60, 3));
-        // Waiting for a connection is part of what a user feels, not of what the server took.
+        // A wait for a connection is part of the user's latency, but not of the time the server
+        // took.
         assert!(outcome.good_times.latency().mean_us() > outcome.good_times.total.mean_us() * 2.0);
     }
     assert!(ports.lock().unwrap().1 <= 3);
 }
 
 #[test]
-fn a_run_that_mostly_fails_stops_by_itself() {
+fn mostly_failing_run_ends_early() {
     let origin = Origin::start(|_| response("503 Service Unavailable", &[], b""));
     let stop = Stop { time: Some(Duration::from_secs(60)), when_failing: true, ..Stop::default() };
     let outcome = run(&Plan { stop, ..plan(&origin) });
@@ -241,17 +244,17 @@ fn a_run_that_mostly_fails_stops_by_itself() {
 }
 
 #[test]
-fn seconds_count_the_users_that_the_ramp_has_let_begin() {
+fn seconds_count_the_users_started_by_the_ramp_up() {
     let origin = origin();
     let stop = Stop { time: Some(ms(1_100)), ..Stop::default() };
     let think = Think::Constant(ms(20));
     let outcome = run(&Plan { users: 10, ramp: ms(2_000), think, stop, ..plan(&origin) });
-    // At 1 s, the users from the first to the sixth have begun, 200 ms apart.
+    // At 1 s the first six users have begun, 200 ms apart.
     assert_eq!(outcome.seconds.first().unwrap().users, 6);
 }
 
 #[test]
-fn a_ramp_lets_users_begin_one_after_the_other() {
+fn ramp_up_starts_users_one_after_the_other() {
     let origin = origin();
     let plan = Plan {
         users: 10,
@@ -269,7 +272,7 @@ fn a_ramp_lets_users_begin_one_after_the_other() {
 }
 
 #[test]
-fn contents_are_compared_and_expected() {
+fn contents_are_compared_and_checked_by_pattern() {
     let number = AtomicUsize::new(0);
     let origin = Origin::start(move |_| {
         let nonce = if number.fetch_add(1, Ordering::SeqCst) % 10 == 9 { "b2" } else { "a1" };
@@ -287,7 +290,7 @@ fn contents_are_compared_and_expected() {
 }
 
 #[test]
-fn seconds_can_be_watched_while_they_pass() {
+fn seconds_can_be_watched_during_the_run() {
     let origin = origin();
     let stop = Stop { time: Some(ms(2_500)), ..Stop::default() };
     let plan = Plan { arrival: open(Rate::Constant(100.0)), stop, threads: 2, ..plan(&origin) };
@@ -307,7 +310,7 @@ fn seconds_can_be_watched_while_they_pass() {
 }
 
 #[test]
-fn connections_come_from_the_addresses_that_are_given() {
+fn connections_use_the_given_local_addresses() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let peers = std::thread::spawn(move || {
@@ -318,7 +321,8 @@ fn connections_come_from_the_addresses_that_are_given() {
             assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
             peers.insert(peer.ip().to_string());
-            // The load tester closes: a connection that was closed here would be made again with its old address.
+            // The load tester closes the connection. If the server closed it, its socket would be
+            // reused with its old address.
             std::thread::spawn(move || stream.read(&mut [0; 16]));
         }
         peers
@@ -332,9 +336,9 @@ fn connections_come_from_the_addresses_that_are_given() {
     assert_eq!(peers.join().unwrap(), expected);
 }
 
-/// The site greets who brings a cookie, and each tenth time somebody who does not.
+/// The site greets clients with a cookie, and by mistake every tenth client without one.
 #[test]
-fn who_asks_is_told_by_cookies_and_gets_the_page_that_is_theirs() {
+fn each_cookie_has_its_own_expected_page() {
     let asked = AtomicUsize::new(0);
     let origin = Origin::start(move |seen| match seen.field("Cookie") {
         Some(cookie) => response("200 OK", &[], format!("Hello, {cookie}").as_bytes()),

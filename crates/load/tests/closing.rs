@@ -1,4 +1,5 @@
-//! How connections end that carry one request: with a FIN, as those of clients do, or with a reset if asked for.
+//! How connections with one request end: with a FIN, as clients do, or with a reset if the plan
+//! asks for it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -10,12 +11,14 @@ use std::thread::JoinHandle;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
-/// Answers so many connections, each of which it closes first, and counts those that the client then ends with a FIN.
+/// Serves `connections` connections, each of which it closes first. Counts the ones that the client
+/// then ends with a FIN.
 fn counting_server(connections: usize) -> (String, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let serve = move || {
-        // All are served at a time: the end of one may wait until the next has begun.
+        // All connections are served concurrently, because the end of one may wait until the next
+        // has begun.
         let mut ends = Vec::new();
         for _ in 0..connections {
             let (stream, _) = listener.accept().unwrap();
@@ -26,13 +29,13 @@ fn counting_server(connections: usize) -> (String, JoinHandle<usize>) {
     (url, std::thread::spawn(serve))
 }
 
-/// Answers a request, closes, and waits for the client's end.
+/// Answers a request, closes, and waits for the client's end. Returns whether that was a FIN.
 fn ends_with_fin(mut stream: TcpStream) -> bool {
     let mut octets = [0; 1024];
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let bytes = stream.read(&mut octets).unwrap();
-        assert!(bytes > 0, "the client has closed in the middle of its request");
+        assert!(bytes > 0, "the client closed within its request");
         request.extend_from_slice(octets.get(..bytes).unwrap());
     }
     stream.write_all(ANSWER).unwrap();
@@ -64,14 +67,14 @@ fn run(plan: &Plan) {
 }
 
 #[test]
-fn connections_end_with_a_fin_unless_asked_otherwise() {
+fn connections_end_with_a_fin_by_default() {
     let (url, server) = counting_server(REQUESTS);
     run(&plan(&url));
     assert_eq!(server.join().unwrap(), REQUESTS, "connections that ended with a FIN");
 }
 
 #[test]
-fn resets_end_connections_only_if_asked_for() {
+fn connections_end_with_a_reset_if_requested() {
     let (url, server) = counting_server(REQUESTS);
     run(&Plan { close: Close::Rst, ..plan(&url) });
     // The last connection of the run has no successor that needs its socket.

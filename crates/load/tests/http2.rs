@@ -1,4 +1,4 @@
-//! Runs over HTTP/2 against servers that behave, and against some that give up connections and streams.
+//! Runs over HTTP/2, against servers that behave and servers that drop connections and streams.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -20,43 +20,43 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// What a server does with its requests.
+/// How a server treats its requests.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// Answers each with 100,000 octets, or with the number of those received.
+    /// Answers each with 100,000 bytes, or a POST with the number of bytes received.
     Well,
-    /// The same, but takes leave after so many requests of a connection.
+    /// Like `Well`, but shuts a connection down gracefully after this number of requests.
     Leaves(usize),
-    /// Resets every third.
+    /// Resets every third stream.
     Resets,
-    /// Refuses every third, so that it may be sent again.
+    /// Refuses every third stream, so that the request may be sent again.
     Refuses,
-    /// Refuses all.
+    /// Refuses all streams.
     RefusesAll,
     /// Never answers.
     Stalls,
-    /// Answers when so many requests have come.
+    /// Answers once this number of requests have arrived.
     Holds(usize),
-    /// Answers nobody for one second, from 0.4 s after the first request on.
+    /// From 0.4 s after the first request on, does not answer for one second.
     Stands,
 }
 
-/// What a server knows of the requests that have come.
+/// The requests and connections that a server has received.
 struct Arrived {
     count: watch::Sender<usize>,
     first: OnceLock<Instant>,
-    /// From where connections came, and how many were open at a time at most, and are now.
+    /// Addresses of the clients; then the most connections open at a time, and those open now.
     peers: Mutex<BTreeSet<IpAddr>>,
     open_max: AtomicUsize,
     open: AtomicUsize,
 }
 
-/// A server of HTTP/2 without TLS on a free port, in a thread that lives as long as the test.
+/// Starts an HTTP/2 server without TLS on a free port, in a thread that lives as long as the test.
 fn serve(manner: Manner) -> SocketAddr {
     watched(manner).0
 }
 
-/// The same, and what it sees.
+/// Like [`serve`], but also returns the server's record.
 fn watched(manner: Manner) -> (SocketAddr, Arc<Arrived>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -133,7 +133,7 @@ async fn answer(
     stream.send_data(content.into(), true).unwrap();
 }
 
-/// A plan for so many requests by one user.
+/// A plan for `requests` requests by one user.
 fn plan(address: SocketAddr, requests: u64) -> Plan {
     let mut plan = Plan::new(Target::parse(&format!("http://{address}/page?x")).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
@@ -157,18 +157,18 @@ fn many_requests_share_a_connection() {
     assert_eq!(outcome.server_software(), "tester/2");
     assert_eq!(outcome.verdicts.len(), 1);
     assert!(outcome.received_bytes > 10_000_000 && outcome.received_bytes < 10_100_000);
-    // Heads are packed: far less than a request line and its fields.
+    // Heads are compressed, so they are much smaller than a request line with its fields.
     assert!(outcome.sent_bytes > 0 && outcome.sent_bytes < 100 * 100, "{}", outcome.sent_bytes);
 }
 
 #[test]
-fn without_keep_alive_every_request_has_its_connection() {
+fn without_keep_alive_each_request_has_its_own_connection() {
     let outcome = run(&Plan { keep_alive: false, users: 2, ..plan(serve(Manner::Well), 20) }).unwrap();
     assert_eq!((outcome.good, outcome.connections, outcome.kept), (20, 20, 0));
 }
 
 #[test]
-fn connections_linger_and_come_from_the_addresses_that_are_given() {
+fn connections_linger_and_use_the_given_local_addresses() {
     let (address, seen) = watched(Manner::Well);
     let source = Some("127.0.0.0/8".parse().unwrap());
     let lingering = Plan { keep_alive: false, linger: Duration::from_secs(60), source, ..plan(address, 5) };
@@ -187,20 +187,20 @@ fn content_is_sent_whole() {
 }
 
 #[test]
-fn a_server_that_takes_leave_is_asked_again_on_a_new_connection() {
+fn graceful_shutdown_moves_requests_to_a_new_connection() {
     let outcome = run(&Plan { pipeline: 4, ..plan(serve(Manner::Leaves(10)), 60) }).unwrap();
     assert_eq!((outcome.good, outcome.requests()), (60, 60));
     assert!(outcome.connections > 1 && outcome.connections <= 7, "{}", outcome.connections);
 }
 
 #[test]
-fn a_reset_is_a_failure_of_its_request_alone() {
+fn stream_reset_fails_only_its_own_request() {
     let outcome = run(&plan(serve(Manner::Resets), 30)).unwrap();
     assert_eq!((outcome.good, outcome.failures.of(FailureKind::Receive), outcome.connections), (20, 10, 1));
 }
 
 #[test]
-fn what_was_refused_is_sent_again_a_few_times() {
+fn refused_streams_are_retried_a_few_times() {
     let outcome = run(&Plan { pipeline: 2, ..plan(serve(Manner::Refuses), 30) }).unwrap();
     assert_eq!((outcome.good, outcome.requests(), outcome.connections), (30, 30, 1));
     assert!(outcome.resent >= 14, "{}", outcome.resent);
@@ -209,14 +209,14 @@ fn what_was_refused_is_sent_again_a_few_times() {
 }
 
 #[test]
-fn a_run_that_mostly_fails_stops_by_itself() {
+fn mostly_failing_run_ends_early() {
     let mut plan = Plan { pipeline: 4, ..plan(serve(Manner::RefusesAll), u64::MAX) };
     plan.stop.when_failing = true;
     assert_eq!(run(&plan).unwrap().ended, Ended::Failing);
 }
 
 #[test]
-fn who_thinks_keeps_a_place_on_the_connection() {
+fn thinking_user_keeps_its_place_on_the_connection() {
     // The second user begins while the first one thinks.
     let think = Think::Constant(Duration::from_millis(400));
     let ramp = Duration::from_millis(400);
@@ -225,14 +225,14 @@ fn who_thinks_keeps_a_place_on_the_connection() {
 }
 
 #[test]
-fn answers_that_do_not_come_are_given_up_in_time() {
+fn missing_responses_time_out() {
     let timeout = Duration::from_millis(50);
     let outcome = run(&Plan { timeout, users: 3, ..plan(serve(Manner::Stalls), 6) }).unwrap();
     assert_eq!((outcome.good, outcome.failures.of(FailureKind::Timeout), outcome.connections), (0, 6, 3));
 }
 
 #[test]
-fn the_time_ends_the_run_and_what_was_in_flight_is_not_counted() {
+fn requests_in_flight_at_the_end_of_the_time_are_unfinished() {
     let mut plan = Plan { users: 3, pipeline: 2, ..plan(serve(Manner::Stalls), 1) };
     plan.stop = Stop { time: Some(Duration::from_millis(100)), ..Stop::default() };
     let outcome = run(&plan).unwrap();
@@ -240,7 +240,7 @@ fn the_time_ends_the_run_and_what_was_in_flight_is_not_counted() {
 }
 
 #[test]
-fn a_server_that_does_not_speak_it_is_no_target() {
+fn server_without_http2_is_an_error_with_the_reason() {
     let origin = Origin::start(|_| response("400 Bad Request", &[], b"what?"));
     let address = origin.url().trim_start_matches("http://").parse().unwrap();
     let error = run(&plan(address, 3)).unwrap_err().to_string();
@@ -255,8 +255,8 @@ fn a_server_that_does_not_speak_it_is_no_target() {
 }
 
 #[test]
-fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
-    // The first answer comes when all fifty requests are there, 98 ms after the first.
+fn schedule_does_not_wait_for_a_stalled_server() {
+    // The first response comes when all fifty requests have arrived, 98 ms after the first.
     for (pipeline, connections) in [(1, 50), (10, 5)] {
         let arrival = Arrival::Open { rate: Rate::Constant(500.0), in_flight_max: 100 };
         let plan = Plan { arrival, pipeline, threads: 1, ..plan(serve(Manner::Holds(50)), 50) };
@@ -268,12 +268,12 @@ fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
 }
 
 #[test]
-fn a_stall_is_seen_as_everyone_who_came_felt_it() {
+fn stall_shows_in_the_latency_of_all_requests_due_meanwhile() {
     for (pipeline, threads) in [(1, 1), (20, 1), (400, 2)] {
         let arrival = Arrival::Open { rate: Rate::Constant(200.0), in_flight_max: 1_000 };
         let outcome = run(&Plan { arrival, pipeline, threads, ..plan(serve(Manner::Stands), 400) }).unwrap();
         assert_eq!((outcome.good, outcome.not_started), (400, 0));
-        // Of two seconds' visitors, those of one second waited for what was left of it.
+        // Half of the requests of two seconds arrive during the stall and wait for the rest of it.
         let latency = outcome.good_times.latency();
         assert!(latency.max_us() >= 900_000, "max {} us", latency.max_us());
         for (percent, at_least_us) in [(70.0, 250_000), (80.0, 450_000), (95.0, 750_000)] {
@@ -285,7 +285,7 @@ fn a_stall_is_seen_as_everyone_who_came_felt_it() {
 }
 
 #[test]
-fn what_is_due_beyond_the_bound_in_flight_is_counted_and_not_delayed() {
+fn requests_beyond_in_flight_max_are_counted_not_delayed() {
     let arrival = Arrival::Open { rate: Rate::Constant(500.0), in_flight_max: 10 };
     let mut plan = Plan { arrival, pipeline: 5, threads: 1, ..plan(serve(Manner::Stalls), 1) };
     plan.stop = Stop { time: Some(Duration::from_millis(200)), ..Stop::default() };
@@ -296,8 +296,8 @@ fn what_is_due_beyond_the_bound_in_flight_is_counted_and_not_delayed() {
 }
 
 #[test]
-fn a_request_that_waits_for_a_connection_has_waited_since_it_was_due() {
-    // One stream at a time; what falls due meanwhile waits, and its waiting is in its latency.
+fn queued_requests_time_out_from_when_they_were_due() {
+    // One stream at a time. Further requests wait for it, and their wait counts as latency.
     let arrival = Arrival::Open { rate: Rate::Constant(200.0), in_flight_max: 100 };
     let mut plan = Plan { arrival, threads: 1, ..plan(serve(Manner::Stalls), 10) };
     plan.connections_per_host_max = Some(1);
@@ -308,7 +308,7 @@ fn a_request_that_waits_for_a_connection_has_waited_since_it_was_due() {
 }
 
 #[test]
-fn users_of_stages_share_connections_and_those_who_think_keep_theirs() {
+fn stage_users_share_connections_and_keep_them_while_thinking() {
     let stage = |load, millis| Stage { load, time: Duration::from_millis(millis) };
     let mut plan = plan(serve(Manner::Well), 1);
     plan.stop = Stop::default();
@@ -317,15 +317,17 @@ fn users_of_stages_share_connections_and_those_who_think_keep_theirs() {
     let mixed = run(&Plan { pipeline: 4, threads: 1, ..plan.clone() }).unwrap();
     assert_eq!(mixed.stages.iter().map(|stage| stage.good).sum::<u64>(), mixed.good);
     assert_eq!(mixed.stages.get(1).map(|stage| stage.good), Some(20));
-    // Two users, and at worst all twenty requests at once, as they come late on a busy machine; four to a connection.
+    // Two connections for the two users, and at worst five for twenty requests at once, if a busy
+    // machine delays them all.
     assert!(
         mixed.failures.total() == 0 && mixed.connections <= 2 + 20 / 4,
         "{} {:?}",
         mixed.connections,
         mixed.failures
     );
-    // How many were in flight at a time and how long each took are two counts of the same.
-    // A thread that loses its core between two looks at the clock makes them differ, so the best of some runs counts.
+    // The number in flight and the time of each request are two records of the same load. They
+    // differ if a thread loses its core between two clock readings, so the best of several runs
+    // counts.
     let again = || run(&Plan { pipeline: 4, threads: 1, ..plan.clone() }).unwrap();
     let residual = |outcome: Outcome| outcome.check.little_residual.unwrap_or_default().abs();
     let mut residuals = std::iter::once(mixed).chain(std::iter::repeat_with(again).take(9)).map(residual);

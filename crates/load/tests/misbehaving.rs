@@ -1,5 +1,5 @@
-//! Runs against servers that misbehave on order: every request must end up in exactly one place, in exact
-//! numbers. One user where the order of answers matters.
+//! Runs against servers that misbehave on purpose. Every request must be counted in exactly one
+//! place, with exact numbers. Tests in which the order of responses matters have one user.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::{Action, Gate, HeldPort, Origin, response};
 
-/// A plan for so many requests by one user.
+/// A plan for `requests` requests by one user.
 fn plan(origin: &Origin, requests: u64) -> Plan {
     let mut plan = Plan::new(Target::parse(&format!("{}/page", origin.url())).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     plan
 }
 
-/// Runs the plan and checks what must hold for every outcome.
+/// Runs the plan and checks the rules that hold for every outcome.
 fn run(plan: &Plan) -> Outcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
@@ -40,14 +40,14 @@ fn send(octets: &str) -> Action {
     Action::Send(octets.as_bytes().to_vec())
 }
 
-/// All failures by kind, without those that did not occur.
+/// All failures by kind, without kinds that did not occur.
 fn failures(outcome: &Outcome) -> Vec<(FailureKind, u64)> {
     let counts = FailureKind::ALL.map(|kind| (kind, outcome.failures.of(kind)));
     counts.into_iter().filter(|&(_, count)| count > 0).collect()
 }
 
 #[test]
-fn a_well_behaved_server_is_measured_without_a_failure() {
+fn well_behaved_server_has_no_failures() {
     let origin = Origin::start(|_| response("200 OK", &["Server: Tester/1.0 (x)"], b"hello"));
     let mut plan = plan(&origin, 500);
     plan.users = 7;
@@ -64,7 +64,7 @@ fn a_well_behaved_server_is_measured_without_a_failure() {
 }
 
 #[test]
-fn without_keep_alive_every_request_has_its_connection() {
+fn without_keep_alive_each_request_has_its_own_connection() {
     for http in [Protocol::Http10, Protocol::Http11] {
         let origin = Origin::start(|seen| {
             let mut actions = response("200 OK", &["Connection: close"], b"hello");
@@ -79,14 +79,14 @@ fn without_keep_alive_every_request_has_its_connection() {
 }
 
 #[test]
-fn an_offer_to_keep_the_connection_is_not_taken_up_unasked() {
+fn persistent_connection_is_not_reused_without_keep_alive() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     let outcome = run(&Plan { keep_alive: false, ..plan(&origin, 5) });
     assert_eq!((outcome.good, outcome.connections, outcome.kept), (5, 5, 0));
 }
 
 #[test]
-fn an_http10_server_that_keeps_the_connection_must_say_so() {
+fn http10_connection_persists_only_if_the_server_says_so() {
     let says = Origin::start(|seen| {
         assert_eq!(seen.field("Connection"), Some("Keep-Alive"));
         vec![send("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx")]
@@ -121,7 +121,7 @@ fn a_reset_in_the_middle_is_a_receive_failure() {
 }
 
 #[test]
-fn the_first_broken_connection_can_end_the_run() {
+fn first_broken_connection_can_end_the_run() {
     let origin = numbered(|number| {
         if number == 3 { vec![Action::Reset] } else { response("200 OK", &["Connection: close"], b"") }
     });
@@ -133,7 +133,7 @@ fn the_first_broken_connection_can_end_the_run() {
 }
 
 #[test]
-fn a_close_before_the_answer_does_not_end_the_run() {
+fn close_before_the_response_does_not_end_the_run() {
     let origin = numbered(|number| {
         if number % 4 == 3 { vec![Action::Close] } else { response("200 OK", &["Connection: close"], b"") }
     });
@@ -145,7 +145,7 @@ fn a_close_before_the_answer_does_not_end_the_run() {
 }
 
 #[test]
-fn chunked_answers_are_read_to_their_end() {
+fn chunked_responses_are_read_to_their_end() {
     let origin = Origin::start(|_| {
         vec![
             send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chu"),
@@ -158,7 +158,7 @@ fn chunked_answers_are_read_to_their_end() {
 }
 
 #[test]
-fn an_answer_without_length_ends_with_the_connection() {
+fn response_without_length_ends_with_the_connection() {
     let origin =
         Origin::start(|_| vec![send("HTTP/1.1 200 OK\r\n\r\n"), send("until the end"), Action::Close]);
     let outcome = run(&plan(&origin, 30));
@@ -167,7 +167,7 @@ fn an_answer_without_length_ends_with_the_connection() {
 }
 
 #[test]
-fn a_stalled_answer_times_out_and_its_user_goes_on() {
+fn stalled_response_times_out_and_its_user_continues() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = numbered(move |number| {
@@ -185,7 +185,7 @@ fn a_stalled_answer_times_out_and_its_user_goes_on() {
 }
 
 #[test]
-fn error_pages_are_failures_with_times_of_their_own() {
+fn error_pages_are_failures_with_separate_times() {
     let origin = numbered(|number| match number % 4 {
         3 => response("500 Internal Server Error", &[], b"hello"),
         _ => response("200 OK", &[], b"hello"),
@@ -202,7 +202,7 @@ fn error_pages_are_failures_with_times_of_their_own() {
 }
 
 #[test]
-fn varying_lengths_fail_unless_they_are_allowed() {
+fn varying_lengths_fail_unless_allowed() {
     let origin = numbered(|number| response("200 OK", &[], &b"hello!"[..5 + number % 2]));
     let constant = run(&plan(&origin, 20));
     assert_eq!((constant.good, failures(&constant)), (10, vec![(FailureKind::Length, 10)]));
@@ -214,7 +214,7 @@ fn varying_lengths_fail_unless_they_are_allowed() {
 }
 
 #[test]
-fn a_server_that_ends_kept_connections_unannounced_costs_no_request() {
+fn unannounced_close_of_an_idle_connection_fails_no_request() {
     let origin = numbered(|number| {
         let mut actions = response("200 OK", &[], b"hello");
         if number % 10 == 9 {
@@ -238,7 +238,7 @@ fn a_post_is_not_sent_twice() {
 }
 
 #[test]
-fn octets_after_the_answer_are_malformed() {
+fn bytes_after_the_response_are_malformed() {
     let twice = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let origin = Origin::start(move |_| vec![send(&format!("{twice}{twice}"))]);
     let outcome = run(&plan(&origin, 10));
@@ -247,7 +247,7 @@ fn octets_after_the_answer_are_malformed() {
 }
 
 #[test]
-fn something_else_than_http_is_malformed() {
+fn response_that_is_not_http_is_malformed() {
     let origin = Origin::start(|_| vec![send("SSH-2.0-something\r\n")]);
     assert_eq!(failures(&run(&plan(&origin, 4))), [(FailureKind::Malformed, 4)]);
 }
@@ -271,7 +271,7 @@ fn a_name_without_address_is_an_error_with_the_name() {
 }
 
 #[test]
-fn a_target_that_dies_leaves_what_was_measured() {
+fn target_that_dies_leaves_the_earlier_measurements() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
@@ -293,7 +293,7 @@ fn a_target_that_dies_leaves_what_was_measured() {
 }
 
 #[test]
-fn a_stopped_run_keeps_what_was_measured() {
+fn stopped_run_keeps_its_measurements() {
     let control = Control::new();
     let flag = control.stop_flag();
     let origin = numbered(move |number| {
@@ -309,7 +309,7 @@ fn a_stopped_run_keeps_what_was_measured() {
 }
 
 #[test]
-fn time_ends_a_run_and_what_is_in_flight_is_not_counted() {
+fn requests_in_flight_at_the_end_of_the_time_are_unfinished() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
@@ -331,7 +331,7 @@ fn warm_up_requests_are_sent_and_not_counted() {
 }
 
 #[test]
-fn cache_verdicts_split_the_answers() {
+fn cache_verdicts_split_the_responses() {
     let origin = numbered(|number| {
         let status = match number % 4 {
             0 => "Cache-Status: petasos; fwd=miss",
@@ -357,7 +357,7 @@ fn a_large_request_is_sent_whole() {
 }
 
 #[test]
-fn samples_are_kept_up_to_their_number() {
+fn samples_are_kept_up_to_their_limit() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     for (samples_max, kept) in [(10, 10), (40, 40), (100, 40)] {
         let outcome = run(&Plan { samples_max, users: 4, ..plan(&origin, 40) });

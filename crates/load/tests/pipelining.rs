@@ -1,4 +1,4 @@
-//! Runs with several requests under way on each connection of HTTP/1.1.
+//! Runs with HTTP/1.1 pipelining: several requests in flight on each connection.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -12,16 +12,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What a server has seen.
+/// The requests that a server has received.
 #[derive(Default)]
 struct Seen {
-    /// The most requests before an answer.
+    /// The most requests received at once, before a response.
     ahead: AtomicUsize,
     all: AtomicUsize,
 }
 
-/// A server whose connections answer so many requests each and close then. Answers go out in pieces of 7 octets, each
-/// with its number among those of the connection as content. Gives its address and what it sees.
+/// A server that answers `answers` requests on each connection and then closes it. It writes
+/// responses in pieces of 7 bytes. The content of a response is its number on the connection.
+/// Returns the address and the server's record.
 fn serve(answers: usize) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, seeing) = (listener.local_addr().unwrap(), Arc::<Seen>::default());
@@ -79,7 +80,7 @@ fn run(plan: &Plan) -> Outcome {
 }
 
 #[test]
-fn several_requests_are_under_way_and_every_answer_is_counted() {
+fn pipelined_requests_are_all_counted() {
     let (address, seen) = serve(usize::MAX);
     let plan = Plan { users: 3, ..plan(address, 400) };
     let outcome = run(&plan);
@@ -93,12 +94,12 @@ fn several_requests_are_under_way_and_every_answer_is_counted() {
 }
 
 #[test]
-fn what_a_closing_server_leaves_is_asked_again() {
+fn requests_that_a_closing_server_left_are_sent_again() {
     let (address, _) = serve(20);
     let outcome = run(&plan(address, 100));
     assert_eq!((outcome.good, outcome.requests()), (100, 100));
     assert!(outcome.connections >= 5 && outcome.resent > 0, "{} {}", outcome.connections, outcome.resent);
-    // Also where there may be one connection at a time, for which what is asked again waits.
+    // With a limit of one connection at a time, the repeated requests have to wait for it.
     let outcome = run(&Plan { connections_per_host_max: Some(1), users: 2, ..plan(address, 100) });
     assert_eq!((outcome.good, outcome.requests()), (100, 100));
 }
@@ -113,7 +114,7 @@ fn a_post_is_not_sent_twice() {
 }
 
 #[test]
-fn only_the_first_of_those_that_wait_too_long_has_timed_out() {
+fn stalled_pipeline_fails_all_its_requests() {
     let (address, _) = serve(usize::MAX);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let timeout = Duration::from_millis(50);
@@ -122,7 +123,7 @@ fn only_the_first_of_those_that_wait_too_long_has_timed_out() {
     assert_eq!(run(&plan(address, 8)).good, 8);
 }
 
-/// A server that answers nothing before so many requests have come, over all connections.
+/// A server that sends no response until it has received `all` requests, over all connections.
 fn hold(all: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -136,7 +137,7 @@ fn hold(all: usize) -> SocketAddr {
             std::thread::spawn(move || {
                 let mut buffer = [0; 65_536];
                 while let Ok(bytes @ 1..) = reading.read(&mut buffer) {
-                    // Requests are small and come whole.
+                    // Requests are small and arrive whole.
                     let heads = buffer.get(..bytes).unwrap().windows(4).filter(|four| four == b"\r\n\r\n");
                     let heads = heads.count();
                     *counted.0.lock().unwrap() += heads;
@@ -157,7 +158,7 @@ fn hold(all: usize) -> SocketAddr {
 }
 
 #[test]
-fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
+fn schedule_does_not_wait_for_a_stalled_server() {
     let arrival = Arrival::Open { rate: Rate::Constant(500.0), in_flight_max: 100 };
     let outcome = run(&Plan { arrival, pipeline: 10, ..plan(hold(50), 50) });
     assert_eq!((outcome.good, outcome.connections), (50, 5));
@@ -166,7 +167,7 @@ fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
 }
 
 #[test]
-fn urls_of_several_hosts_have_lines_of_their_own() {
+fn urls_of_several_hosts_use_separate_connections() {
     let ((one, of_one), (other, of_other)) = (serve(usize::MAX), serve(usize::MAX));
     let target = |address: SocketAddr| Target::parse(&format!("http://{address}/x")).unwrap();
     let targets =
@@ -176,13 +177,13 @@ fn urls_of_several_hosts_have_lines_of_their_own() {
     let counts: Vec<u64> = outcome.urls.iter().map(|url| url.good).collect();
     assert!(counts.first() < counts.get(1) && !counts.contains(&0), "{counts:?}");
     let seen = [of_one, of_other].map(|seen| seen.all.load(Ordering::SeqCst) as u64);
-    assert_eq!(counts, seen, "requests went to another host");
-    // Sixteen requests under way, at most eight on each connection.
+    assert_eq!(counts, seen, "a request went to the wrong host");
+    // Sixteen requests in flight, at most eight on each connection.
     assert!(outcome.connections <= 4, "{}", outcome.connections);
 }
 
 #[test]
-fn what_cannot_be_pipelined_is_refused() {
+fn plans_that_cannot_be_pipelined_are_refused() {
     let plan = plan("127.0.0.1:1".parse().unwrap(), 1);
     assert_eq!(plan.check(), Ok(()));
     let contradicts = |plan: Plan| matches!(plan.check(), Err(PlanError::Contradiction(_)));

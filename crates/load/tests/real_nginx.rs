@@ -1,5 +1,5 @@
-//! Runs against nginx as Debian packages it: TLS, resumption, HTTP/2, and connections that it ends after so many
-//! requests. It must be installed; without it these tests fail and say so.
+//! Runs against Debian's nginx: TLS, resumption, HTTP/2, and connections that nginx ends after a
+//! number of requests. These tests fail with a message unless nginx is installed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -10,13 +10,13 @@ use platform::SystemClock;
 use std::time::Duration;
 use testkit::web_server::Nginx;
 
-/// Octets of the page.
+/// Size of the page in bytes.
 const PAGE_BYTES: u64 = 13_000;
 
 /// Requests after which nginx ends a connection.
 const REQUESTS_PER_CONNECTION: u64 = 50;
 
-/// nginx with a page, over TLS and plain.
+/// Starts nginx with a page, served with and without TLS.
 fn start_nginx() -> Nginx {
     let given = format!("keepalive_requests {REQUESTS_PER_CONNECTION}; ssl_session_cache shared:s:1m;");
     let nginx = Nginx::start(&given);
@@ -24,7 +24,7 @@ fn start_nginx() -> Nginx {
     nginx
 }
 
-/// A plan for so many requests over TLS.
+/// A plan for `requests` requests over TLS.
 fn secure(nginx: &Nginx, requests: u64) -> Plan {
     let mut plan = plan(&format!("https://localhost:{}/page", nginx.secure_port), requests);
     plan.tls.ca_file = Some(nginx.authority());
@@ -49,7 +49,7 @@ fn run(plan: &Plan) -> Outcome {
 }
 
 #[test]
-fn http1_over_tls() {
+fn http1_over_tls_resumes_sessions() {
     let nginx = start_nginx();
     let kept = run(&Plan { users: 4, ..secure(&nginx, 400) });
     assert!(kept.connections >= 400 / REQUESTS_PER_CONNECTION, "{}", kept.connections);
@@ -60,7 +60,7 @@ fn http1_over_tls() {
 }
 
 #[test]
-fn pipelined_requests_over_tls_and_plain() {
+fn pipelined_requests_work_with_and_without_tls() {
     let nginx = start_nginx();
     let plain = format!("http://127.0.0.1:{}/page", nginx.http1_port);
     for plan in [secure(&nginx, 400), plan(&plain, 400)] {
@@ -70,7 +70,7 @@ fn pipelined_requests_over_tls_and_plain() {
 }
 
 #[test]
-fn http2_over_tls_and_plain() {
+fn http2_works_with_and_without_tls() {
     let nginx = start_nginx();
     let plain = format!("http://127.0.0.1:{}/page", nginx.plain_port);
     for plan in [secure(&nginx, 400), plan(&plain, 400)] {
@@ -82,7 +82,7 @@ fn http2_over_tls_and_plain() {
     }
 }
 
-/// Every way to carry requests: one or several on a connection, over TLS and plain.
+/// All ways to carry requests: one or several on a connection, with and without TLS.
 fn transports(nginx: &Nginx) -> Vec<Plan> {
     let plain =
         |port: u16| Plan { stop: Stop::default(), ..plan(&format!("http://127.0.0.1:{port}/page"), 1) };
@@ -97,7 +97,7 @@ fn transports(nginx: &Nginx) -> Vec<Plan> {
     ]
 }
 
-/// Runs a plan whose number of requests its schedule says.
+/// Runs a plan and checks that it made `requests` requests without failures.
 fn run_all(plan: &Plan, requests: u64) -> Outcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     assert_eq!((outcome.good, outcome.requests()), (requests, requests), "{plan:?}: {:?}", outcome.failures);
@@ -106,7 +106,7 @@ fn run_all(plan: &Plan, requests: u64) -> Outcome {
 }
 
 #[test]
-fn every_arrival_goes_with_every_transport() {
+fn every_arrival_works_with_every_transport() {
     let nginx = start_nginx();
     let time = Some(Duration::from_millis(300));
     let open = |rate| Arrival::Open { rate, in_flight_max: 1_000 };
@@ -117,7 +117,7 @@ fn every_arrival_goes_with_every_transport() {
         run_all(&Plan { arrival: open(Rate::Ramp { from: 200.0, to: 600.0 }), ..timed.clone() }, 120);
         let counted = Plan { stop: Stop { requests: Some(150), ..Stop::default() }, ..plan.clone() };
         run_all(&Plan { arrival: open(Rate::Poisson(1_000.0)), seed: 7, ..counted.clone() }, 150);
-        // Two threads walk one schedule.
+        // Both threads follow the same schedule.
         run_all(&Plan { arrival: open(Rate::Constant(400.0)), threads: 2, ..timed }, 120);
         let think = Think::Range { from: Duration::from_millis(1), to: Duration::from_millis(3) };
         let ramp = Duration::from_millis(50);
@@ -132,12 +132,12 @@ fn every_arrival_goes_with_every_transport() {
 }
 
 #[test]
-fn connections_are_made_as_asked_for_with_every_transport() {
+fn connection_options_work_with_every_transport() {
     let nginx = start_nginx();
     let stop = Stop { requests: Some(60), ..Stop::default() };
     for plan in transports(&nginx) {
         let plan = Plan { stop, users: 4, ..plan };
-        // No more than two connections: users wait for them, and all are served.
+        // With at most two connections, users wait for them, and all are served.
         let bounded =
             Plan { connections_per_host_max: Some(2), connections_per_address_max: Some(2), ..plan.clone() };
         let outcome = run_all(&bounded, 60);
@@ -159,7 +159,7 @@ fn connections_are_made_as_asked_for_with_every_transport() {
 }
 
 #[test]
-fn a_server_that_refuses_http2_is_told_as_such() {
+fn server_that_refuses_http2_is_reported_as_such() {
     let nginx = start_nginx();
     let url = format!("https://localhost:{}/page", nginx.secure_http1_port);
     let plan = Plan { target: Target::parse(&url).unwrap(), http: Protocol::H2, ..secure(&nginx, 1) };

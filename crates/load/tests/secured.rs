@@ -1,4 +1,4 @@
-//! Runs over TLS: what is verified, what is resumed, and that no octet is lost or made up between records.
+//! Runs over TLS: verification, resumption, and that no byte is lost or added between records.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use testkit::{Action, Certificate, Origin, TlsFront, response};
 
-/// A plan for so many requests by one user who believes the server's authority.
+/// A plan for `requests` requests by one user who trusts the server's authority.
 fn plan(front: &TlsFront, requests: u64) -> Plan {
     let mut plan = Plan::new(Target::parse(&format!("https://localhost:{}/", front.address.port())).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
@@ -29,7 +29,8 @@ fn run(plan: &Plan) -> Result<Outcome, LoadError> {
     outcome
 }
 
-/// An origin with a page of this many octets, which closes after each if told to.
+/// An origin with a page of `content_bytes` bytes. It closes after each response if the request
+/// asks for it.
 fn origin(content_bytes: usize) -> Origin {
     Origin::start(move |seen| {
         let mut actions = response("200 OK", &[], &vec![b'x'; content_bytes]);
@@ -39,7 +40,7 @@ fn origin(content_bytes: usize) -> Origin {
 }
 
 #[test]
-fn kept_connections_carry_pages_of_many_records() {
+fn persistent_connections_carry_pages_of_many_records() {
     let origin = origin(100_000);
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let outcome = run(&Plan { users: 3, threads: 1, ..plan(&front, 60) }).unwrap();
@@ -47,13 +48,13 @@ fn kept_connections_carry_pages_of_many_records() {
     assert_eq!((outcome.content_bytes, outcome.document_bytes), (6_000_000, Some(100_000)));
     let times = &outcome.good_times;
     assert!(times.tls.max_us() > 0 && times.tls.max_us() <= times.connect.max_us());
-    assert_eq!(times.tls.min_us(), 0, "on a kept connection nothing is agreed on");
+    assert_eq!(times.tls.min_us(), 0, "a reused connection has no handshake");
     let head_bytes = outcome.first_head.len() as u64;
-    assert_eq!(outcome.received_bytes, 60 * (head_bytes + 100_000), "the octets are those of HTTP");
+    assert_eq!(outcome.received_bytes, 60 * (head_bytes + 100_000), "only HTTP bytes are counted");
 }
 
 #[test]
-fn a_self_signed_certificate_is_believed_by_its_own_file_for_its_names() {
+fn self_signed_certificate_is_trusted_by_its_own_file() {
     let origin = origin(5);
     let front = TlsFront::start(origin.address(), Certificate::SelfSigned);
     assert_eq!(run(&plan(&front, 3)).unwrap().good, 3);
@@ -67,7 +68,7 @@ fn a_self_signed_certificate_is_believed_by_its_own_file_for_its_names() {
 }
 
 #[test]
-fn every_connection_after_the_first_resumes_unless_told_not_to() {
+fn later_connections_resume_the_session_if_allowed() {
     let origin = origin(5);
     let front = TlsFront::start(origin.address(), Certificate::Good);
     for is_resumed in [true, false] {
@@ -80,10 +81,10 @@ fn every_connection_after_the_first_resumes_unless_told_not_to() {
 }
 
 #[test]
-fn octets_of_handshakes_are_held_back_until_read() {
+fn handshake_bytes_are_held_back_until_read() {
     let origin = origin(5);
     let front = TlsFront::start(origin.address(), Certificate::Good);
-    // Of a response that comes in one piece, nothing is held back before it.
+    // A response that arrives in one piece is not held back, so the time is the handshake's.
     for pipeline in [1, 2] {
         let outcome = run(&Plan { pipeline, ..plan(&front, 1) }).unwrap();
         assert_eq!(outcome.good, 1);
@@ -92,7 +93,7 @@ fn octets_of_handshakes_are_held_back_until_read() {
 }
 
 #[test]
-fn large_requests_are_cut_into_records() {
+fn large_requests_are_split_into_records() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let content = vec![b'y'; 3_000_000].into();
@@ -105,7 +106,7 @@ fn large_requests_are_cut_into_records() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_server_that_does_not_prove_its_name() {
+fn no_request_is_sent_before_the_certificate_is_verified() {
     let origin = origin(5);
     for (certificate, reason) in [
         (Certificate::OtherName, "the server's certificate is not for `localhost`"),
@@ -125,7 +126,7 @@ fn nothing_is_sent_to_a_server_that_does_not_prove_its_name() {
 }
 
 #[test]
-fn a_server_without_tls_is_named_as_such() {
+fn server_without_tls_is_reported_as_such() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut front = TlsFront::start(listener.local_addr().unwrap(), Certificate::Good);
     front.address = listener.local_addr().unwrap();
@@ -142,7 +143,8 @@ fn a_server_without_tls_is_named_as_such() {
     }
 }
 
-/// Passes records on both ways, but swallows those of the server that are so long.
+/// Forwards records in both directions, but drops the server's records of exactly `record_bytes`
+/// bytes.
 fn swallower(server: SocketAddr, record_bytes: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -168,14 +170,14 @@ fn swallower(server: SocketAddr, record_bytes: usize) -> SocketAddr {
 }
 
 #[test]
-fn an_end_that_anybody_may_have_made_is_no_end_of_a_page() {
+fn close_without_a_tls_alert_does_not_end_a_page() {
     let origin = Origin::start(|_| {
         vec![Action::Send(b"HTTP/1.1 200 OK\r\n\r\nuntil the end".to_vec()), Action::Close]
     });
     let mut front = TlsFront::start(origin.address(), Certificate::Good);
     let plain = Plan { http: Protocol::Http11, keep_alive: false, ..plan(&front, 4) };
     assert_eq!(run(&plain).unwrap().good, 4);
-    // A closing alert in TLS 1.3: two octets of alert, one of type, sixteen of tag.
+    // A closing alert in TLS 1.3: two bytes of alert, one of type, sixteen of tag.
     front.address = swallower(front.address, 19);
     let outcome = run(&Plan { keep_alive: false, ..plan(&front, 4) }).unwrap();
     assert_eq!((outcome.good, outcome.failures.of(FailureKind::Receive)), (0, 4));

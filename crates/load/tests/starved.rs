@@ -1,5 +1,6 @@
-//! A generator that does not get its core says so. The truth is the server's own account of the time that it had
-//! requests; a loaded machine can only take more of the generator's time, never give it some.
+//! A generator that does not get its core reports that. The reference is the server's own record of
+//! the time it had requests. A busy machine can only take more of the generator's time, never give
+//! it some.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -13,7 +14,7 @@ use testkit::Delayed;
 const USERS: usize = 20;
 const TIME: Duration = Duration::from_millis(700);
 
-/// Runs a load on one core beside so many busy loops that have precedence.
+/// Runs a load on one core, next to `busy_loops` busy loops with a higher priority.
 fn run_beside(busy_loops: usize, url: &str) -> Outcome {
     let is_over = AtomicBool::new(false);
     let mut core = CpuSet::new();
@@ -31,7 +32,7 @@ fn run_beside(busy_loops: usize, url: &str) -> Outcome {
         }
         let load = scope.spawn(|| {
             pin();
-            // Worker threads inherit it, so that the busy loops have precedence.
+            // Worker threads inherit the lower priority, so that the busy loops take precedence.
             rustix::process::setpriority_process(None, 10).unwrap();
             let stop = Stop { time: Some(TIME), ..Stop::default() };
             let target = Target::parse(url).unwrap();
@@ -45,7 +46,7 @@ fn run_beside(busy_loops: usize, url: &str) -> Outcome {
 }
 
 #[test]
-fn a_starved_generator_makes_its_run_invalid() {
+fn starved_generator_makes_its_run_invalid() {
     for delay_ms in [2, 200] {
         let server = Delayed::start(Duration::from_millis(delay_ms));
         let outcome = run_beside(2, &server.url());

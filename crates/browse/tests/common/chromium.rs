@@ -1,9 +1,9 @@
-//! Headless Chromium at a page.
+//! Runs headless Chromium on a page.
 //!
-//! Invariant: it stays until everything that is awaited of it was asked for and nothing new came for a while, so its
-//! end cuts nothing off; only what does not come within a generous limit is missing. It runs in real time: a virtual
-//! clock knows nothing of the favicon, and can be at its end before that is asked for. What it asks for is seen by the
-//! server.
+//! Invariant: Chromium runs until it has requested everything expected and nothing new for a while.
+//! Ending it therefore cuts nothing off; only requests that miss a generous limit are absent. It
+//! runs in real time: Chromium's virtual clock ignores the favicon and can end before it is
+//! requested. The server records the requests.
 
 use platform::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,18 +14,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long it may take for what is awaited, on a machine that has other things to do.
+/// How long the expected requests may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long nothing new was asked for when it is done. Too short can hide a file that nobody expects, and nothing else.
+/// Chromium is done when it has requested nothing new for this long. Too short a time can only hide
+/// unexpected requests.
 const QUIET: Duration = Duration::from_secs(2);
-/// Between two looks at what was asked for.
+/// Pause between two checks of the requests.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One Chromium at a time: two of them take each other's time.
+/// Only one Chromium runs at a time, because two would slow each other down.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Loads a page of a host whose connections go to `address`, until `asked`, the targets that it asked for by now, has
-/// all that is `awaited` and grows no more.
+/// Loads a page whose host has the address `address`. `asked` returns the targets requested so far.
+/// Ends when they include all `awaited` ones and no longer grow.
 pub(crate) fn load(
     url: &str,
     address: &str,
@@ -80,7 +81,7 @@ impl Chromium {
         Self { child, directory }
     }
 
-    /// Asks it to end, so that its own processes end with it, and waits for that.
+    /// Asks Chromium to end, so that its child processes end with it, and waits for that.
     fn end(&mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         testkit::eventually("Chromium ends", || self.is_over());

@@ -1,10 +1,12 @@
-//! Loads a page in headless Chromium and in page mode, and compares what they ask the page's host for with what is
-//! expected.
+//! Loads a page in headless Chromium and in page mode, and compares the requests to the page's host
+//! with the expected differences.
 //!
-//! An expected file has a line of `CLASS SIDE TARGET` for each target in which the two differ. The side is `chromium`
-//! or `petasos`, which alone asks for it, or `perhaps`: page mode does not, and Chromium may. The class is `lazy` or
-//! `favicon` where page mode knows it as that, and `script-made` otherwise: whoever lists a line under that has looked.
-//! What is lazy is always `perhaps`, since that is a matter of the browser's layout; that page mode lists it is not.
+//! An expected file has a line `CLASS SIDE TARGET` for each target in which the two differ. The
+//! side is `chromium` or `petasos` if only that one requests the target. It is `perhaps` if page
+//! mode does not request it, and Chromium may. The class is `lazy` or `favicon` if page mode
+//! classifies the target so, otherwise `script-made`: the author of such a line has checked that.
+//! Lazy targets are always `perhaps`, because they depend on the browser's layout; page mode must
+//! list them, however.
 
 mod chromium;
 
@@ -16,11 +18,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::{Origin, Seen};
 
-/// Loads the plan's page in both, first in page mode. `address` is where the connections of the page's host go;
-/// whatever is asked of it arrives at `origin`. Gives how many targets both asked for, and what Chromium asked.
+/// Loads the plan's page in both, first in page mode. `address` is the address of the page's host;
+/// all requests to it must reach `origin`. Returns how many targets both requested, and Chromium's
+/// requests.
 ///
 /// # Panics
-/// If they differ in anything but what is expected.
+/// If there is an unexpected difference.
 pub(crate) fn compare(
     plan: &PagePlan,
     address: SocketAddr,
@@ -59,7 +62,7 @@ pub(crate) fn compare(
     (asked.iter().filter(is_both).count(), chromium)
 }
 
-/// What page mode did with an address of the page's host.
+/// What page mode did with a URL of the page's host.
 struct Ours {
     class: Class,
     what: &'static str,
@@ -71,7 +74,7 @@ impl Ours {
     }
 }
 
-/// What each address of the page's host was for page mode, by path with query.
+/// The URLs of the page's host in page mode, by path and query.
 fn page_mode(plan: &PagePlan) -> BTreeMap<String, Ours> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let plan = PagePlan { pages: Some(1), time: None, threads: 1, ..plan.clone() };
@@ -82,7 +85,7 @@ fn page_mode(plan: &PagePlan) -> BTreeMap<String, Ours> {
     trace.filter_map(|one| Some((own(&one.url)?, Ours { class: one.class, what: one.what }))).collect()
 }
 
-/// The class and the side of a target in which the two differ, or may.
+/// The class and the side of a target in which the two differ, or may differ.
 fn difference(
     ours: Option<&Ours>,
     is_chromium: bool,

@@ -1,8 +1,9 @@
-//! Makes a connection for several requests: TCP, TLS where the target is secure, and the first words of HTTP/2 where
-//! that is spoken.
+//! Establishes a connection for several requests: TCP, TLS if the target uses it, and the HTTP/2
+//! preface if that is spoken.
 //!
-//! Invariant: over TLS the server must have chosen `h2` (RFC 9113 section 3.2); plain servers are believed to know it
-//! (section 3.3). Windows are as wide as browsers', so that they are not what is measured.
+//! Invariant: over TLS the server must have chosen `h2` (RFC 9113 section 3.2); servers without TLS
+//! are assumed to speak it (section 3.3). The windows are as wide as a browser's, so that they do
+//! not limit the measurement.
 
 use super::socket::{Counted, Socket, Wire};
 use crate::wire::Protocol;
@@ -16,37 +17,40 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{Error, HandshakeKind};
 
-/// The window of a stream of HTTP/2 that this side grants, in octets; that of Chromium.
+/// The flow-control window of an HTTP/2 stream that this side grants, in bytes: the same as
+/// Chromium's.
 pub const STREAM_WINDOW_BYTES: u32 = 6 * 1024 * 1024;
 
-/// The window of a connection of HTTP/2 that this side grants, in octets; that of Chromium.
+/// The flow-control window of an HTTP/2 connection that this side grants, in bytes: the same as
+/// Chromium's.
 pub const CONNECTION_WINDOW_BYTES: u32 = 15 * 1024 * 1024;
 
-/// What TLS is made with, and the name that the server must prove.
+/// The TLS connector, and the name that the server must prove.
 pub(super) type Securing = (TlsConnector, ServerName<'static>);
 
-/// A connection that stands.
+/// An established connection.
 pub(super) struct Made {
     pub(super) protocol: Spoken,
     pub(super) secured: Option<Secured>,
 }
 
-/// What TLS came to.
+/// The result of a TLS handshake.
 pub(super) struct Secured {
     /// Whether an earlier session was resumed.
     pub(super) is_resumed: bool,
     pub(super) agreement: Option<TlsAgreement>,
 }
 
-/// What is spoken on it.
+/// The protocol of a connection.
 pub(super) enum Spoken {
-    /// HTTP/2: what requests are sent with, and what moves octets as long as it is polled.
+    /// HTTP/2: a handle that sends requests, and the connection, which moves bytes while it is
+    /// polled.
     H2(SendRequest<Bytes>, Box<Connection<Counted, Bytes>>),
     /// HTTP/1.
     Http1(Box<Counted>),
 }
 
-/// Why there is no connection.
+/// Why a connection could not be established.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("{0}")]
@@ -57,7 +61,7 @@ pub(crate) enum ConnectError {
     Protocol(String),
 }
 
-/// Makes a connection of a socket that was told to connect.
+/// Establishes a connection on a socket that has begun to connect.
 pub(super) async fn make(
     socket: Socket,
     securing: Option<Securing>,

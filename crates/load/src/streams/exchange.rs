@@ -1,6 +1,7 @@
-//! One request over HTTP/2 and its answer.
+//! One request over HTTP/2 and its response.
 //!
-//! Invariant: every octet of the answer's content is read and counted, and given back to the server's window at once.
+//! Invariant: every content byte of the response is read and counted, and returned to the server's
+//! flow-control window at once.
 
 use super::Asked;
 use super::socket::Octets;
@@ -17,38 +18,38 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-/// What came of a request.
+/// The result of a request.
 pub(super) enum After {
-    /// A complete answer.
+    /// A complete response.
     Answered(Answer),
-    /// It failed, and the connection can carry others.
+    /// The request failed, but the connection can carry others.
     Failed(FailureKind),
-    /// It failed, and so did the connection.
+    /// The request and its connection failed.
     Broken(FailureKind),
-    /// The server has not looked at it, but may look at another.
+    /// The server refused the stream without processing it, but may accept another one.
     Refused,
-    /// The server has not looked at it, and the connection carries no other.
+    /// The server has not processed the request, and the connection accepts no other.
     Unseen,
 }
 
-/// A request on its way, and what of its answer has come.
+/// A request in progress, and what has arrived of its response.
 pub(super) struct Stream {
     pub(super) asked: Asked,
-    /// How often the server has refused to look at it.
+    /// How often the server has refused the stream.
     pub(super) refusals: u32,
     pub(super) waker: Waker,
     step: Step,
 }
 
-/// How far it is.
+/// The progress of a request.
 enum Step {
     /// Not sent.
     Begin,
     /// Content is being sent.
     Sending(ResponseFuture, SendStream<Bytes>, Bytes),
-    /// It is sent.
+    /// The request is sent.
     Sent(ResponseFuture),
-    /// Content is coming, then what follows it.
+    /// Content of the response is arriving; trailers may follow.
     Content(Answer, RecvStream),
     Trailers(Answer, RecvStream),
 }
@@ -58,13 +59,13 @@ impl Stream {
         Self { asked, refusals: 0, waker, step: Step::Begin }
     }
 
-    /// Begins anew on the same connection.
+    /// Starts again on the same connection.
     pub(super) fn begin_again(&mut self) {
         self.step = Step::Begin;
         self.refusals += 1;
     }
 
-    /// Goes on as far as possible.
+    /// Makes as much progress as possible.
     pub(super) fn poll(
         &mut self,
         sender: &SendRequest<Bytes>,
@@ -106,7 +107,8 @@ impl Stream {
         tools: &Tools<'_>,
     ) -> Result<Step, After> {
         let mut sender = sender.clone();
-        // A sender that was just made waits for nothing: requests beyond the server's bound wait in the library.
+        // A new sender is ready at once: requests beyond the server's stream limit wait inside the
+        // library.
         let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(After::Unseen) };
         let request = tools.several.requests.get(self.asked.exchange.url as usize);
         let request = request.ok_or(After::Failed(FailureKind::Send))?;
@@ -140,7 +142,7 @@ impl Stream {
         Step::Content(answer, body)
     }
 
-    /// Reads the content as far as it has come.
+    /// Reads the content that has arrived.
     fn content(
         &mut self,
         context: &mut Context<'_>,
@@ -168,7 +170,7 @@ impl Stream {
     }
 }
 
-/// Sends content as fast as the server's windows let it.
+/// Sends content as fast as the server's flow-control windows allow.
 fn send(
     stream: &mut SendStream<Bytes>,
     rest: &mut Bytes,
@@ -186,7 +188,7 @@ fn send(
     Poll::Ready(Ok(()))
 }
 
-/// What an error means for a request that was sent, and for its connection.
+/// The result for a request that was sent and whose stream or connection failed.
 fn after(error: &h2::Error, kind: FailureKind) -> After {
     let says = |reason| error.reason() == Some(reason);
     if error.is_remote() && error.is_go_away() && says(Reason::NO_ERROR) {
@@ -200,7 +202,8 @@ fn after(error: &h2::Error, kind: FailureKind) -> After {
     }
 }
 
-/// The same where a head has come: the server has seen the request.
+/// The result after a response head has arrived: the server has processed the request, so it is not
+/// sent again.
 fn seen(error: &h2::Error) -> After {
     match after(error, FailureKind::Receive) {
         After::Unseen | After::Refused => After::Broken(FailureKind::Receive),
@@ -208,7 +211,7 @@ fn seen(error: &h2::Error) -> After {
     }
 }
 
-/// Keeps the first head, in the form of HTTP/1, which has one.
+/// Keeps the first response head, in HTTP/1 form.
 fn take_head<B>(head: &mut Vec<u8>, response: &Response<B>) {
     if head.is_empty() {
         head.extend_from_slice(format!("HTTP/2 {}\r\n", response.status()).as_bytes());

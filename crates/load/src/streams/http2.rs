@@ -1,8 +1,8 @@
-//! HTTP/2 on a connection that stands: its streams, each with a request.
+//! HTTP/2 on an established connection: its streams, each with one request.
 //!
-//! Invariant: a request that the server has not looked at is given back to be sent elsewhere, if the connection had
-//! brought an answer; every other ends as answered or failed. The protocol is the library's; only streams that it
-//! wakes are looked at.
+//! Invariant: a request that the server has not processed is sent again elsewhere, if the
+//! connection had delivered a response. Every other request ends as answered or failed. The library
+//! implements the protocol; only streams that it wakes are polled.
 
 use super::dialling::ConnectError;
 use super::exchange::{After, Stream};
@@ -17,7 +17,7 @@ use h2::client::{Connection, SendRequest};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// How often a request is sent again that the server refuses to look at.
+/// How often a request is sent again after the server refused its stream.
 const REFUSALS_MAX: u32 = 3;
 
 /// The streams of a connection.
@@ -27,7 +27,7 @@ pub(super) struct Http2 {
     is_over: bool,
     streams: Vec<Option<Stream>>,
     free: Vec<usize>,
-    /// What wakes the stream at each place.
+    /// The waker of the stream at each index.
     wakers: Vec<Waker>,
 }
 
@@ -36,7 +36,7 @@ impl Http2 {
         Self { sender, connection, is_over: false, streams: Vec::new(), free: Vec::new(), wakers: Vec::new() }
     }
 
-    /// Requests on it.
+    /// Number of requests on it.
     pub(super) fn len(&self) -> usize {
         self.streams.len() - self.free.len()
     }
@@ -45,7 +45,8 @@ impl Http2 {
         self.streams.iter().flatten().map(|stream| &stream.asked.exchange)
     }
 
-    /// Gives up the streams of those requests; the server is told.
+    /// Drops the streams of the matching requests and returns the requests. Dropping a stream
+    /// resets it at the server.
     pub(super) fn take_where(&mut self, is_taken: impl Fn(&Exchange) -> bool) -> Vec<Asked> {
         let mut taken = Vec::new();
         for (place, stream) in self.streams.iter_mut().enumerate() {
@@ -57,18 +58,18 @@ impl Http2 {
         taken
     }
 
-    /// Moves octets in both directions; says whether the connection has just ended.
+    /// Moves bytes in both directions. Returns whether the connection has just ended.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if self.is_over {
             return false;
         }
-        // How it ended, the streams on it are told as well.
+        // The result is not needed here, because the streams receive the error as well.
         self.is_over = Pin::new(&mut self.connection).poll(context).is_ready();
         self.is_over
     }
 }
 
-/// Why a server does not speak HTTP/2 that began so before the connection ended; `None` if it does.
+/// Why a server that sent this greeting does not speak HTTP/2; `None` if it does.
 const fn not_spoken(greeting: Option<Greeting>) -> Option<&'static str> {
     match greeting {
         Some(Greeting::Settings) => None,
@@ -79,10 +80,11 @@ const fn not_spoken(greeting: Option<Greeting>) -> Option<&'static str> {
 }
 
 impl Carrier {
-    /// Goes on as far as possible.
+    /// Makes as much progress as possible.
     ///
     /// # Errors
-    /// If the connection has ended and the server has not begun to speak HTTP/2; its requests are still its own.
+    /// If the connection has ended and the server never began to speak HTTP/2. The connection then
+    /// still holds its requests.
     pub(super) fn turn_http2(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         let connection = self.waker.clone();
         loop {
@@ -109,7 +111,7 @@ impl Carrier {
         }
     }
 
-    /// Gives each request that waits a stream.
+    /// Opens a stream for each waiting request.
     fn begin_streams(&mut self) {
         let State::H2(http2) = &mut self.state else { return };
         for asked in self.waiting.drain(..) {

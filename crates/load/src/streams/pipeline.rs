@@ -1,9 +1,10 @@
-//! Requests over HTTP/1.1 one behind the other on a connection, without waiting for the answers before (RFC 9112
-//! section 9.3.2).
+//! HTTP/1.1 pipelining: requests are sent without waiting for the responses to earlier ones
+//! (RFC 9112 section 9.3.2).
 //!
-//! Invariant: answers belong to the requests in their order. What a server that closes has not answered is given back
-//! to be sent elsewhere if its method allows that and the connection had brought an answer; else it has failed.
-//! Requests go out together when all answers that have come are read.
+//! Invariant: responses belong to the requests in order. If the server closes, unanswered requests
+//! are sent again elsewhere, provided that their method allows it and the connection had delivered
+//! a response. Otherwise they have failed. Requests are sent together, after all available
+//! responses were read.
 
 use super::socket::Counted;
 use super::{Asked, Came, Carrier, State};
@@ -18,15 +19,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-/// A connection with the requests on it.
+/// A connection and the requests on it.
 pub(super) struct Line {
     wire: Box<Counted>,
-    /// Requests whose answers have not come, in order.
+    /// Requests whose responses have not come, in order.
     pending: VecDeque<Asked>,
-    /// Octets to send, and how many of them are sent.
+    /// Bytes to send, and how many of them are sent.
     outgoing: Vec<u8>,
     sent_bytes: usize,
-    /// Whether the server takes nothing more.
+    /// Whether writing has failed, so nothing more can be sent.
     is_deaf: bool,
     reader: AnswerReader,
 }
@@ -34,9 +35,9 @@ pub(super) struct Line {
 /// How a connection ended.
 #[derive(Clone, Copy)]
 pub(super) enum End {
-    /// The server will answer nothing more.
+    /// The server will send no further response.
     Over,
-    /// What came is no answer, or did not come.
+    /// A response was invalid or did not come.
     Broken(FailureKind),
 }
 
@@ -52,7 +53,7 @@ impl Line {
         }
     }
 
-    /// Requests on it.
+    /// Number of requests on it.
     pub(super) fn len(&self) -> usize {
         self.pending.len()
     }
@@ -61,7 +62,7 @@ impl Line {
         self.pending.iter().map(|asked| &asked.exchange)
     }
 
-    /// Puts requests behind the others; they count as sent.
+    /// Appends requests to those in flight. They count as sent now.
     fn take(&mut self, waiting: &mut VecDeque<Asked>, tools: &Tools<'_>) {
         let now = tools.clock.monotonic();
         for mut asked in waiting.drain(..) {
@@ -84,7 +85,7 @@ impl Line {
         Pin::new(&mut self.wire).poll_flush(context)
     }
 
-    /// What a failed read says.
+    /// The result of a failed read.
     fn broken(&self) -> End {
         if self.reader.has_begun() { End::Broken(FailureKind::Receive) } else { End::Over }
     }
@@ -96,7 +97,7 @@ impl Carrier {
         let mut context = Context::from_waker(&waker);
         let State::Line(line) = &mut self.state else { return };
         line.take(&mut self.waiting, tools);
-        // A server that takes nothing more may still have answered.
+        // If writing fails, the server may still have responded, so reading goes on.
         line.is_deaf |= !line.is_deaf && matches!(line.poll_send(&mut context), Poll::Ready(Err(_)));
         let mut buffer = std::mem::take(&mut tools.buffer);
         let end = self.read(&mut context, &mut buffer, tools);
@@ -106,7 +107,7 @@ impl Carrier {
         }
     }
 
-    /// Reads what has come; gives how the connection ended, if it did.
+    /// Reads the available bytes. Returns how the connection ended, if it did.
     fn read(&mut self, context: &mut Context<'_>, buffer: &mut [u8], tools: &mut Tools<'_>) -> Option<End> {
         loop {
             let State::Line(line) = &mut self.state else { return None };
@@ -124,7 +125,7 @@ impl Carrier {
         }
     }
 
-    /// Takes the next octets; gives how the connection ended, if it did.
+    /// Processes received bytes. Returns how the connection ended, if it did.
     fn feed(&mut self, mut octets: &[u8], tools: &mut Tools<'_>) -> Option<End> {
         while !octets.is_empty() {
             let State::Line(line) = &mut self.state else { return None };
@@ -160,7 +161,7 @@ impl Carrier {
         None
     }
 
-    /// Takes note of a complete answer.
+    /// Records a complete response.
     fn answered(&mut self, answer: Answer, now: Monotonic) {
         let State::Line(line) = &mut self.state else { return };
         let Some(asked) = line.pending.pop_front() else { return };
@@ -169,7 +170,7 @@ impl Carrier {
         self.came.push_back(Came::Answered(asked, answer, now));
     }
 
-    /// The server has closed the connection.
+    /// Handles the server's close.
     fn closed(&mut self, tools: &Tools<'_>) -> End {
         let State::Line(line) = &mut self.state else { return End::Over };
         match line.reader.end() {
@@ -184,7 +185,8 @@ impl Carrier {
         }
     }
 
-    /// Parts with the requests that have no answer: only the first of them can be what broke the connection.
+    /// Returns the requests without a response. Only the first of them can have broken the
+    /// connection.
     pub(super) fn end_line(&mut self, end: End, resendable: bool) {
         self.is_open = false;
         let State::Line(line) = &mut self.state else { return };

@@ -1,7 +1,7 @@
-//! A socket of the worker's poll as something that octets go through, with or without TLS, and the count of them.
+//! A socket of the worker's poll as an async stream, with or without TLS, and its byte counts.
 //!
-//! Invariant: nothing here asks to be woken. Whoever waits for a socket is asked again at each of its events; since
-//! these come once for a change, every read and write goes on until the system has no more.
+//! Invariant: nothing here registers wakers. The owner polls again at each event of the socket.
+//! Events are edge-triggered, so reads and writes continue until the system has nothing more.
 
 use mio::net::TcpStream;
 use net::{Stamp, receive};
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-/// A socket that does not block.
+/// A non-blocking socket.
 pub(super) struct Socket {
     pub(super) stream: TcpStream,
-    /// Where it notes when octets came.
+    /// Where the arrival of bytes is recorded.
     pub(super) octets: Arc<Octets>,
 }
 
 impl Socket {
-    /// Whether TCP stands.
+    /// Whether the TCP handshake is done.
     pub(super) fn poll_established(&self) -> Poll<io::Result<()>> {
         if let Some(error) = self.stream.take_error()? {
             return Poll::Ready(Err(error));
@@ -34,7 +34,7 @@ impl Socket {
     }
 }
 
-/// Does something until the system has not interrupted it.
+/// Repeats an operation that the system interrupted, and turns `WouldBlock` into `Pending`.
 fn poll_io<T>(mut attempt: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
     loop {
         return match attempt() {
@@ -82,33 +82,33 @@ pub(super) enum Wire {
     Secured(Box<TlsStream<Socket>>),
 }
 
-/// What went through a connection since somebody asked. One thread alone looks at it; but it may be another one than
-/// that which made it.
+/// Counts the bytes of a connection since the last query. Only one thread uses it at a time, but
+/// not necessarily the one that created it.
 #[derive(Debug, Default)]
 pub(super) struct Octets {
     received: AtomicU64,
     sent: AtomicU64,
-    /// Whether TCP stands.
+    /// Whether the TCP handshake is done.
     is_established: AtomicBool,
-    /// When the last ones came in, by the wall clock; 0 if that is not known.
+    /// When the last bytes arrived, by the wall clock in nanoseconds; 0 if unknown.
     stamp_ns: AtomicU64,
-    /// What the first ones were.
+    /// The kind of the first bytes.
     greeting: OnceLock<Greeting>,
 }
 
-/// What a server begins with that is spoken to in HTTP/2.
+/// The first bytes that a server sends on an HTTP/2 connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
-    /// Its settings, as it must (RFC 9113 section 3.4).
+    /// Its SETTINGS frame, as required (RFC 9113 section 3.4).
     Settings,
-    /// A status line of HTTP/1.
+    /// An HTTP/1 status line.
     Http1,
     Other,
 }
 
 impl Greeting {
     fn of(octets: &[u8]) -> Self {
-        // The type of a frame follows three octets of its length.
+        // In a frame header, the type follows three bytes of length; SETTINGS has type 4.
         match octets {
             [b'H', b'T', b'T', b'P', ..] => Self::Http1,
             [_, _, _, 4, ..] => Self::Settings,
@@ -118,38 +118,38 @@ impl Greeting {
 }
 
 impl Octets {
-    /// Takes note that TCP stands.
+    /// Records that the TCP handshake is done.
     pub(super) fn establish(&self) {
         self.is_established.store(true, Ordering::Relaxed);
     }
 
-    /// Whether TCP stands.
+    /// Whether the TCP handshake is done.
     pub(super) fn is_established(&self) -> bool {
         self.is_established.load(Ordering::Relaxed)
     }
 
-    /// Takes note of when octets came in.
+    /// Records when bytes arrived.
     fn came(&self, stamp: Option<Stamp>) {
         self.stamp_ns.store(stamp.map_or(0, Stamp::as_nanos), Ordering::Relaxed);
     }
 
-    /// When the last ones came in.
+    /// When the last bytes arrived.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         Stamp::from_nanos(self.stamp_ns.load(Ordering::Relaxed))
     }
 
-    /// What the server has begun with, if it has said anything.
+    /// The kind of the server's first bytes, if there were any.
     pub(super) fn greeting(&self) -> Option<Greeting> {
         self.greeting.get().copied()
     }
 
-    /// What was received and sent since this was asked last.
+    /// Bytes received and sent since the last call.
     pub(super) fn take(&self) -> (u64, u64) {
         (self.received.swap(0, Ordering::Relaxed), self.sent.swap(0, Ordering::Relaxed))
     }
 }
 
-/// Counts the octets that go through a connection, below HTTP and above TLS.
+/// Counts the bytes of a connection, below HTTP and above TLS.
 pub(super) struct Counted {
     pub(super) wire: Wire,
     pub(super) octets: Arc<Octets>,

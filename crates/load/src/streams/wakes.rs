@@ -1,14 +1,15 @@
-//! Which parts of a connection have something to do: its streams by their places, and the connection itself.
+//! Collects which parts of a connection were woken: its streams by index, and the connection
+//! itself.
 //!
-//! Invariant: a part that is woken is in the list until somebody takes it; that it is there twice does no harm.
+//! Invariant: a woken part stays in the list until the list is taken. Duplicates are harmless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// The connection itself, which is no stream.
+/// Index of the connection itself, which is no stream.
 pub(super) const CONNECTION: usize = usize::MAX;
 
-/// The parts of one connection that were woken.
+/// The woken parts of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
     woken: Mutex<Vec<usize>>,
@@ -21,18 +22,18 @@ struct Part {
 }
 
 impl Wakes {
-    /// What wakes the part at a place.
+    /// A waker for the part with this index.
     pub(super) fn waker(self: &Arc<Self>, place: usize) -> Waker {
         Waker::from(Arc::new(Part { place, wakes: Arc::clone(self) }))
     }
 
-    /// Takes note that the part at a place has something to do.
+    /// Records that the part with this index was woken.
     pub(super) fn wake(&self, place: usize) {
-        // Nothing can panic while it is locked.
+        // A poisoned lock is harmless: nothing can panic while it is held.
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(place);
     }
 
-    /// Moves what was woken into `woken`, which must be empty; says whether there was anything.
+    /// Moves the woken parts into `woken`, which must be empty. Returns whether there were any.
     pub(super) fn take(&self, woken: &mut Vec<usize>) -> bool {
         std::mem::swap(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner), woken);
         !woken.is_empty()
@@ -55,7 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_was_woken_is_taken_once() {
+    fn woken_parts_are_taken_once() {
         let wakes = Arc::new(Wakes::default());
         let (third, mut woken) = (wakes.waker(3), Vec::new());
         assert!(!wakes.take(&mut woken));

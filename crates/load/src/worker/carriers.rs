@@ -1,8 +1,9 @@
-//! What becomes of requests on connections that carry several, and of these connections.
+//! Handles requests on connections that carry several at once, and these connections.
 //!
-//! Invariant: a request takes a connection that has room before a new one is made, and a user's next request the
-//! connection that its answer came on, if that leads to the right host and nobody has waited longer for one. A user
-//! who thinks keeps its place. A connection is turned to between two polls, never while something is settled.
+//! Invariant: a request uses a connection with room before a new one is made. A user's next request
+//! uses the connection of its last response. It uses another one if the request is for another
+//! host, or if other requests are waiting for a connection. A user who thinks keeps its place.
+//! Connections are processed between two polls, never while a result is being handled.
 
 use super::Worker;
 use super::flow::FIRST_CONNECT_MAX;
@@ -22,7 +23,8 @@ use std::cmp::Reverse;
 use std::io;
 
 impl Worker<'_> {
-    /// Whether there is or can be a connection with room; makes room if connections that nobody uses take it up.
+    /// Whether a connection with room is available or may be made. May close an unused connection
+    /// to another host at the same address to make room.
     pub(super) fn can_carry(&mut self, route: Route) -> bool {
         if self.carriers.has_idle(route.host) {
             return true;
@@ -42,7 +44,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends a request, which counts as in flight, on a connection with room or on a new one.
+    /// Sends a request, which already counts as in flight, on a connection with room or on a new
+    /// one.
     pub(super) fn carry(&mut self, exchange: Exchange) {
         let route = self.shared.routes.route(exchange.url);
         let slot = match self.carriers.take_idle(route.host) {
@@ -79,7 +82,7 @@ impl Worker<'_> {
         self.stir(slot);
     }
 
-    /// Takes note that a connection has something to do.
+    /// Marks a connection for processing.
     pub(super) fn stir(&mut self, slot: usize) {
         let Some(place) = self.carriers.get_mut(slot) else { return };
         if !std::mem::replace(&mut place.connection.is_stirred, true) {
@@ -87,8 +90,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Turns to the connections that have something to do. What answers lead to is sent at once; what comes of that
-    /// waits for the next poll, so that others have their turn.
+    /// Processes the marked connections. A second pass sends the requests that responses of the
+    /// first pass led to. Results of the second pass wait for the next poll, so that other work has
+    /// its turn.
     pub(super) fn turn_carriers(&mut self) {
         for _ in 0..2 {
             let spare = std::mem::take(&mut self.spare);
@@ -128,7 +132,7 @@ impl Worker<'_> {
         self.leave_room(slot);
     }
 
-    /// Draws the consequences of a connection that could not be made.
+    /// Handles a connection that could not be made.
     fn carrier_failed(&mut self, slot: usize, error: &ConnectError) {
         let kind = match error {
             ConnectError::Tcp(error) => match connect_failure_kind(error) {
@@ -142,8 +146,8 @@ impl Worker<'_> {
         self.shared.connect_failed(now, url, kind, &error.to_string());
     }
 
-    /// Gives up the requests that wait for a connection that will not stand, and the connection; gives the place of
-    /// their URL.
+    /// Fails the requests that wait for a connection that cannot be made, and drops the connection.
+    /// Returns the index of the last request's URL.
     fn give_up_waiting(&mut self, slot: usize, now: Monotonic, kind: FailureKind) -> u32 {
         let waiting = self.carriers.get_mut(slot).map(|place| place.connection.take_waiting());
         let mut url = 0;
@@ -157,11 +161,11 @@ impl Worker<'_> {
         url
     }
 
-    /// Takes note of a complete answer and lets its user go on.
+    /// Records a complete response and lets its user continue.
     fn carried(&mut self, slot: usize, asked: Asked, answer: Answer, end: Monotonic) {
         let Asked { exchange, inspection } = asked;
         if self.shared.course.is_over(end) {
-            // It came after the end of the run: it stays among those in flight.
+            // The response came after the end of the run, so it stays unfinished.
             self.too_late.push(exchange);
             return;
         }
@@ -215,7 +219,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends a request that its connection has not carried on another one.
+    /// Sends a request that its connection did not process on another connection.
     fn carry_again(&mut self, slot: usize, exchange: Exchange) {
         self.leave_room(slot);
         if self.can_carry(self.shared.routes.route(exchange.url)) {
@@ -227,7 +231,7 @@ impl Worker<'_> {
         self.is_freed = true;
     }
 
-    /// Lets a user think who comes back to the connection, if it stays.
+    /// Lets a user think. If the connection stays open, the user keeps its place on it.
     fn thinks_on_carrier(&mut self, slot: usize, now: Monotonic) {
         let time = self.think();
         let id = self.carriers.id(slot);
@@ -240,7 +244,7 @@ impl Worker<'_> {
         self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
     }
 
-    /// Lets a user go on that has thought and had a connection.
+    /// Lets a user with a place on a connection continue after thinking.
     pub(super) fn go_on_carrier(&mut self, id: SlotId) {
         let now = self.tools.clock.monotonic();
         if let Some(place) = self.carriers.remembered(id) {
@@ -255,7 +259,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets others have the room on a connection; one that carries nothing more is left.
+    /// Offers free room on a connection to other requests. A closed connection without requests is
+    /// dropped.
     fn leave_room(&mut self, slot: usize) {
         let Some(place) = self.carriers.get_mut(slot).filter(|place| place.role != Role::Lingering) else {
             return;
@@ -271,7 +276,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes note that a user has left a connection. The server would keep it open; nobody needs it any more.
+    /// Handles a user that left a connection. The server would keep the connection open, but if no
+    /// request waits and it is unused, it is dropped.
     fn user_left(&mut self, slot: usize) {
         let is_unused =
             |place: &mut Slot<Carrier>| place.connection.load() == 0 && place.role != Role::Lingering;
@@ -282,7 +288,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Leaves a connection after its only answer, at once or after a while.
+    /// Retires a connection after its only response, at once or after the plan's linger time.
     fn part_carrier(&mut self, slot: usize, now: Monotonic) {
         let linger = self.shared.plan.linger;
         let Some(place) = self.carriers.get_mut(slot) else { return };
@@ -295,7 +301,7 @@ impl Worker<'_> {
         self.is_freed |= !self.waiting.is_empty();
     }
 
-    /// Takes a connection out; dropping it closes it.
+    /// Removes a connection from the table; dropping it closes it.
     fn drop_carrier(&mut self, slot: usize) {
         if let Some(removed) = self.carriers.remove(slot) {
             self.tools.recorder.connection_over(removed.served);
@@ -303,7 +309,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks for requests that took too long and for connections whose time is up.
+    /// Fails requests that took too long, and drops connections whose time is up.
     pub(super) fn sweep_carriers(&mut self, now: Monotonic) {
         let timeout = self.shared.plan.timeout;
         for slot in 0..self.carriers.len() {

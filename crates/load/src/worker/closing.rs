@@ -1,7 +1,8 @@
-//! Closes the users' account when a run is over.
+//! Closes the users' account at the end of a run.
 //!
-//! Invariant: a response that had come when the measured part ended was unread from then on, whether or not it was ever
-//! read. Else a generator without a core would look as if the server were slow, the more the fewer responses it reads.
+//! Invariant: a response that had arrived when the measured part ended counts as unread from its
+//! arrival on, even if it was never read. Otherwise a generator without a core would make the
+//! server look slow, more so the fewer responses it reads.
 
 use super::Worker;
 use crate::account::State;
@@ -10,7 +11,7 @@ use platform::Monotonic;
 use std::cmp::Reverse;
 
 impl Worker<'_> {
-    /// Lets the account of all users end.
+    /// Closes the account of all users.
     pub(super) fn close_account(&mut self, now: Monotonic) {
         while let Some(Reverse((moment, paused, _))) = self.wakes.pop().filter(|Reverse((at, ..))| *at <= now)
         {
@@ -44,7 +45,7 @@ impl Worker<'_> {
     fn account_for_carriers(&mut self) {
         for slot in 0..self.carriers.len() {
             let Some(place) = self.carriers.get_mut(slot) else { continue };
-            // What cannot be read any more is unfinished.
+            // An error is ignored: requests that cannot be read any more stay unfinished.
             let _ = place.connection.turn(&mut self.tools);
             let ledger = &mut self.tools.recorder.ledger;
             for exchange in place.connection.under_way() {

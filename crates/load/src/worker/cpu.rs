@@ -1,14 +1,16 @@
-//! CPU time of a thread from the beginning of the measured part on, and how long it waited for a core.
+//! CPU time of a thread since the beginning of the measured part, and how long it waited for a
+//! core.
 //!
-//! Invariant: what was used before the measured part is in no reading.
+//! Invariant: time used before the measured part is in no reading.
 
 use platform::Monotonic;
 use std::time::Duration;
 
-/// Where Linux tells how long the calling thread was on a core and how long it waited for one, in nanoseconds.
+/// Linux reports here how long the calling thread was on a core and how long it waited for one, in
+/// nanoseconds.
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
-/// Reads the CPU time of the thread that calls it.
+/// Reads the CPU time of the calling thread.
 pub(crate) struct CpuMeter {
     since: Monotonic,
     at_start: Option<Reading>,
@@ -17,29 +19,29 @@ pub(crate) struct CpuMeter {
 #[derive(Clone, Copy)]
 struct Reading {
     used: Duration,
-    /// `None` where the system does not tell.
+    /// `None` if the system does not report it.
     waited: Option<Duration>,
 }
 
 impl CpuMeter {
-    /// A meter for a measured part that begins then.
+    /// A meter for a measured part that begins at `since`.
     pub(crate) fn new(since: Monotonic) -> Self {
         Self { since, at_start: None }
     }
 
-    /// Notices that the measured part has begun. To be called now and then.
+    /// Takes the first reading once the measured part has begun. Has to be called regularly.
     pub(crate) fn observe(&mut self, now: Monotonic) {
         if self.at_start.is_none() && now >= self.since {
             self.at_start = Some(Reading { used: thread_cpu(), waited: thread_wait() });
         }
     }
 
-    /// What was used since then.
+    /// CPU time used since the first reading.
     pub(crate) fn used(&self) -> Duration {
         self.at_start.map(|at_start| thread_cpu().saturating_sub(at_start.used)).unwrap_or_default()
     }
 
-    /// How long the thread waited for a core since then, although it could have run.
+    /// How long the thread was ready to run but waited for a core since the first reading.
     pub(crate) fn waited(&self) -> Option<Duration> {
         let before = self.at_start?.waited?;
         Some(thread_wait()?.saturating_sub(before))

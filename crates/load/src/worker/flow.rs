@@ -1,8 +1,10 @@
-//! What becomes of requests and of the connections that carry them.
+//! Handles requests, and the connections that carry one request at a time.
 //!
-//! Invariant: a request that was sent is in flight until it is answered, has failed, or the run is over; each ends in
-//! exactly one of these ways. A user's connection is its own while it thinks; without thinking, a user goes on with
-//! the connection that its answer came on, if that leads to the right host and nobody has waited longer for one.
+//! Invariant: a request that was sent is in flight until it is answered, has failed, or the run is
+//! over. Each request ends in exactly one of these ways. A user keeps its connection while it
+//! thinks. Without think time, a user continues on the connection of its last response. The user
+//! takes another one if the request is for another host, or if other requests are waiting for a
+//! connection.
 
 use super::{TIMER, Worker};
 use crate::LoadError;
@@ -25,26 +27,26 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long a user waits after a connection that could not be made.
+/// How long a user waits after a failed connection.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// How long the server may take to close a connection after its last answer.
+/// How long the server may take to close a connection after its last response.
 const PART_MAX: Duration = Duration::from_secs(1);
 
-/// Connections of one thread that may wait for the server's close at a time.
+/// The most connections of one thread that may wait for the server's close at a time.
 pub(crate) const PARTING_MAX: usize = 1024;
 
 /// How long the first connection of a run may take before the target counts as unreachable.
 pub(super) const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
 
-/// The smallest maximum segment a path can be expected to have, less the longest options.
+/// The smallest maximum segment size to expect on a path, less the longest TCP options.
 const SEGMENT_BYTES_MIN: usize = 1200;
 
-/// Connections that wait for their next request do so until it comes or the server closes them.
+/// Idle connections have no deadline: they wait for their next request or the server's close.
 const FOREVER: Monotonic = Monotonic::from_nanos(u64::MAX);
 
 impl Worker<'_> {
-    /// Sends a request on whatever connection it can have.
+    /// Sends a request on an available connection, or queues it.
     pub(super) fn send(&mut self, exchange: Exchange) {
         if self.waiting.is_empty() && self.can_send(self.shared.routes.route(exchange.url)) {
             self.send_now(exchange);
@@ -54,7 +56,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends requests that waited for a connection and can have one now.
+    /// Sends queued requests that can have a connection now.
     pub(super) fn start_waiting(&mut self) {
         if !std::mem::take(&mut self.is_freed) {
             return;
@@ -73,7 +75,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether there is or can be a connection; makes room for it if connections that nobody uses take it up.
+    /// Whether a connection is available or may be made. May close an idle connection to another
+    /// host at the same address to make room.
     fn can_send(&mut self, route: Route) -> bool {
         if self.has_carriers {
             return self.can_carry(route);
@@ -87,7 +90,8 @@ impl Worker<'_> {
         if self.slots.address_has_room(route) {
             return true;
         }
-        // Of another host at the same address; an idle one of this host would have been taken.
+        // An idle connection of this host would have been taken above, so this one leads to another
+        // host at the same address.
         match self.slots.idle_at_address(route.address, |_| true) {
             Some(slot) => {
                 self.remove(slot);
@@ -109,7 +113,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends a request on a connection that was waiting for one.
+    /// Sends a request on an idle or kept connection.
     fn use_again(&mut self, slot: usize, exchange: Exchange) {
         self.slots.set_role(slot, Role::Busy);
         if let Some(turn) = self.begin(slot, exchange) {
@@ -126,14 +130,15 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes note that a request is no longer in flight from `now` on.
+    /// Records that a request is no longer in flight from `now` on.
     pub(super) fn note_end(&mut self, exchange: &Exchange, now: Monotonic) {
         self.count_in_flight(now);
         self.in_flight -= 1;
         self.in_flight_measured -= usize::from(exchange.measured);
     }
 
-    /// Adds the requests in flight to their sum over time, which is held against how long each took.
+    /// Updates the integral of requests in flight over time, which is checked against the times of
+    /// the requests.
     pub(super) fn count_in_flight(&mut self, now: Monotonic) {
         if !self.counts_in_flight {
             return;
@@ -143,7 +148,7 @@ impl Worker<'_> {
         self.tools.recorder.in_flight_area_ns += self.in_flight_measured as u128 * time.as_nanos();
     }
 
-    /// Sends a request on a connection that stands, and gives what came of it.
+    /// Sends a request on an established connection, and returns the result.
     fn begin(&mut self, slot: usize, exchange: Exchange) -> Option<Turn> {
         let inspection = self.inspection(&exchange);
         let place = self.slots.get_mut(slot)?;
@@ -151,13 +156,13 @@ impl Worker<'_> {
         Some(place.connection.begin(exchange, &mut self.tools))
     }
 
-    /// How to look at the content of the answer to a request.
+    /// How to inspect the content of the response to a request.
     pub(super) fn inspection(&mut self, exchange: &Exchange) -> Inspection {
         self.inspected += 1;
         self.shared.contents.inspect(exchange.url, self.inspected, self.shared.expect(exchange.url))
     }
 
-    /// Opens a connection for a request and sends it if that is possible at once.
+    /// Opens a connection for a request, and sends the request if that is possible at once.
     fn open(&mut self, exchange: Exchange) {
         let route = self.shared.routes.route(exchange.url);
         let address = self.shared.routes.address(route.address);
@@ -179,10 +184,10 @@ impl Worker<'_> {
         }
         // Nagle's algorithm only delays a request that does not fit one segment.
         if self.tools.image(&exchange).len() > SEGMENT_BYTES_MIN {
-            // Without it the run is slower, not wrong.
+            // The error is ignored: with Nagle's algorithm a run is slower, not wrong.
             let _ = place.connection.set_nodelay();
         }
-        // On the loopback interface a connection stands as soon as it is asked for.
+        // On the loopback interface a connection is established as soon as it is requested.
         if address.ip().is_loopback() {
             let now = self.tools.clock.monotonic();
             let turn = place.connection.write(now, &mut self.tools);
@@ -206,7 +211,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The local address of the next connection, if the plan says where connections come from.
+    /// The local address of the next connection, if the plan restricts local addresses.
     pub(super) fn local(&mut self) -> Option<IpAddr> {
         let source = self.shared.plan.source?;
         let (thread, threads) = self.place;
@@ -237,7 +242,7 @@ impl Worker<'_> {
         self.turn_carriers();
     }
 
-    /// Draws the consequences of what came of a connection.
+    /// Acts on the result of a connection.
     fn settle(&mut self, slot: usize, mut turn: Turn) {
         loop {
             turn = match turn {
@@ -264,11 +269,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes note of a complete answer and lets its user go on. Gives what came of that if it was on the same
-    /// connection.
+    /// Records a complete response and lets its user continue. If the next request uses the same
+    /// connection, returns its result.
     fn answered(&mut self, slot: usize, answer: Answer, end: Monotonic, reusable: bool) -> Option<Turn> {
         if self.shared.course.is_over(end) {
-            // It was read after the end of the run: it stays among those in flight.
+            // The response was read after the end of the run, so it stays unfinished.
             let removed = self.remove(slot)?;
             self.too_late.push(*removed.exchange());
             return None;
@@ -286,7 +291,7 @@ impl Worker<'_> {
             self.thinks(slot, end, reusable);
             return None;
         }
-        // Judging took time that is the generator's and no part of the next request.
+        // Judging took time that belongs to the generator and not to the next request.
         let now = self.tools.clock.monotonic();
         let next = if exchange.of_user { self.next(State::Processing, now) } else { None };
         match next {
@@ -302,14 +307,14 @@ impl Worker<'_> {
                 self.release(slot, end, reusable);
                 self.send(exchange);
             }
-            // The server would keep this connection open; nobody needs it any more.
+            // The server would keep this connection open, but no request needs it any more.
             None if reusable && exchange.of_user && self.waiting.is_empty() => drop(self.remove(slot)),
             None => self.release(slot, end, reusable),
         }
         None
     }
 
-    /// Judges and records a complete answer.
+    /// Judges and records a complete response.
     pub(super) fn note_answer(
         &mut self,
         exchange: &Exchange,
@@ -335,7 +340,7 @@ impl Worker<'_> {
         self.note_end(exchange, end);
     }
 
-    /// Lets the user of a connection think.
+    /// Lets the user of a connection think, and reserves the connection for it if it is reusable.
     fn thinks(&mut self, slot: usize, now: Monotonic, reusable: bool) {
         let time = self.think();
         let mut kept = None;
@@ -352,7 +357,7 @@ impl Worker<'_> {
         self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
     }
 
-    /// Lets a user go on that has thought and had a connection.
+    /// Lets a user with a reserved connection continue after thinking.
     pub(super) fn go_on(&mut self, id: SlotId) {
         if self.has_carriers {
             return self.go_on_carrier(id);
@@ -377,7 +382,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives a connection free after an answer.
+    /// Frees a connection after a response.
     fn release(&mut self, slot: usize, now: Monotonic, reusable: bool) {
         if !reusable {
             return self.part(slot, now);
@@ -389,8 +394,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Leaves a connection after its last answer. The server closes first if it will, because the side that
-    /// closes first has to keep the port.
+    /// Retires a connection after its last response. The server is given time to close first,
+    /// because the side that closes first has to keep the port in TIME_WAIT.
     fn part(&mut self, slot: usize, now: Monotonic) {
         let linger = self.shared.plan.linger;
         let Some(place) = self.slots.get_mut(slot) else { return };
@@ -410,14 +415,14 @@ impl Worker<'_> {
         self.is_freed |= !self.waiting.is_empty();
     }
 
-    /// Leaves a connection that the server has closed.
+    /// Removes a connection that the server has closed, or keeps its socket for reuse.
     fn leave(&mut self, slot: usize) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let (served, role, route) = (place.served, place.role, place.route);
         let is_redialled =
             self.shared.plan.close == Close::Rst && is_redialled(self.shared.routes.address(route.address));
         if !is_redialled {
-            // Dropping it closes it: a FIN is the answer to the server's.
+            // Dropping the connection closes it: our FIN follows the server's.
             self.remove(slot);
             return;
         }
@@ -434,7 +439,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes a connection out; dropping it closes it.
+    /// Removes a connection from the table; dropping it closes it.
     fn remove(&mut self, slot: usize) -> Option<Connection> {
         let removed = self.slots.remove(slot)?;
         self.parting -= usize::from(removed.role == Role::Parting);
@@ -443,7 +448,8 @@ impl Worker<'_> {
         Some(removed.connection)
     }
 
-    /// Takes note of a request that failed without a complete answer; its user starts anew.
+    /// Records a request that failed without a complete response; its user continues with a new
+    /// one.
     fn failed(&mut self, slot: usize, kind: FailureKind, reason: Option<io::Error>) {
         let Some(mut removed) = self.remove(slot) else { return };
         let exchange = *removed.exchange();
@@ -469,13 +475,13 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes note of a request that had a connection and failed; its user starts anew.
+    /// Records a failure of a request that had a connection; its user continues with a new one.
     pub(super) fn note_failure(&mut self, exchange: &Exchange, kind: FailureKind) {
         self.tools.recorder.failure(exchange, self.tools.clock.monotonic(), kind);
         self.users.ready += usize::from(exchange.of_user);
     }
 
-    /// Takes note of a connection that could not be made; its user tries again a little later.
+    /// Handles a failed connection; its user tries again after [`RETRY_AFTER`].
     pub(super) fn connect_failed(&mut self, exchange: &Exchange, kind: FailureKind, error: &io::Error) {
         let kind = match (kind, connect_failure_kind(error)) {
             (FailureKind::Connect, Some(kind)) => kind,
@@ -487,7 +493,7 @@ impl Worker<'_> {
         self.shared.connect_failed(now, exchange.url, kind, &error.to_string());
     }
 
-    /// Takes note of a request whose connection could not be made.
+    /// Records a request whose connection could not be made.
     pub(super) fn not_connected(&mut self, exchange: &Exchange, now: Monotonic, kind: FailureKind) {
         self.tools.recorder.failure(exchange, now, kind);
         if exchange.measured {
@@ -502,7 +508,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks for requests that took too long and for connections whose time is up.
+    /// Fails requests that took too long, and closes connections whose time is up.
     pub(super) fn sweep(&mut self, now: Monotonic) {
         let timeout = self.shared.plan.timeout;
         for slot in 0..self.slots.len() {

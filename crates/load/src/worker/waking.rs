@@ -1,43 +1,45 @@
-//! How late a thread is woken by its timer, and how long before a moment it therefore has to be awake.
+//! Learns the wake-up latency of a thread, and from it how long before a start the thread has to be
+//! awake.
 //!
-//! Invariant: of all the time a thread spends at most one part in [`AWAKE_SHARE_MAX`] looking at its clock, and
-//! [`SAVED_MAX`] that it has saved before; or [`AWAKE_MIN`] before each moment where that is more. A pure rule: it
-//! reads no clock.
+//! Invariant: a thread busy-waits for at most one part in [`AWAKE_SHARE_MAX`] of its time, plus a
+//! saved budget of at most [`SAVED_MAX`]. If [`AWAKE_MIN`] before each start is more, that limit
+//! counts. The rule is a pure function: it reads no clock.
 
 use platform::Monotonic;
 use std::time::Duration;
 
-/// A thread is awake at least so long before a moment.
+/// A thread is awake at least this long before a start.
 const AWAKE_MIN: Duration = Duration::from_micros(60);
 
-/// It is never awake for longer. On virtual machines some hundred microseconds are common; what takes longer is a core
-/// that others want, who would be in the way anyhow.
+/// A thread is awake at most this long before a start. Some hundred microseconds of latency are
+/// common on virtual machines. A longer latency means that other programs want the core, and being
+/// awake would not help.
 const AWAKE_MAX: Duration = Duration::from_micros(600);
 
-/// The share of the time that it is awake at most: one in so many.
+/// Inverse of the largest share of time spent busy-waiting: 20 means 5%.
 const AWAKE_SHARE_MAX: u32 = 20;
 
-/// So much of that is kept for later: moments that follow one another by chance come close together at times.
+/// Largest saved budget. Randomly spaced starts are close together at times and then need it.
 const SAVED_MAX: Duration = Duration::from_millis(12);
 
-/// Of what waking took less than was expected, one part in so many is believed. Among so many times being woken, one or
-/// two are later than was expected: more than one in a hundred would show in the 99th percentile.
+/// Inverse of the rate at which the expected latency shrinks. Among this many wake-ups, one or two
+/// are later than expected. More than one in a hundred would show in the 99th percentile.
 const FORGETTING: u32 = 512;
 
-/// What one thread has learnt of being woken.
+/// The wake-up latency that one thread has learnt.
 #[derive(Debug, Default)]
 pub(super) struct Waking {
-    /// How late it may be: nearly the latest of late.
+    /// The expected latency: close to the largest of the recent ones.
     late: Duration,
-    /// How long it may still be awake.
+    /// Budget for busy-waiting.
     saved: Duration,
-    /// The moment that was asked about last, and how long before it to be woken.
+    /// The last moment passed to [`Waking::before`], and the result for it.
     next: Monotonic,
     before_next: Duration,
 }
 
 impl Waking {
-    /// How long before `moment`, at which something is to start, to be woken.
+    /// How long before `moment`, when something starts, the thread should be woken.
     pub(super) fn before(&mut self, moment: Monotonic) -> Duration {
         if moment != self.next {
             self.saved = SAVED_MAX.min(self.saved + moment.since(self.next) / AWAKE_SHARE_MAX);
@@ -48,7 +50,7 @@ impl Waking {
         self.before_next
     }
 
-    /// Takes note of how late a timer has woken the thread.
+    /// Learns how late a timer woke the thread.
     pub(super) fn woken(&mut self, late: Duration) {
         self.late =
             if late > self.late { late.min(AWAKE_MAX) } else { self.late - (self.late - late) / FORGETTING };
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_woken_late_is_awake_earlier_and_forgets_that_slowly() {
+    fn late_wake_ups_raise_the_latency_and_early_ones_lower_it() {
         let mut waking = Waking::default();
         assert_eq!(waking.before(at(100)), AWAKE_MIN);
         waking.woken(Duration::from_micros(400));
@@ -80,13 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_awake_for_a_twentieth_of_the_time_at_most() {
+    fn busy_waiting_takes_at_most_a_twentieth_of_the_time() {
         let mut waking = Waking::default();
         waking.woken(Duration::from_micros(500));
         let awake: Duration = (1..=1_000).map(|number| waking.before(at(4 * number))).sum();
         let share = Duration::from_millis(4 * 1_000) / AWAKE_SHARE_MAX;
         assert!(awake <= share + SAVED_MAX && awake > share.mul_f64(0.9), "{awake:?}");
-        // However often it asks about a moment, and however far the next one is.
+        // The result does not depend on how often a moment is queried or how far away the next one
+        // is.
         assert_eq!([waking.before(at(4_001)), waking.before(at(4_001))], [AWAKE_MIN; 2]);
         assert_eq!(waking.before(at(5_000)), Duration::from_micros(500));
         assert_eq!(waking.before(at(5_001)), Duration::from_micros(500));

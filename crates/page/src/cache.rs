@@ -1,8 +1,9 @@
-//! A browser's own cache (RFC 9111, as a private cache): what a returning visitor still has.
+//! A browser's private cache (RFC 9111): the responses that a returning visitor still has.
 //!
-//! Invariant: nothing is used beyond its freshness without asking, and nothing for a request that it was not made for
-//! (`Vary`). The decisions are those of `semantics`, with what speaks to shared caches only left out. The content is
-//! kept where a page needs it to go on, of all else just that it was there.
+//! Invariant: a stale response is never used without revalidation, and a response is used only for
+//! requests that match its `Vary`. `semantics` makes these decisions. Directives for shared caches
+//! only are removed first. The cache stores the content that the caller gives it, which may be less
+//! than the response's content.
 
 use bytes::Bytes;
 use message::{Fields, RequestHead, ResponseHead, Status, list_members, names};
@@ -13,12 +14,13 @@ use semantics::{
 use std::collections::HashMap;
 use url::Url;
 
-/// Octets that one visitor keeps, and how many answers.
+/// Bytes that one visitor's cache may hold: contents and header fields. The cache is emptied when
+/// the next response does not fit.
 pub const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Answers that one visitor keeps.
+/// Responses that one visitor's cache may hold. The cache is emptied when it is full.
 pub const CACHE_ENTRIES_MAX: usize = 2_000;
 
-/// What a visitor has kept.
+/// The private cache of one visitor, with one response per URL.
 #[derive(Clone, Debug, Default)]
 pub struct PrivateCache {
     stored: HashMap<Url, Stored>,
@@ -34,25 +36,27 @@ struct Stored {
     content: Bytes,
 }
 
-/// What there is for a request.
+/// Result of a cache lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing.
+    /// No usable response is stored.
     Nothing,
-    /// It may be used without asking.
+    /// The stored response is fresh: its head and the stored content.
     Fresh(ResponseHead, Bytes),
-    /// The server is to be asked with these fields whether it still holds.
+    /// The stored response must be revalidated: the conditional header fields to send.
     Ask(Fields),
 }
 
 impl PrivateCache {
-    /// What there is for a request to `url` with these fields.
+    /// Looks up the response for a request to `url` with the header fields `request`.
     pub fn look(&self, url: &Url, request: &Fields, now: Moment) -> Kept {
         let Some(stored) = self.stored.get(url).filter(|stored| stored.rule.matches(request, &stored.key))
         else {
             return Kept::Nothing;
         };
         match reuse(&stored.freshness, &Directives::default(), &policy(), now) {
+            // A stale response without refresh needs `max-stale` in the request. The directives are
+            // empty here, so this case does not occur.
             Reuse::Fresh { .. } | Reuse::Stale { refresh: false, .. } => {
                 Kept::Fresh(stored.head.clone(), stored.content.clone())
             }
@@ -63,7 +67,11 @@ impl PrivateCache {
         }
     }
 
-    /// Keeps an answer if it may be kept. `content` is what is needed of it later.
+    /// Stores a response if RFC 9111 allows it and its status is 200 or 301. The response stored
+    /// for `url` before is removed in any case.
+    ///
+    /// `content` is the part of the content that the caller needs later. `times` are the moments
+    /// when the request was sent and when the response head arrived.
     pub fn store(
         &mut self,
         url: &Url,
@@ -86,7 +94,11 @@ impl PrivateCache {
         self.stored.insert(url.clone(), stored);
     }
 
-    /// Takes a 304 that answers [`Kept::Ask`]; gives what it confirms, nothing if it speaks of something else.
+    /// Takes the 304 to a revalidation that [`Kept::Ask`] demanded, and updates the stored
+    /// response.
+    ///
+    /// Returns the updated head and the content, or `None` if the 304 does not match the stored
+    /// response (RFC 9111 section 4.3.4). `times` are as in [`PrivateCache::store`].
     pub fn confirm(
         &mut self,
         url: &Url,
@@ -117,7 +129,7 @@ impl Stored {
     }
 }
 
-/// What RFC 9111 says to a cache that nobody shares.
+/// The policy of a private cache: RFC 9111 without targeted fields such as `CDN-Cache-Control`.
 fn policy() -> Policy {
     Policy { targeted_fields: Vec::new(), ..Policy::rfc() }
 }
@@ -133,6 +145,7 @@ fn judged(
     }
     let policy = policy();
     let mut asked = request.clone();
+    // The restriction on `Authorization` holds for shared caches only (RFC 9111 section 3.5).
     asked.fields.remove(names::AUTHORIZATION);
     let Judgement::Store(storable) = judge_response(&asked, &unshared(head), times.0, times.1, &policy)
     else {
@@ -143,7 +156,7 @@ fn judged(
     Some(Stored { head: head.clone(), freshness: storable.freshness, rule, key, content })
 }
 
-/// A head without the directives that speak to shared caches alone (RFC 9111 sections 5.2.2.7 to 5.2.2.10).
+/// The head without the directives for shared caches (RFC 9111 sections 5.2.2.7 to 5.2.2.10).
 fn unshared(head: &ResponseHead) -> ResponseHead {
     const SHARED_ONLY: [&[u8]; 4] = [b"private", b"s-maxage", b"proxy-revalidate", b"public"];
     let mut unshared = head.clone();
@@ -203,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_may_be_kept_by_whom_it_was_made_for() {
+    fn private_responses_are_stored_and_shared_directives_ignored() {
         assert!(is_fresh(&[("Cache-Control", "private, max-age=60")], 59));
         assert!(is_fresh(&[("Cache-Control", "max-age=60, s-maxage=0")], 59));
         assert!(is_fresh(&[("Cache-Control", "max-age=60"), ("Set-Cookie", "a=1")], 59));
@@ -214,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_changed_is_asked_for() {
+    fn stale_response_with_validator_is_revalidated() {
         let Kept::Ask(fields) = kept(&[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], 0) else {
             panic!()
         };
@@ -224,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_makes_it_fresh_again() {
+    fn matching_304_makes_a_stale_response_fresh() {
         let mut cache = PrivateCache::default();
         let first = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("ETag", "\"1\"")]);
         cache.store(&url(), &request(&[]), &first, Bytes::from("x"), (at(0), at(0)));
@@ -238,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn another_request_needs_another_answer() {
+    fn response_is_not_used_when_a_varying_field_differs() {
         let mut cache = PrivateCache::default();
         let head = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("Vary", "Cookie")]);
         cache.store(&url(), &request(&[("Cookie", "a=1")]), &head, Bytes::new(), (at(0), at(0)));
@@ -247,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_has_a_size() {
+    fn stored_bytes_stay_within_the_limit() {
         let mut cache = PrivateCache::default();
         let head = answer(Status::OK, &[("Cache-Control", "max-age=10")]);
         for number in 0..40 {

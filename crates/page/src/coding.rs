@@ -1,27 +1,29 @@
-//! Content codings of documents and stylesheets (RFC 9110 section 8.4.1): gzip, the only one that is asked for.
+//! Removes the content coding of documents and stylesheets (RFC 9110 section 8.4.1). Only gzip is
+//! supported, because page loads request no other coding.
 //!
-//! Invariant: no more is unpacked than the caller allows, whatever the content claims.
+//! Invariant: decompression stops at the caller's limit, whatever the content claims.
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use message::{Fields, names};
 use std::io::Read;
 
-/// Why content cannot be read.
+/// Reason why content cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodingError {
-    /// A coding that nobody asked for.
+    /// The content coding is not gzip, or there are several codings.
     #[error("the content has a coding that was not asked for")]
     Unknown,
-    /// What claims to be gzip is not, or breaks off.
+    /// The content is not valid gzip, or it is truncated.
     #[error("the content is no whole gzip")]
     Broken,
-    /// It is longer than the limit.
+    /// The decoded content is longer than the limit.
     #[error("the content unpacks to more than is allowed")]
     TooLong,
 }
 
-/// The content of an answer without its coding, at most `bytes_max` octets of it.
+/// Decodes the content of a response with the header fields `fields`. The result has at most
+/// `bytes_max` bytes.
 ///
 /// # Errors
 /// See [`CodingError`].
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_is_unpacked() {
+    fn gzip_is_decoded_and_other_codings_are_refused() {
         assert_eq!(decoded(&with("gzip"), &gzip(b"page"), 10).unwrap(), "page");
         assert_eq!(decoded(&with("identity"), &"page".into(), 10).unwrap(), "page");
         assert_eq!(decoded(&Fields::new(), &"page".into(), 3), Err(CodingError::TooLong));
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_unpacked() {
+    fn decompression_bomb_is_refused() {
         let bomb = gzip(&vec![b'a'; 3_000_000]);
         assert!(bomb.len() < 100_000);
         assert_eq!(decoded(&with("gzip"), &bomb, 300_000), Err(CodingError::TooLong));

@@ -1,9 +1,12 @@
-//! A visitor's cookies (RFC 6265).
+//! The cookie jar of one visitor (RFC 6265).
 //!
-//! Invariant: a cookie is sent only to the host that set it, or below the domain it was set for, on its path, in time,
-//! and over TLS if it asks for that. There is no list of public suffixes: a domain without a dot, or one that is an
-//! address, belongs to its host alone. `HttpOnly` and `SameSite` are not looked at: there are no scripts, and every
-//! request belongs to the page.
+//! Invariant: a cookie is sent only to the host that set it or below the domain in its `Domain`
+//! attribute. It is sent only on its path and until it expires. A `Secure` cookie is sent only over
+//! TLS.
+//!
+//! There is no list of public suffixes. Instead, a `Domain` attribute that differs from the host
+//! must contain a dot and be a parent domain of the host. `HttpOnly` and `SameSite` are ignored:
+//! scripts do not run, and every request belongs to the page.
 
 use message::{Fields, names};
 use platform::Timestamp;
@@ -11,13 +14,14 @@ use semantics::parse_date;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// Cookies of one visitor; the oldest goes when there are more.
+/// Cookies that one jar holds; a further cookie evicts the oldest.
 pub const COOKIES_MAX: usize = 300;
 
-/// Octets of one cookie's name and value; longer ones are not kept (RFC 6265 section 6.1).
+/// Bytes of one cookie's name and value together (RFC 6265 section 6.1). Longer cookies are
+/// ignored.
 pub const COOKIE_BYTES_MAX: usize = 4096;
 
-/// What a visitor was given.
+/// A visitor's cookies, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Jar {
     cookies: Vec<Cookie>,
@@ -35,7 +39,8 @@ struct Cookie {
 }
 
 impl Jar {
-    /// Takes what an answer from `url` sets (RFC 6265 sections 5.2 and 5.3).
+    /// Applies the `Set-Cookie` header fields of a response from `url` (RFC 6265 sections 5.2 and
+    /// 5.3).
     pub fn take(&mut self, url: &Url, fields: &Fields, now: Timestamp) {
         for value in fields.all(names::SET_COOKIE) {
             if let Some(cookie) = std::str::from_utf8(value).ok().and_then(|text| parse(text, url, now)) {
@@ -44,12 +49,14 @@ impl Jar {
         }
     }
 
-    /// The value of the `Cookie` field for a request to `url` (RFC 6265 section 5.4), if there is anything to send.
+    /// Returns the value of the `Cookie` header field for a request to `url` (RFC 6265 section
+    /// 5.4), or `None` if no cookie matches.
     pub fn value(&self, url: &Url, now: Timestamp) -> Option<String> {
         let host = host_of(url)?;
         let mut found: Vec<&Cookie> =
             self.cookies.iter().filter(|cookie| cookie.is_for(url, &host, now)).collect();
-        // Longer paths first; among equals the older one, which is where they stand already.
+        // Longer paths come first. The sort is stable, so among equal lengths older cookies come
+        // first.
         found.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
         let pairs: Vec<String> = found
             .iter()
@@ -64,12 +71,12 @@ impl Jar {
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// How many there are.
+    /// Number of cookies, including expired ones.
     pub fn len(&self) -> usize {
         self.cookies.len()
     }
 
-    /// Whether there are none.
+    /// Whether the jar is empty.
     pub fn is_empty(&self) -> bool {
         self.cookies.is_empty()
     }
@@ -158,9 +165,11 @@ fn parse(text: &str, url: &Url, now: Timestamp) -> Option<Cookie> {
     }
     if let Some(max_age) = max_age {
         let age = u64::try_from(max_age).unwrap_or_default();
+        // Longer `Max-Age` values are cut at 400 days.
         let ends = now.plus(Duration::from_secs(age.min(400 * 24 * 3600)));
         cookie.expires = Some(if max_age <= 0 { Timestamp::from_secs(0) } else { ends });
     }
+    // The prefixes `__Host-` and `__Secure-` promise attributes that the cookie must have.
     let is_prefix_kept = match (name.starts_with("__Secure-"), name.starts_with("__Host-")) {
         (_, true) => cookie.is_secure && cookie.domain == host && has_path && cookie.path == "/",
         (true, _) => cookie.is_secure,
@@ -180,14 +189,15 @@ fn host_of(url: &Url) -> Option<String> {
     url.host_str().map(str::to_ascii_lowercase)
 }
 
-/// RFC 6265 section 5.1.3.
+/// Whether `host` is `domain` or below it (RFC 6265 section 5.1.3). An IP address matches only
+/// itself.
 fn domain_matches(host: &str, domain: &str) -> bool {
     host == domain
         || (host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
             && host.parse::<std::net::IpAddr>().is_err())
 }
 
-/// RFC 6265 section 5.1.4.
+/// The path of a cookie without a `Path` attribute (RFC 6265 section 5.1.4).
 fn default_path(path: &str) -> &str {
     match path.rfind('/') {
         Some(at) if at > 0 => path.get(..at).unwrap_or("/"),
@@ -195,7 +205,7 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-/// RFC 6265 section 5.1.4.
+/// Whether a request path is the cookie's path or below it (RFC 6265 section 5.1.4).
 fn path_matches(path: &str, cookie: &str) -> bool {
     path.strip_prefix(cookie)
         .is_some_and(|rest| rest.is_empty() || cookie.ends_with('/') || rest.starts_with('/'))
@@ -223,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_go_back_to_whom_they_came_from() {
+    fn cookies_are_sent_to_matching_hosts_and_paths() {
         let jar = jar("http://www.h.org/a/b", &["x=1", "y=2; Domain=h.org; Path=/", "z = 3 ;Path=/a"]);
         assert_eq!(sent(&jar, "http://www.h.org/a/c"), "x=1; z=3; y=2");
         assert_eq!(sent(&jar, "http://other.h.org/"), "y=2");
@@ -233,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_theirs_to_set_is_not_kept() {
+    fn cookies_for_foreign_domains_or_without_tls_are_ignored() {
         for cookie in [
             "a=1; Domain=org",
             "a=1; Domain=other.org",
@@ -255,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_tls() {
+    fn expired_cookies_and_secure_cookies_over_http_are_not_sent() {
         let jar = jar(
             "https://h.org/",
             &[
@@ -273,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_value_takes_the_old_ones_place_and_an_old_date_removes_it() {
+    fn new_value_replaces_a_cookie_and_past_expiry_removes_it() {
         let mut jar = jar("http://h.org/", &["a=1", "b=2", "a=3"]);
         assert_eq!(sent(&jar, "http://h.org/"), "a=3; b=2");
         let mut fields = Fields::new();
@@ -283,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first() {
+    fn full_jar_evicts_the_oldest_cookie() {
         let mut jar = Jar::default();
         for number in 0..COOKIES_MAX + 5 {
             let mut fields = Fields::new();

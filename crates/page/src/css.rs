@@ -1,8 +1,9 @@
-//! A stylesheet as far as it decides what is loaded: imports, font faces, and the rules that name files, fonts or
-//! boxes that are not shown (CSS Syntax Level 3, Cascade, Conditional Rules, Nesting).
+//! Parses the parts of a stylesheet that decide which files are loaded: imports, font faces, and
+//! rules that name files or fonts or hide boxes (CSS Syntax Level 3, Cascade, Conditional Rules,
+//! Nesting).
 //!
-//! Invariant: reading never fails and never recurses deeper than a fixed bound; a rule that cannot be read is left
-//! out, as browsers do. Whether a rule applies to anything is `style`'s part.
+//! Invariant: parsing never fails, and its recursion depth is bounded. An invalid rule is dropped,
+//! as in browsers. Matching rules with elements is the part of `style`.
 
 use crate::css_text::split;
 use crate::css_value::{Declaration, Face, address, after_function, declarations, face};
@@ -11,53 +12,55 @@ use crate::media::Viewport;
 use crate::selector::Selector;
 use url::Url;
 
-/// How deep blocks may be in each other.
+/// Nesting depth of blocks; deeper blocks are dropped.
 const BLOCKS_MAX: u32 = 16;
 
-/// What a stylesheet says.
+/// The relevant content of a stylesheet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sheet {
-    /// Sheets to be loaded before it, in order, and whether their media match.
+    /// Imported stylesheets in order, each with a flag: whether its media query matches.
     pub(crate) imports: Vec<(Url, bool)>,
-    /// Rules in order.
+    /// Rules in the order in which they are parsed; a nested rule precedes the rule around it.
     pub(crate) rules: Vec<Rule>,
-    /// Fonts in order.
+    /// Font faces in order.
     pub(crate) faces: Vec<Face>,
-    /// What was left out.
+    /// Omissions because of [`Limits`].
     pub(crate) limits: LimitCounts,
 }
 
-/// A rule with something in it that matters here.
+/// A rule with at least one relevant declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// Whom it speaks of.
+    /// The selectors of the elements to which the rule applies.
     pub(crate) selectors: Vec<Selector>,
-    /// What it says of them.
+    /// The relevant declarations.
     pub(crate) declarations: Vec<Declaration>,
-    /// Whether it stands in a layer, and so behind rules that do not.
+    /// Whether the rule is in a cascade layer; normal declarations outside layers win over it.
     pub(crate) is_layered: bool,
 }
 
-/// What reading a sheet needs to know.
+/// State of parsing one stylesheet.
 struct Reading<'a> {
     base: &'a Url,
     viewport: &'a Viewport,
     rules_max: usize,
     sheet: Sheet,
+    /// Set after the first block, because later imports are invalid.
     imports_are_over: bool,
 }
 
-/// In which blocks something stands.
+/// The blocks around an item.
 #[derive(Clone, Copy)]
 struct Within<'a> {
     is_layered: bool,
-    /// The selectors of the rule around it.
+    /// The selectors of the enclosing rule.
     parent: Option<&'a str>,
     depth: u32,
 }
 
 impl Sheet {
-    /// Reads a stylesheet that was found at `base`.
+    /// Parses a stylesheet that was loaded from `base`, or that is inline in a document with this
+    /// base URL.
     pub(crate) fn parse(text: &str, base: &Url, viewport: &Viewport, limits: &Limits) -> Self {
         let text = without_comments(text);
         let sheet = Self::default();
@@ -92,7 +95,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A rule without a block: of these only imports matter.
+    /// Parses an at-rule without a block. Only imports are relevant.
     fn statement(&mut self, rule: &str) {
         let Some((name, rest)) = rule.split_once(|c: char| c.is_whitespace() || c == '"' || c == '\'') else {
             return;
@@ -103,7 +106,7 @@ impl Reading<'_> {
         if !name.eq_ignore_ascii_case("import") || self.imports_are_over {
             return;
         }
-        // The quote may have been taken for what ends the name.
+        // The quote of the URL may have ended the rule's name, so it is put back.
         let rest = rule.get(rule.len() - rest.len() - 1..).unwrap_or(rest).trim();
         let Some((address, conditions)) = address(rest) else { return };
         let Ok(url) = self.base.join(&address) else { return };
@@ -136,7 +139,7 @@ impl Reading<'_> {
         match (applies, within.parent) {
             (false, _) => {}
             (true, None) => self.rules(block, inner),
-            // In a rule, a condition has the rule's own declarations in it.
+            // A condition inside a rule contains declarations of that rule.
             (true, Some(parent)) => self.rule(parent, block, Within { parent: None, ..inner }),
         }
     }
@@ -157,7 +160,8 @@ impl Reading<'_> {
         while let Some(item) = Item::next(&mut rest) {
             let is_rule = item.block.is_some() && !item.prelude.trim_start().starts_with("--");
             if is_rule {
-                // It follows this rule in the cascade, as its declarations seldom do: near enough.
+                // The nested rule is stored before the rule around it, which wins on equal
+                // specificity. In CSS Nesting, the later one wins.
                 let inner = Within { parent: Some(&text), depth: within.depth + 1, ..within };
                 self.item(&item, inner);
             } else if item.block.is_none() {
@@ -174,7 +178,7 @@ impl Reading<'_> {
     }
 }
 
-/// The selector of a rule within a rule, written out.
+/// The full selector of a nested rule: `&` becomes `:is(parent)`, which is prepended if missing.
 fn nested(parent: &str, prelude: &str) -> String {
     let parts = split(prelude, b',').into_iter().map(str::trim).map(|part| {
         if part.contains('&') {
@@ -186,7 +190,7 @@ fn nested(parent: &str, prelude: &str) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// What stands up to a semicolon, or before a block and in it.
+/// A statement that ends with a semicolon, or a prelude with its block.
 struct Item<'a> {
     prelude: &'a str,
     block: Option<&'a str>,
@@ -212,7 +216,8 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Where the first of `stops` stands that is in no string, parenthesis or bracket; the end if there is none.
+/// Position of the first byte of `stops` outside strings, parentheses and brackets, or the end of
+/// `text`.
 pub(crate) fn scan(text: &str, stops: &[u8]) -> usize {
     let mut walk = Walk::default();
     text.bytes()
@@ -225,7 +230,7 @@ pub(crate) fn scan(text: &str, stops: &[u8]) -> usize {
         .unwrap_or(text.len())
 }
 
-/// Where the brace stands that closes the block which `text` is in.
+/// Position of the brace that closes the block in which `text` begins, or the end of `text`.
 fn scan_block(text: &str) -> usize {
     let mut walk = Walk::default();
     let mut depth = 1_u32;
@@ -237,7 +242,7 @@ fn scan_block(text: &str) -> usize {
                     b'}' => depth -= 1,
                     _ => {}
                 }
-                // A parenthesis that is never closed ends with its block.
+                // An unclosed parenthesis ends with its block.
                 if matches!(byte, b'{' | b'}') {
                     walk.parentheses = 0;
                 }
@@ -248,7 +253,7 @@ fn scan_block(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// What is open while a text is walked through.
+/// Open strings, parentheses and escapes at a position in the text.
 #[derive(Default)]
 struct Walk {
     parentheses: u32,
@@ -263,7 +268,7 @@ impl Walk {
         }
         match (self.quote, byte) {
             (_, b'\\') => self.is_escaped = true,
-            // A string ends with its line, whether it is closed or not.
+            // An unclosed string ends at the end of its line.
             (Some(_), b'\n') => self.quote = None,
             (Some(open), _) if open == byte => self.quote = None,
             (Some(_), _) => {}
@@ -275,7 +280,7 @@ impl Walk {
     }
 }
 
-/// Comments replaced by blanks, except in strings and in unquoted addresses, where they are none.
+/// Replaces comments by spaces. In strings and unquoted URLs, `/*` does not begin a comment.
 pub(crate) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut walk = Walk::default();
@@ -293,7 +298,7 @@ pub(crate) fn without_comments(text: &str) -> String {
             if after.starts_with('\\') { 1 + after.chars().nth(1).map_or(0, char::len_utf8) } else { 1 };
         let (mark, after) = after.split_at_checked(take).unwrap_or((after, ""));
         match mark {
-            // Only addresses keep their slashes and stars; in other functions a comment is one.
+            // Only an unquoted `url()` keeps `/*`; other functions may contain comments.
             "(" if walk.quote.is_none() => {
                 walk.parentheses = u32::from(before.len() >= 3 && ends_in_url(before) && !quoted(after));
             }
@@ -330,7 +335,7 @@ mod tests {
         Sheet::parse(text, &base, &Viewport::DEFAULT, &Limits::DEFAULT)
     }
 
-    /// All files that rules name.
+    /// The paths of all files that rules name.
     fn files(text: &str) -> Vec<String> {
         let sheet = parse(text);
         let urls = sheet.rules.iter().flat_map(|rule| &rule.declarations).flat_map(|found| &found.urls);
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_come_first_or_not_at_all() {
+    fn imports_after_the_first_rule_are_ignored() {
         let sheet = parse(
             "@charset \"x\"; @layer a; @import url(b.css) screen; @import 'c.css' print;\n@import url(\"d.css\") \
              layer(x) supports(display: grid) (min-width: 1px); a{display:none} @import 'late.css';",
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_rules() {
+    fn files_of_rules_resolve_against_the_stylesheet() {
         assert_eq!(files("a{background:#fff url( 'x.png' ) no-repeat}"), ["/css/x.png"]);
         assert_eq!(files("a{background-image:url(/x.png),url(y\\)z.png)}"), ["/x.png", "/css/y)z.png"]);
         assert_eq!(
@@ -363,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_nesting() {
+    fn unmatched_conditions_are_dropped_and_nested_rules_kept() {
         assert_eq!(
             files("@media print{a{background:url(p)}} @media (min-width:1px){a{background:url(s)}}"),
             ["/css/s"]
@@ -386,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn image_sets_have_one_file() {
+    fn image_set_gives_one_supported_file() {
         assert_eq!(urls("image-set(url(a.png) 1x, url(b.png) 2x)"), ["a.png"]);
         assert_eq!(urls("-webkit-image-set('a.jxl' type('image/jxl'), \"b.png\" 2x)"), ["b.png"]);
         assert_eq!(urls("linear-gradient(red, blue), URL(x)"), ["x"]);
     }
 
     #[test]
-    fn faces() {
+    fn font_face_descriptors_are_parsed() {
         let sheet = parse(
             "@font-face{font-family:\"DM  Sans\";src:local('x'),url(a.eot) format('embedded-opentype'),\
              url(a.woff2)format(\"woff2\");font-weight:100 900;font-style:italic;unicode-range:U+0-FF,U+4??}",
@@ -407,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_font_shorthand() {
+    fn font_shorthand_gives_family_weight_and_style() {
         let base = Url::parse("http://h/").unwrap();
         let found = parse_declarations("font: italic 700 12px/1.5 'A B', serif !important", &base);
         let values: Vec<_> = found.iter().map(|found| found.value.as_str()).collect();
@@ -417,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_limited() {
+    fn rules_beyond_the_limit_are_dropped() {
         let base = Url::parse("http://h/").unwrap();
         let limits = Limits { rules_max: 10, ..Limits::DEFAULT };
         let sheet = Sheet::parse(&"a{display:none}".repeat(50), &base, &Viewport::DEFAULT, &limits);
@@ -426,13 +431,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_ends(text in "[a-z@{}();:'\"/*\\\\ ,.#&\n-]{0,200}") {
+        fn arbitrary_text_does_not_panic(text in "[a-z@{}();:'\"/*\\\\ ,.#&\n-]{0,200}") {
             parse(&text);
         }
 
-        /// A rule is found wherever it stands among whole other rules.
+        /// A rule is found wherever it is among other complete rules.
         #[test]
-        fn a_rule_is_found_between_others(before in 0_usize..4, after in 0_usize..4) {
+        fn rule_is_found_between_other_rules(before in 0_usize..4, after in 0_usize..4) {
             let noise = ["@media print{b{c:d}}", "e{f:'}{'}", "/*{*/", "@font-face{g:url(h)}", "i{j:k;l{m:n}}"];
             let text = format!("{}x{{background:url(z)}}{}", noise[..before].concat(), noise[..after].concat());
             prop_assert_eq!(files(&text), ["/css/z"]);

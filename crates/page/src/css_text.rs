@@ -1,8 +1,9 @@
-//! Text of CSS below rules and values: splitting, identifiers, escapes (CSS Syntax Level 3).
+//! Splits CSS text and decodes identifiers and escapes (CSS Syntax Level 3).
 //!
-//! Invariant: what was put in comes out whole: parts and separators are the text again, a name and its rest too.
+//! Invariant: no text is lost. The parts of a split and their separators are again the text, and so
+//! are the bytes of an identifier and the rest.
 
-/// Splits at a separator that stands in no string, bracket or parenthesis.
+/// Splits at each separator outside strings, brackets and parentheses.
 pub(crate) fn split(text: &str, separator: u8) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut quote, mut escaped, mut start) = (0_u32, None, false, 0);
@@ -28,12 +29,12 @@ pub(crate) fn split(text: &str, separator: u8) -> Vec<&str> {
     parts
 }
 
-/// Whether an octet may stand in an identifier, or begins an escape in one.
+/// Whether a byte is part of an identifier or begins an escape in one.
 pub(crate) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'\\') || byte >= 0x80
 }
 
-/// The identifier that `text` begins with, escapes taken off, and what follows it.
+/// Returns the identifier at the start of `text`, with escapes decoded, and the rest of the text.
 pub(crate) fn identifier(text: &str) -> (String, &str) {
     let mut end = 0;
     let mut escaped = false;
@@ -49,7 +50,7 @@ pub(crate) fn identifier(text: &str) -> (String, &str) {
     (unescape(name), rest)
 }
 
-/// Takes the escapes of CSS off a word or string.
+/// Decodes the CSS escapes of a word or string.
 pub(crate) fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();

@@ -1,22 +1,23 @@
-//! Values of CSS as far as they decide what is loaded: the files they name, and fonts (CSS Values Level 4, CSS Fonts
-//! Level 4, CSS Images Level 4).
+//! Parses the CSS values that decide which files are loaded: file names and fonts (CSS Values Level
+//! 4, CSS Fonts Level 4, CSS Images Level 4).
 //!
-//! Invariant: a value that cannot be read names nothing. What a value is for, and whether it counts, is not known here.
+//! Invariant: an invalid value names no file. This module does not decide whether a declaration
+//! applies.
 
 use crate::css::{scan, without_comments};
 use crate::css_text::{split, unescape};
 use url::Url;
 
-/// One property and its value.
+/// One property with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Declaration {
-    /// Which.
+    /// The property.
     pub(crate) property: Property,
-    /// Its value as written.
+    /// Its value as written, without `!important`.
     pub(crate) value: String,
-    /// The files it names.
+    /// The files it names, as absolute http and https URLs.
     pub(crate) urls: Vec<Url>,
-    /// `!important`
+    /// Whether the declaration is `!important`.
     pub(crate) is_important: bool,
 }
 
@@ -45,32 +46,33 @@ pub(crate) enum Property {
     FontWeight,
     /// `font-style`, or the part of `font`
     FontStyle,
-    /// A custom property.
+    /// A custom property; the name is without `--`.
     Custom(String),
 }
 
-/// A font that pages may use.
+/// A font of an `@font-face` rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Face {
-    /// Its family, in lower case.
+    /// Its family name as [`family_name`] gives it.
     pub(crate) family: String,
-    /// The weights it is for.
+    /// The ends of its weight range, 1 to 1000, in any order.
     pub(crate) weights: (u16, u16),
-    /// Whether it is slanted.
+    /// Whether it is italic or oblique.
     pub(crate) is_italic: bool,
-    /// The characters it is for; empty: all.
+    /// Inclusive ranges of the characters it covers; empty means all.
     pub(crate) ranges: Vec<(u32, u32)>,
-    /// The first of its files that a browser can read.
+    /// The first of its files in a format that browsers support.
     pub(crate) url: Option<Url>,
 }
 
-/// Reads the declarations of a `style` attribute.
+/// Parses the declarations of a `style` attribute.
 pub(crate) fn parse_declarations(text: &str, base: &Url) -> Vec<Declaration> {
     let text = without_comments(text);
     split(&text, b';').into_iter().flat_map(|text| declarations(text, base)).collect()
 }
 
-/// The declarations that one text holds: none, one, or several for a shorthand.
+/// Parses one declaration. The result is empty for irrelevant properties; a shorthand gives several
+/// declarations.
 pub(crate) fn declarations(text: &str, base: &Url) -> Vec<Declaration> {
     let Some((name, value)) = text.split_once(':') else { return Vec::new() };
     let name = name.trim();
@@ -104,7 +106,8 @@ pub(crate) fn declarations(text: &str, base: &Url) -> Vec<Declaration> {
     }
 }
 
-/// `italic bold 12px/1.5 "A", serif`
+/// Splits a `font` shorthand such as `italic bold 12px/1.5 "A", serif` into family, weight and
+/// style.
 fn font_shorthand(value: &str, is_important: bool) -> Vec<Declaration> {
     let one = |property, value: &str| Declaration {
         property,
@@ -138,7 +141,8 @@ fn font_shorthand(value: &str, is_important: bool) -> Vec<Declaration> {
     ]
 }
 
-/// The address that something can be loaded from; none for data and for a place within the document.
+/// Resolves a URL that a browser would load. `None` for `data:` URLs and for fragments of the
+/// document.
 fn loadable(address: &str, base: &Url) -> Option<Url> {
     let address = address.trim();
     if address.is_empty() || address.starts_with('#') {
@@ -147,7 +151,7 @@ fn loadable(address: &str, base: &Url) -> Option<Url> {
     base.join(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
-/// The addresses in a value. Of an `image-set()` it is the one for one device pixel to a CSS pixel.
+/// The URLs in a value. An `image-set()` contributes the file for one device pixel per CSS pixel.
 pub(crate) fn urls(value: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = value;
@@ -186,7 +190,7 @@ fn begins(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }
 
-/// What stands in the parentheses of the function that `text` begins with.
+/// The text inside the parentheses of the function `name` with which `text` begins.
 fn function<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let inside = text.get(name.len()..).filter(|_| begins(text, name))?.strip_prefix('(')?;
     inside.get(..scan(inside, b")"))
@@ -196,13 +200,13 @@ fn function_within<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.find(name).and_then(|at| function(text.get(at..)?, name))
 }
 
-/// What follows the function that `text` begins with.
+/// The text after the function `name` with which `text` begins.
 pub(crate) fn after_function<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let inside = function(text, name)?;
     text.get(name.len() + inside.len() + 2..)
 }
 
-/// The address that `text` begins with, as a string or in `url()`, and what follows.
+/// The URL at the start of `text`, as a string or in `url()`, and the text after it.
 pub(crate) fn address(text: &str) -> Option<(String, &str)> {
     let (text, in_function) = match begins(text, "url(") {
         true => (text.get(4..)?.trim_start(), true),
@@ -225,7 +229,7 @@ pub(crate) fn address(text: &str) -> Option<(String, &str)> {
     Some((unescape(address), rest))
 }
 
-/// Where `stop` stands without a backslash before it.
+/// Position of the first `stop` that is not escaped by a backslash.
 fn unescaped(text: &str, stop: u8) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes().position(|byte| {
@@ -235,7 +239,7 @@ fn unescaped(text: &str, stop: u8) -> Option<usize> {
     })
 }
 
-/// A font face, if it has a family.
+/// Parses the block of an `@font-face` rule. `None` without a family name.
 pub(crate) fn face(block: &str, base: &Url) -> Option<Face> {
     let mut face =
         Face { family: String::new(), weights: (400, 400), is_italic: false, ranges: Vec::new(), url: None };
@@ -258,7 +262,8 @@ pub(crate) fn face(block: &str, base: &Url) -> Option<Face> {
     (!face.family.is_empty()).then_some(face)
 }
 
-/// The first file of a `src` descriptor in a format that browsers read. What is installed here is not asked.
+/// The first file of a `src` descriptor in a format that browsers support. `local()` sources are
+/// skipped.
 fn source(value: &str, base: &Url) -> Option<Url> {
     split(value, b',').into_iter().map(str::trim).find_map(|source| {
         let (address, rest) = address(source).filter(|_| begins(source, "url("))?;
@@ -268,7 +273,7 @@ fn source(value: &str, base: &Url) -> Option<Url> {
     })
 }
 
-/// A family's name as it is compared.
+/// A family name in the form used for comparison: unquoted, in lower case, with single spaces.
 pub(crate) fn family_name(text: &str) -> String {
     let text = text.trim();
     let inner = text.trim_matches(['"', '\'']);
@@ -276,7 +281,7 @@ pub(crate) fn family_name(text: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A weight as a number.
+/// Parses a weight keyword or number, 1 to 1000. `bolder` counts as 700 and `lighter` as 100.
 pub(crate) fn weight(word: &str) -> Option<u16> {
     match word.trim().to_ascii_lowercase().as_str() {
         "normal" => Some(400),
@@ -288,7 +293,7 @@ pub(crate) fn weight(word: &str) -> Option<u16> {
     }
 }
 
-/// `U+0025-00FF`, `U+4??`
+/// Parses a range of characters such as `U+0025-00FF` or `U+4??`.
 fn unicode_range(text: &str) -> Option<(u32, u32)> {
     let text = text.trim();
     let text = text.strip_prefix("U+").or_else(|| text.strip_prefix("u+"))?;

@@ -1,8 +1,9 @@
-//! The tree of a document as a browser with scripting builds it, as far as loading needs it: elements, their
-//! attributes, and where text stands.
+//! The element tree that a browser with scripting builds for a document, reduced to the parts that
+//! loading needs: elements, attributes and text.
 //!
-//! Invariant: a node is a place in one list, so nothing here recurses however deep a document nests; what is beyond
-//! the limits on elements and depth is left out, and [`Tree::limits`] says so. Comments and doctypes are not kept.
+//! Invariant: nodes are indices into one list and every walk is iterative, so deep nesting cannot
+//! overflow the stack. The rest of a document beyond the limits on elements or depth is dropped and
+//! counted in [`Tree::limits`]. Comments and doctypes are not kept.
 
 use crate::limits::{Limit, LimitCounts, Limits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -15,34 +16,34 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Octets given to the parser at a time; limits are looked at in between.
+/// Bytes per call of the parser. The limits are checked between calls.
 const FEED_BYTES: usize = 16 * 1024;
 
-/// Bytes given to the parser at a time when only the head is wanted. Within one piece misnested elements can multiply,
-/// so pieces are small.
+/// Bytes per call of the parser when only the head is parsed. The pieces are small because
+/// misnested elements in one piece can multiply before the limits are checked.
 const HEAD_FEED_BYTES: usize = 64;
 
-/// The bounds of a document of which only the head is wanted; no template's head comes near them.
+/// Limits when only the head is parsed; no template's head comes near them.
 const HEAD_LIMITS: Limits = Limits { elements_max: 2_048, depth_max: 64, ..Limits::DEFAULT };
 
-/// The place of a node in its tree.
+/// Index of a node in its [`Tree`].
 pub(crate) type Place = usize;
 
-/// The place of the document itself, the parent of the root element.
+/// Index of the document node, the parent of the root element.
 pub(crate) const DOCUMENT: Place = 0;
 
-/// An element, or the document, which has no name.
+/// An element, or the document node, which has no name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// Local name in lower case; empty for the document and for a template's contents.
+    /// Local name in lower case; empty for the document and for the contents of a `template`.
     pub(crate) name: String,
-    /// Names without prefix, and values, in order.
+    /// Attribute names without prefix and their values, in source order.
     pub(crate) attributes: Vec<(String, String)>,
-    /// The node it is in; none for the document and for what is not in it.
+    /// The parent node; `None` for the document and for nodes outside the document.
     pub(crate) parent: Option<Place>,
-    /// Elements in it, in order.
+    /// Child elements in order.
     pub(crate) children: Vec<Place>,
-    /// Text directly in it, one piece after the other.
+    /// The text directly in it, joined without the elements between.
     pub(crate) text: String,
 }
 
@@ -50,9 +51,9 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// Steps of comparing that are left; see [`Tree::allow`].
+    /// Matching steps left; see [`Tree::allow`].
     budget: Cell<u64>,
-    /// What was left out.
+    /// The limit at which parsing stopped, if any.
     pub(crate) limits: LimitCounts,
 }
 
@@ -62,29 +63,29 @@ impl Node {
         self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the attribute is there.
+    /// Whether the attribute is present, even if empty.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.attribute(name).is_some()
     }
 
-    /// The words of an attribute that is a list of words.
+    /// The words of an attribute whose value is a list separated by white space.
     pub(crate) fn words(&self, name: &str) -> impl Iterator<Item = &str> {
         self.attribute(name).unwrap_or_default().split_ascii_whitespace()
     }
 
-    /// Whether the attribute has this value, in any case.
+    /// Whether the attribute has this value, ignoring ASCII case and surrounding white space.
     pub(crate) fn says(&self, name: &str, value: &str) -> bool {
         self.attribute(name).is_some_and(|found| found.trim_ascii().eq_ignore_ascii_case(value))
     }
 }
 
 impl Tree {
-    /// Parses a document; octets that are no UTF-8 are replaced.
+    /// Parses a whole document. Bytes that are not UTF-8 are replaced.
     pub(crate) fn parse(content: &[u8], limits: &Limits) -> Self {
         Self::parse_pieces(content.chunks(FEED_BYTES), limits, false)
     }
 
-    /// Parses a document up to about the beginning of its body.
+    /// Parses a document up to the piece in which its body begins, under `HEAD_LIMITS`.
     pub(crate) fn parse_head(content: &[u8]) -> Self {
         Self::parse_pieces(content.chunks(HEAD_FEED_BYTES), &HEAD_LIMITS, true)
     }
@@ -111,19 +112,20 @@ impl Tree {
         Self { nodes, budget: Cell::new(u64::MAX), limits: counts }
     }
 
-    /// Sets how many steps comparing rules with elements may take from now on.
+    /// Sets the budget of steps for matching rules with elements.
     pub(crate) fn allow(&self, steps: u64) {
         self.budget.set(steps);
     }
 
-    /// Takes from the steps that are left; says whether there were enough.
+    /// Takes `steps` from the budget. Returns `false` when the budget was too small; it is then
+    /// empty.
     pub(crate) fn spend(&self, steps: u64) -> bool {
         let left = self.budget.get().checked_sub(steps);
         self.budget.set(left.unwrap_or_default());
         left.is_some()
     }
 
-    /// The node at a place; an empty one where there is none.
+    /// The node at `place`, or an empty node if there is none.
     pub(crate) fn node(&self, place: Place) -> &Node {
         static NOTHING: Node = Node {
             name: String::new(),
@@ -135,7 +137,7 @@ impl Tree {
         self.nodes.get(place).unwrap_or(&NOTHING)
     }
 
-    /// The places of all elements that are in the document, in tree order.
+    /// The indices of all elements in the document, in tree order.
     pub(crate) fn in_order(&self) -> Vec<Place> {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut waiting: Vec<Place> = self.node(DOCUMENT).children.iter().rev().copied().collect();
@@ -147,21 +149,22 @@ impl Tree {
     }
 }
 
-/// Where the parser refers to a node by.
+/// The parser's reference to a node. It holds the name because `elem_name` lends it to the parser.
 #[derive(Clone, Debug)]
 struct Handle {
     place: Place,
     name: Rc<QualName>,
 }
 
-/// Takes what the parser builds.
+/// Builds the nodes as the parser demands.
 struct Builder {
     nodes: RefCell<Vec<Node>>,
     depths: RefCell<Vec<u32>>,
     elements_max: usize,
     depth_max: u32,
+    /// The limit that was exceeded last; shared with the loop that feeds the parser.
     overflow: Rc<Cell<Option<Limit>>>,
-    /// Whether there is an element after the head.
+    /// Set when a `body` or `frameset` element has been created.
     body_begun: Rc<Cell<bool>>,
     nameless: Rc<QualName>,
 }
@@ -197,7 +200,8 @@ impl Builder {
         Handle { place, name }
     }
 
-    /// Puts a node or text into `parent`, elements before `before` if that is given.
+    /// Puts an element or text into `parent`. An element is inserted before the child `before` if
+    /// given.
     fn put(&self, parent: Place, before: Option<Place>, child: NodeOrText<Handle>) {
         let child = match child {
             NodeOrText::AppendText(text) => {
@@ -231,7 +235,7 @@ impl Builder {
         let mut nodes = self.nodes.borrow_mut();
         let parent = nodes.get_mut(child).and_then(|node| node.parent.take());
         if let Some(parent) = parent.and_then(|parent| nodes.get_mut(parent)) {
-            // What is moved was most often put last.
+            // The parser mostly moves recently appended elements, so the search starts at the end.
             if let Some(at) = parent.children.iter().rposition(|&other| other == child) {
                 parent.children.remove(at);
             }
@@ -271,7 +275,7 @@ impl TreeSink for Builder {
     }
 
     fn create_comment(&self, _: StrTendril) -> Handle {
-        // A comment is a node that is never looked at: its name is empty.
+        // Comments are not kept. This index does not exist, and `is_comment` recognises it.
         Handle { place: usize::MAX, name: Rc::clone(&self.nameless) }
     }
 
@@ -296,7 +300,8 @@ impl TreeSink for Builder {
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
 
     fn get_template_contents(&self, _: &Handle) -> Handle {
-        // What is in a template is no part of the document: it goes to a node that is nowhere.
+        // Contents of a template are not part of the document, so they go to a node without a
+        // parent.
         self.add(Rc::clone(&self.nameless), Vec::new())
     }
 
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_put_in() {
+    fn omitted_tags_are_inserted() {
         let tree = parse("<p>a<p class=x>b<img src=c>");
         assert_eq!(names(&tree), ["html", "head", "body", "p", "p", "img"]);
         let place = tree.in_order()[4];
@@ -362,20 +367,20 @@ mod tests {
     }
 
     #[test]
-    fn noscript_and_templates_hold_nothing_for_a_browser_with_scripts() {
+    fn noscript_and_template_contents_are_not_elements() {
         let tree =
             parse("<body><noscript><img src=a></noscript><template><img src=b></template><!-- <img> -->");
         assert_eq!(names(&tree), ["html", "head", "body", "noscript", "template"]);
     }
 
     #[test]
-    fn what_stands_between_table_rows_is_moved_before_the_table() {
+    fn misplaced_table_content_is_moved_before_the_table() {
         let tree = parse("<table><div>x</div><tr><td>y</table>");
         assert_eq!(names(&tree), ["html", "head", "body", "div", "table", "tbody", "tr", "td"]);
     }
 
     #[test]
-    fn depth_and_number_are_limited() {
+    fn parsing_stops_at_the_depth_and_element_limits() {
         let deep = "<div>".repeat(100_000);
         let tree = parse(&deep);
         assert_eq!(tree.limits.of(Limit::Depth), 1);
@@ -388,11 +393,11 @@ mod tests {
     }
 
     #[test]
-    fn head_ends_where_the_body_begins_and_stays_small() {
+    fn head_parsing_stops_at_the_body_and_stays_small() {
         let page = format!("<head><title>x</title></head><body>{}", "<br>".repeat(4_000));
         let tree = Tree::parse_head(page.as_bytes());
         assert!(tree.nodes.len() < 50, "{}", tree.nodes.len());
-        // Each paragraph repeats all formatting elements before it.
+        // The parser reopens all these formatting elements in each paragraph.
         let formatting: String = (0..).map(|count| format!("<b a={count}>")).take(1_000).collect();
         let page = format!("<head><template><p>{formatting}</p>{}", "<p>x".repeat(2_000));
         let tree = Tree::parse_head(page.as_bytes());
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn misnested_formatting_ends() {
+    fn misnested_formatting_stops_at_the_limits() {
         let tree = parse(&"<a><b><i>".repeat(2_000));
         assert!(tree.limits.total() <= 1);
     }

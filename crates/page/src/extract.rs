@@ -1,7 +1,9 @@
-//! What a document names that a browser loads with it, in tree order (HTML, sections 4.2, 4.8 and 4.12).
+//! Resources that a document names for a browser to load, in tree order (HTML, sections 4.2, 4.8
+//! and 4.12).
 //!
-//! Invariant: addresses are absolute, without fragment, and http or https; what scripts or styles would add is not
-//! here. Lazy images and frames are marked, because without a layout nobody knows whether they are near.
+//! Invariant: URLs are absolute, without fragment, and http or https. Resources that scripts or
+//! styles add are not included. Lazy images and frames are marked, because without a layout it is
+//! unknown whether they are near the visible area.
 
 use crate::css::Sheet;
 use crate::dom::{Node, Place, Tree};
@@ -11,10 +13,10 @@ use crate::srcset;
 use std::rc::Rc;
 use url::Url;
 
-/// What a resource is for.
+/// The purpose of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The page itself.
+    /// The page.
     Document,
     /// A document in a frame.
     Frame,
@@ -22,20 +24,20 @@ pub enum Class {
     Stylesheet,
     /// A script.
     Script,
-    /// A picture, of the document or of a style.
+    /// An image of the document or of a stylesheet.
     Image,
     /// A font.
     Font,
-    /// The picture beside the page's name.
+    /// The page's icon (favicon).
     Icon,
-    /// Sound or film: its beginning.
+    /// Audio or video; only its beginning is loaded.
     Media,
-    /// What is loaded ahead for another page or for a script, and what is embedded.
+    /// A prefetched resource, a preload for `fetch()`, or the content of `embed` or `object`.
     Other,
 }
 
 impl Class {
-    /// All of them, in the order in which they are reported.
+    /// All classes in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::Document,
         Self::Frame,
@@ -48,7 +50,7 @@ impl Class {
         Self::Other,
     ];
 
-    /// The word used in reports.
+    /// The class name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Document => "document",
@@ -64,55 +66,58 @@ impl Class {
     }
 }
 
-/// Something that a document names.
+/// A resource that a document names.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Where it is.
+    /// Its absolute URL.
     pub(crate) url: Url,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) class: Class,
-    /// Whether it is loaded only when the visitor comes near.
+    /// Whether a browser loads it only when it comes near the visible area.
     pub(crate) is_lazy: bool,
-    /// The size of the frame it is shown in, for documents.
+    /// The size of its frame; only for documents in frames.
     pub(crate) viewport: Option<Viewport>,
 }
 
-/// A stylesheet of a document, in the order in which it counts.
+/// A stylesheet that applies to a document; their order is the cascade order.
 #[derive(Clone, Debug)]
 pub(crate) enum SheetOf {
-    /// It stands in the document.
+    /// The text of a `style` element.
     Here(Rc<Sheet>),
-    /// It is to be loaded, and applies.
+    /// A linked stylesheet, loaded from this URL.
     There(Url),
 }
 
-/// A document read.
+/// A parsed document and the resources it names.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     pub(crate) tree: Tree,
-    /// What addresses in it are relative to.
+    /// The URL that relative URLs resolve against; `None` only in the default value.
     pub(crate) base: Option<Url>,
-    /// What it names.
+    /// Its resources: those of `Link` header fields, then those of elements in tree order, then the
+    /// icon.
     pub(crate) items: Vec<Item>,
-    /// Its stylesheets that apply.
+    /// The stylesheets whose media match and that are not alternate, in cascade order.
     pub(crate) sheets: Vec<SheetOf>,
-    /// Documents that stand in attributes of it.
+    /// Frame documents given inline in `srcdoc` attributes, with the size of their frames.
     pub(crate) inner: Vec<(String, Viewport)>,
-    /// What was left out.
+    /// Omissions because of [`Limits`].
     pub(crate) limits: LimitCounts,
 }
 
-/// A frame's size where the document does not say one (HTML, section 15.4.3).
+/// Size of a frame without `width` and `height` attributes (HTML, section 15.4.3).
 const FRAME: Viewport = Viewport { width_px: 300.0, height_px: 150.0 };
 
-/// The picture that browsers ask for where a document names none.
+/// Path of the icon that browsers request when a document names none.
 const ICON_PATH: &str = "/favicon.ico";
 
-/// The width in pixels that an icon beside a page's name has.
+/// Preferred icon width in pixels; the named icon with the nearest width is loaded.
 const ICON_PX: u32 = 32;
 
-/// Reads a document found at `url`. `links` are the values of its `Link` fields; `is_top` says that it is the page
-/// itself and not in a frame.
+/// Parses the document at `url` and lists its resources.
+///
+/// `links` are the values of the response's `Link` header fields. `is_top` distinguishes the page
+/// from documents in frames; only the page has an icon.
 pub(crate) fn extract(
     content: &[u8],
     url: &Url,
@@ -146,7 +151,7 @@ struct Reading<'a> {
     base: &'a Url,
     viewport: &'a Viewport,
     limits: &'a Limits,
-    /// Addresses of icons with the widths they are for.
+    /// URLs of the named icons, each with its width in pixels if given.
     icons: Vec<(Url, Option<u32>)>,
     parsed: Parsed,
 }
@@ -248,7 +253,8 @@ impl Reading<'_> {
         self.add(href, class);
     }
 
-    /// `</a.css>; rel=preload; as=style`, several in one value.
+    /// Parses one `Link` header field value, such as `</a.css>; rel=preload; as=style`; it may list
+    /// several links.
     fn link_field(&mut self, value: &str) {
         for link in crate::css_text::split(value, b',') {
             let Some((address, parameters)) =
@@ -287,7 +293,7 @@ impl Reading<'_> {
         if self.viewport.matches(node.attribute("media").unwrap_or_default()) {
             self.parsed.sheets.push(SheetOf::Here(Rc::new(sheet)));
         } else {
-            // It does not apply, but what it imports is loaded all the same.
+            // Browsers also load the imports of a `style` element whose media do not match.
             for (url, _) in sheet.imports {
                 self.add(Some(url.as_str()), Class::Stylesheet);
             }
@@ -310,7 +316,7 @@ impl Reading<'_> {
         );
         let is_for_old = node.has("nomodule") && kind != "module";
         if is_script && !is_for_old {
-            // In SVG the address stands in `href`.
+            // SVG scripts have their URL in `href`.
             self.add(node.attribute("src").or_else(|| node.attribute("href")), Class::Script);
         }
     }
@@ -329,7 +335,7 @@ impl Reading<'_> {
         self.add_when(chosen.as_deref(), Class::Image, is_lazy);
     }
 
-    /// What the first fitting `source` of the picture around an image names.
+    /// The file that the first matching `source` element before the image in its `picture` names.
     fn picture_source(&self, place: Place) -> Option<String> {
         let picture = self.tree.node(self.tree.node(place).parent?);
         if picture.name != "picture" {
@@ -365,7 +371,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Film and sound begin to load unless the document forbids it.
+    /// Adds the file of an audio or video element. Without `autoplay`, `preload=none` prevents the
+    /// load.
     fn media(&mut self, node: &Node) {
         if node.says("preload", "none") && !node.has("autoplay") {
             return;
@@ -378,7 +385,8 @@ impl Reading<'_> {
         self.add(source.as_deref(), Class::Media);
     }
 
-    /// The icon: of those named the one whose width is nearest, else the last, else the one at the usual place.
+    /// Adds the page's icon: the named icon with the nearest width, else the last one without a
+    /// width, else `/favicon.ico`.
     fn icon(&mut self, url: &Url) {
         let distance = |width: &Option<u32>| width.map_or(u32::MAX, |width| width.abs_diff(ICON_PX));
         let named =
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn links() {
+    fn link_elements_and_fields_name_their_resources() {
         assert_eq!(items("<link rel=stylesheet href=a.css>"), "stylesheet:/dir/a.css");
         assert_eq!(items("<link rel='stylesheet' href=p.css media=print>"), "stylesheet:/dir/p.css");
         assert_eq!(
@@ -436,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sheets_that_apply_style_the_page() {
+    fn only_matching_stylesheets_style_the_page() {
         let url = Url::parse("http://h/").unwrap();
         let html = "<link rel=stylesheet href=a><link rel='alternate stylesheet' href=b><link rel=stylesheet media=print href=c><style>d{}</style>";
         let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);
@@ -446,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_by_type() {
+    fn only_classic_and_module_scripts_are_loaded() {
         assert_eq!(
             items("<script src=a></script><script type=module src=b></script>"),
             "script:/dir/a script:/dir/b"
@@ -459,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures() {
+    fn images_are_chosen_from_all_their_sources() {
         assert_eq!(
             items("<img src=a><img src=b loading=lazy><img src='data:x'><img src=' '>"),
             "image:/dir/a ~image:/dir/b"
@@ -479,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_film_and_base() {
+    fn frames_media_and_objects_resolve_against_base() {
         assert_eq!(items("<base href=/b/><base href=/c/><img src=x>"), "image:/b/x");
         assert_eq!(
             items(
@@ -495,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn icons() {
+    fn nearest_icon_or_favicon_is_loaded() {
         let icon = |html: &str| {
             let url = Url::parse("http://h/").unwrap();
             let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);

@@ -1,33 +1,36 @@
-//! What the head of a document says that a system may be recognised by.
+//! Evidence in a document's head that identifies the CMS behind it.
 //!
-//! Invariant: only elements count that a browser with scripting would have as children of the document's `head`; what
-//! stands in a script, comment, title, `noscript`, template, attribute or the body is text of the page's users. The
-//! cost is bounded: [`HEAD_BYTES_MAX`] bytes, few elements, and parsing ends where the body begins.
+//! Invariant: only elements count that a browser with scripting makes children of the document's
+//! `head`. Text in a script, comment, title, `noscript`, template, attribute or in the body may
+//! come from the site's users, so it is ignored. The cost is bounded: at most [`HEAD_BYTES_MAX`]
+//! bytes and few elements are parsed, and parsing stops where the body begins.
 
 use crate::dom::{DOCUMENT, Node, Tree};
 use profiles::DocumentHead;
 
-/// Bytes of a document that are parsed, content coding removed; signs after them are not seen.
+/// Bytes of a document that are parsed, without content coding. Later elements are not found.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Generators and assets that are kept of one head.
+/// Most generators, and most assets, that are kept of one head.
 const ENTRIES_MAX: usize = 256;
 
-/// Bytes that mean markup in UTF-8 and in these, and nothing else in any of them.
+/// Charsets in which the ASCII bytes of markup have their ASCII meaning and no other.
 const ASCII_CHARSETS: [&str; 4] = ["utf-8", "utf8", "us-ascii", "ascii"];
 
-/// Beginnings of further charsets of that kind.
+/// Name prefixes of further charsets with this property.
 const ASCII_FAMILIES: [&str; 3] = ["iso-8859-", "windows-125", "latin"];
 
-/// The head of a document that begins with `content`, content coding removed. `content_type` is the value of its
-/// response's field; `host` is the host of the page, with its port.
+/// Returns the generators and assets that the head of a document names.
 ///
-/// A document whose bytes may not be ASCII markup has an empty head, because users' text in another charset can look
-/// like elements here and like text in a browser.
+/// `content` is the beginning of the document without content coding. `content_type` is the value
+/// of the response's `Content-Type`. `host` is the host of the page with its port.
+///
+/// The result is empty for a document whose charset may not be ASCII-compatible. In such a charset,
+/// users' text could look like elements here and like text in a browser.
 pub fn document_head(content: &[u8], content_type: &[u8], host: &[u8]) -> DocumentHead {
     let content = content.get(..HEAD_BYTES_MAX).unwrap_or(content);
     let is_ascii = charset_of(content_type).is_none_or(|charset| is_ascii_markup(&charset));
-    // NUL stands in UTF-16 and UTF-32, ESC switches ISO-2022 to another set.
+    // UTF-16 and UTF-32 contain NUL bytes; ESC switches the character set in ISO-2022.
     let is_other = content.iter().any(|&byte| byte == 0 || byte == 0x1b);
     if !is_ascii || is_other || content.starts_with(b"\xfe\xff") || content.starts_with(b"\xff\xfe") {
         return DocumentHead::default();
@@ -42,7 +45,7 @@ pub fn document_head(content: &[u8], content_type: &[u8], host: &[u8]) -> Docume
     }
     let generators = elements.iter().filter(|node| node.name == "meta" && node.says("name", "generator"));
     let generators = generators.filter_map(|node| node.attribute("content")).map(str::to_owned);
-    // Relative addresses mean another host below the base of another host.
+    // A `base` element with another host makes relative URLs point to that host.
     let mut bases =
         elements.iter().filter(|node| node.name == "base").filter_map(|node| node.attribute("href"));
     let assets =
@@ -67,8 +70,8 @@ fn head_elements(tree: &Tree) -> Vec<&Node> {
     children.iter().map(|&place| tree.node(place)).collect()
 }
 
-/// The address of a script or stylesheet that an element loads. Canonical and alternate links are the page's, not the
-/// template's.
+/// The URL of the script or stylesheet that an element loads. Canonical and alternate links are
+/// ignored, because they depend on the page and not on the template.
 fn loaded(node: &Node) -> Option<&str> {
     match node.name.as_str() {
         "script" => node.attribute("src"),
@@ -84,8 +87,11 @@ fn loaded(node: &Node) -> Option<&str> {
     }
 }
 
-/// What of an address on `host` comes after the host, or a relative address as it is; none for other hosts and other
-/// schemes than http and https.
+/// The request target of a URL on `host`: the part after the host. A relative URL is returned
+/// unchanged.
+///
+/// `host` includes the port. Returns `None` for other hosts and for schemes other than http and
+/// https.
 pub fn target_on_host(address: &str, host: &[u8]) -> Option<String> {
     let address = address.trim_ascii();
     let without_scheme = ["http:", "https:"].iter().find_map(|scheme| {
@@ -94,7 +100,7 @@ pub fn target_on_host(address: &str, host: &[u8]) -> Option<String> {
     });
     let rest = without_scheme.unwrap_or(address);
     let Some(after) = rest.strip_prefix("//") else {
-        // A scheme without `//`, or another scheme, such as `data:`.
+        // Without `//` the URL is relative, unless it has a scheme, such as `data:`.
         let is_relative = without_scheme.is_none() && !rest.split(['/', '?']).next()?.contains([':', '\\']);
         return is_relative.then(|| rest.to_owned());
     };
@@ -103,7 +109,7 @@ pub fn target_on_host(address: &str, host: &[u8]) -> Option<String> {
     authority.as_bytes().eq_ignore_ascii_case(host).then(|| path.to_owned())
 }
 
-/// The charset that a `meta` element declares.
+/// The charset that a `meta` element declares, in lower case.
 fn declared_charset(node: &Node) -> Option<String> {
     if node.name != "meta" {
         return None;
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_the_head_are_found() {
+    fn generators_and_assets_in_the_head_are_found() {
         for page in [
             format!("<!DOCTYPE html><html><head><title>x</title>{SIGNS}</head><body>"),
             SIGNS.to_owned(),
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_other_elements_is_not_found() {
+    fn markup_in_text_comments_or_the_body_is_ignored() {
         for (before, after) in [
             ("<script>'", "'</script>"),
             ("<script><!--<script>", "</script>--></script>"),
@@ -193,7 +199,7 @@ mod tests {
             ("<?xml ", "?>"),
         ] {
             let page = format!("<html><head>{before}{SIGNS}{after}");
-            // A bogus comment ends at the first `>`; what follows is no text of users any more.
+            // A bogus comment ends at the first `>`, so the text after it is markup again.
             if matches!(before, "<![CDATA[" | "<?xml ") {
                 assert_eq!(head(&page).generators, Vec::<String>::new(), "{page}");
             } else {
@@ -205,17 +211,17 @@ mod tests {
     }
 
     #[test]
-    fn signs_after_the_first_bytes_are_not_found() {
+    fn elements_beyond_the_byte_limit_are_not_found() {
         let padded = |bytes: usize| format!("<head><!--{}-->{SIGNS}", "x".repeat(bytes));
         assert_eq!(head(&padded(1_000)).generators.len(), 1);
         assert!(is_empty(&padded(HEAD_BYTES_MAX)));
-        // An element that the limit cuts in two is none.
+        // An element that the limit cuts in two is not found.
         let cut = HEAD_BYTES_MAX - "<head><!---->".len() - SIGNS.find('>').unwrap();
         assert!(is_empty(&padded(cut)));
     }
 
     #[test]
-    fn text_in_another_charset_is_not_markup() {
+    fn document_in_a_non_ascii_charset_has_an_empty_head() {
         let page = format!("<head>{SIGNS}");
         for content_type in ["text/html", "text/html; charset=\"utf-8\"", "text/html;charset=ISO-8859-15"] {
             let found = document_head(page.as_bytes(), content_type.as_bytes(), b"a");
@@ -244,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn assets_are_scripts_and_stylesheets_of_the_own_host() {
+    fn assets_are_scripts_and_stylesheets_of_the_same_host() {
         for (element, expected) in [
             ("<link rel='preload stylesheet' href='a.css?b'>", Some("a.css?b")),
             ("<link rel=STYLESHEET href='//A.test:8080/a.css'>", Some("/a.css")),
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_markup_costs_little() {
+    fn hostile_markup_gives_an_empty_or_bounded_head() {
         let formatting: String = (0..).map(|count| format!("<b a={count}>")).take(1_500).collect();
         let many = format!("{formatting}{}", "<p>x".repeat(2_000));
         for page in [many, "<a><b><i>".repeat(2_000), "<template>".repeat(1_600), "<div>".repeat(4_000)] {

@@ -1,15 +1,20 @@
-//! What a browser loads with a page, and what its visitor keeps of it: cookies and a private cache; and what the head
-//! of a page says of the system behind it.
+//! The browser side of a page: its resources, the visitor's cookies and private cache, and the
+//! evidence in its head that identifies the CMS.
 //!
 //! ```text
-//! Loading::page -> fetch -> document   -> items (extract), stylesheets -> fetch -> imports ... -> styles -> files,
-//! fonts                           dom <- html5ever      css, selector, media, srcset                     style ```
+//! Loading::page -> fetch -> document -> resources -> fetch              (dom, extract, srcset)
+//!                                    -> stylesheets -> fetch            (css, selector, media)
+//!                                           -> imports -> fetch
+//!                                           -> images, fonts -> fetch   (style)
+//! ```
 //!
-//! The window is 1280 by 720 CSS pixels, one device pixel to each, with scripting on. Scripts do not run, and there
-//! is no layout: what they would add is not loaded, and lazy images are told, not loaded.
+//! The window is 1280 by 720 CSS pixels, with one device pixel per CSS pixel and scripting enabled.
+//! Scripts do not run and there is no layout. Resources that a script would add are therefore
+//! missing. Lazy images and frames are listed but not loaded.
 //!
-//! Invariant: pure. Octets and `now` in, addresses out; no socket, clock, disk or random source. Every bound has a
-//! name in [`Limits`] and a count in [`LimitCounts`], so that a page that lies costs little and is seen.
+//! Invariant: the crate is pure. Its inputs are bytes and `now`, its outputs are URLs. It uses no
+//! socket, clock, disk or random source. Every bound has a name in [`Limits`] and a count in
+//! [`LimitCounts`], so a hostile page costs little and is visible in the report.
 
 mod cache;
 mod coding;

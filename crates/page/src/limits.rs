@@ -1,35 +1,37 @@
-//! How much a page may ask of the visitor who loads it. Pages lie: a million images, stylesheets that import each
-//! other, a few octets that unpack to gigabytes.
+//! Bounds on the work that one page may cause. Pages may be hostile: a million images, stylesheets
+//! that import each other, a few bytes that decompress to gigabytes.
 //!
-//! Invariant: every bound is named here, and whatever is left out because of one is counted under its [`Limit`].
+//! Invariant: every bound is named here, and every omission because of a bound is counted under its
+//! [`Limit`].
 
-/// The bounds.
+/// Bounds on the resources and the work of one page load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Resources of one page, its documents not counted. Default 1000.
+    /// Resources of one page, without the page itself. Default 1000.
     pub assets_max: usize,
-    /// Redirects from one address to the next for one resource. Default 20, as browsers have it.
+    /// Redirects followed for one resource. Default 20, as in browsers.
     pub redirects_max: u32,
-    /// Octets of one response's content as it comes. Default 64 MiB.
+    /// Bytes of one response's content as received. Default 64 MiB.
     pub content_bytes_max: usize,
-    /// Octets of a document or stylesheet once its coding is taken off. Default 8 MiB.
+    /// Bytes of a document or stylesheet after its content coding is removed. Default 8 MiB.
     pub decoded_bytes_max: usize,
     /// Elements of one document. Default 200,000.
     pub elements_max: usize,
-    /// How deep elements may be in each other. Default 512, as in Chromium.
+    /// Nesting depth of elements. Default 512, as in Chromium.
     pub depth_max: u32,
-    /// How deep stylesheets may import each other. Default 8.
+    /// Nesting depth of stylesheet imports. Default 8.
     pub imports_max: u32,
-    /// How deep documents may be in each other's frames. Default 3.
+    /// Nesting depth of frames. Default 3.
     pub frames_max: u32,
-    /// Style rules of one document. Default 100,000.
+    /// Style rules of one stylesheet. Default 100,000.
     pub rules_max: usize,
-    /// Comparisons of a rule with an element, for one document. Default 20 million, about a second of work.
+    /// Steps of selector matching and `var()` substitution for one document. Default 20 million,
+    /// about a second of work.
     pub matches_max: u64,
 }
 
 impl Limits {
-    /// The defaults.
+    /// The default bounds, as given with each field.
     pub const DEFAULT: Self = Self {
         assets_max: 1_000,
         redirects_max: 20,
@@ -50,7 +52,7 @@ impl Default for Limits {
     }
 }
 
-/// Which bound was reached.
+/// The bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Limit {
     /// [`Limits::assets_max`]
@@ -76,7 +78,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them, in the order in which they are reported.
+    /// All bounds in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Assets,
         Self::Redirects,
@@ -90,7 +92,7 @@ impl Limit {
         Self::Matches,
     ];
 
-    /// The name in reports: that of the bound.
+    /// The name in reports: the field of [`Limits`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Assets => "assets_max",
@@ -107,12 +109,12 @@ impl Limit {
     }
 }
 
-/// How often each bound was reached.
+/// Number of times each bound was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitCounts([u64; Limit::ALL.len()]);
 
 impl LimitCounts {
-    /// Counts one.
+    /// Adds one to the count of `limit`.
     pub fn add(&mut self, limit: Limit) {
         if let Some(count) = self.0.get_mut(limit as usize) {
             *count += 1;
@@ -126,17 +128,18 @@ impl LimitCounts {
         }
     }
 
-    /// How often this bound was reached.
+    /// Number of times `limit` was reached.
     pub fn of(&self, limit: Limit) -> u64 {
         self.0.get(limit as usize).copied().unwrap_or_default()
     }
 
-    /// How often any was.
+    /// Sum of all counts.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The bounds that were reached, and how often.
+    /// The bounds that were reached, each with its count (at least 1), in the order of
+    /// [`Limit::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Limit, u64)> {
         Limit::ALL.into_iter().map(|limit| (limit, self.of(limit))).filter(|&(_, count)| count > 0)
     }
@@ -147,7 +150,7 @@ mod tests {
     use super::{Limit, LimitCounts};
 
     #[test]
-    fn every_bound_has_its_own_place_and_name() {
+    fn each_limit_has_its_own_counter_and_name() {
         let mut counts = LimitCounts::default();
         for (index, limit) in Limit::ALL.into_iter().enumerate() {
             assert_eq!(limit as usize, index);

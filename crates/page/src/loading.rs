@@ -1,8 +1,10 @@
-//! One load of a page: from what has arrived to what is to be asked for next.
+//! One page load: from the responses that have arrived to the requests that come next.
 //!
-//! Invariant: every address is handed out at most once, and every asset that was handed out is answered by exactly one
-//! call: [`Loading::document`], [`Loading::stylesheet`], or [`Loading::ended`] for what needs no reading or did not
-//! come. What styles load is known once all stylesheets that apply are there. No network and no time in here.
+//! Invariant: each URL is handed out at most once. The caller answers every asset with exactly one
+//! call: [`Loading::document`], [`Loading::stylesheet`], or [`Loading::ended`]. The last is for
+//! content that needs no parsing and for failed requests. The images and fonts of a document's
+//! styles are known once all its stylesheets have arrived or failed. This module uses no network
+//! and no clock.
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
@@ -16,54 +18,63 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use url::Url;
 
-/// Octets of documents and stylesheets whose reading is remembered.
+/// Bytes of documents and stylesheets whose parsed form is kept; beyond this the memo is emptied.
+/// The size of the parsed form is not counted.
 const MEMO_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Something to be loaded.
+/// A resource that the caller must load.
 #[derive(Clone, Debug)]
 pub struct Asset {
-    /// Where it is.
+    /// Its absolute URL without fragment.
     pub url: Url,
-    /// What it is for.
+    /// Its purpose.
     pub class: Class,
-    /// The size it is shown in, for a document in a frame.
+    /// Size of the window or frame whose styles apply to it.
     viewport: Viewport,
-    /// How many documents are around it.
+    /// Frame nesting depth: 0 for the page, 1 for a frame of the page.
     depth: u32,
 }
 
-/// What was read before. A server that answers the same octets to every visitor costs the work once.
+/// Parsed documents and stylesheets, shared by all page loads.
+///
+/// When an origin sends the same bytes to every visitor, they are parsed only once.
 #[derive(Debug, Default)]
 pub struct Memo {
     documents: HashMap<DocumentKey, Rc<Parsed>>,
     sheets: HashMap<(Url, ViewportKey, Bytes), Rc<Sheet>>,
-    /// The places in memory of what it was made from, all of which `kept` holds.
+    /// Styles by the memory addresses of the parsed document and of its stylesheets.
     styled: HashMap<(usize, Vec<usize>), Rc<Styled>>,
+    /// Keeps the keys of `styled` valid: an address cannot be reused while its object is held here.
     kept: Vec<(Rc<Parsed>, Vec<Rc<Sheet>>)>,
+    /// Bytes of all keys' contents; see [`MEMO_BYTES_MAX`].
     bytes: usize,
 }
 
-/// A document's address, `Link` fields, place, window and octets.
+/// URL, `Link` values, whether it is the page, viewport and content.
 type DocumentKey = (Url, Vec<String>, bool, ViewportKey, Bytes);
 
-/// A viewport as a key.
+/// Bits of a viewport's width and height, because `f64` cannot be hashed.
 type ViewportKey = (u64, u64);
 
-/// A page being loaded.
+/// The state of one page load.
 #[derive(Debug)]
 pub struct Loading {
     limits: Limits,
+    /// URLs that were handed out, and the final URLs of documents after redirects.
     seen: HashSet<Url>,
     sheets: HashMap<Url, SheetState>,
+    /// The page and the documents in its frames.
     frames: Vec<Frame>,
+    /// Lazy assets, without repetition; at most [`Limits::assets_max`].
     lazy: Vec<Asset>,
+    /// Number of assets handed out; at most [`Limits::assets_max`].
     assets: usize,
     counts: LimitCounts,
 }
 
 #[derive(Debug)]
 enum SheetState {
-    /// Asked for; how deep in imports.
+    /// Requested; the value is its import depth.
     Awaited(u32),
     Here(Rc<Sheet>),
     Missing,
@@ -77,7 +88,8 @@ struct Frame {
 }
 
 impl Loading {
-    /// Nothing is there yet; the first call is [`Loading::document`].
+    /// Starts a page load. The first call after this is [`Loading::document`] with
+    /// [`Loading::page`].
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -90,12 +102,14 @@ impl Loading {
         }
     }
 
-    /// The page itself, before anything is known of it.
+    /// The asset of the page, which the caller loads first.
     pub fn page(url: Url) -> Asset {
         Asset { url, class: Class::Document, viewport: Viewport::DEFAULT, depth: 0 }
     }
 
-    /// A document that was asked for has arrived from `url`, redirects followed. Gives what to load next.
+    /// Takes a document that arrived from `url` after redirects. Returns the assets to load next.
+    ///
+    /// `fields` are the response's header fields; `content` is decoded, without its content coding.
     pub fn document(
         &mut self,
         memo: &mut Memo,
@@ -112,12 +126,12 @@ impl Loading {
         next
     }
 
-    /// A stylesheet that was asked for has arrived from `url`, redirects followed. Gives what to load next.
+    /// Takes a stylesheet that arrived from `url` after redirects. Returns the assets to load next.
     pub fn stylesheet(&mut self, memo: &mut Memo, asset: &Asset, url: &Url, content: &Bytes) -> Vec<Asset> {
         let mut next = Vec::new();
         let depth = match self.sheets.get(&asset.url) {
             Some(SheetState::Awaited(depth)) => *depth,
-            // A preload that no document has taken for a stylesheet yet: what it imports is found then.
+            // A preloaded stylesheet that no document has linked yet counts as depth 0.
             _ => 0,
         };
         let sheet = memo.sheet(url, &asset.viewport, content, &self.limits);
@@ -130,7 +144,8 @@ impl Loading {
         next
     }
 
-    /// Something has arrived that needs no reading, or will not arrive. Gives what to load next.
+    /// Takes the end of a request that failed or whose content needs no parsing. Returns the assets
+    /// to load next.
     pub fn ended(&mut self, memo: &mut Memo, asset: &Asset) -> Vec<Asset> {
         let mut next = Vec::new();
         if asset.class == Class::Stylesheet {
@@ -140,12 +155,12 @@ impl Loading {
         next
     }
 
-    /// What would be loaded if the visitor came near, and is not loaded for anything else.
+    /// Lazy assets that nothing else has loaded so far.
     pub fn lazy(&self) -> impl Iterator<Item = &Asset> {
         self.lazy.iter().filter(|asset| !self.seen.contains(&asset.url))
     }
 
-    /// What was left out so far.
+    /// Omissions because of [`Limits`] so far.
     pub fn limits_hit(&self) -> &LimitCounts {
         &self.counts
     }
@@ -188,7 +203,7 @@ impl Loading {
         self.frames.push(Frame { parsed, viewport: asset.viewport, is_styled: false });
     }
 
-    /// Hands out what a document names.
+    /// Hands out a resource of a document, or notes it when it is lazy.
     fn want(&mut self, item: &Item, from: &Asset, next: &mut Vec<Asset>) {
         let viewport = item.viewport.unwrap_or(from.viewport);
         let depth = from.depth + u32::from(item.class == Class::Frame);
@@ -219,7 +234,8 @@ impl Loading {
         }
     }
 
-    /// Hands an asset out if nobody has yet, and says whether it did.
+    /// Hands out an asset unless its URL was handed out before; returns whether it was handed out
+    /// now.
     fn hand_out(&mut self, asset: Asset, next: &mut Vec<Asset>) -> bool {
         if self.seen.contains(&asset.url) {
             return false;
@@ -234,7 +250,7 @@ impl Loading {
         true
     }
 
-    /// Finds what styles load in every document whose stylesheets are all there.
+    /// Hands out the images and fonts of every document whose stylesheets are complete.
     fn apply_styles(&mut self, memo: &mut Memo, next: &mut Vec<Asset>) {
         for index in 0..self.frames.len() {
             let Some(frame) = self.frames.get(index).filter(|frame| !frame.is_styled) else { continue };
@@ -253,7 +269,8 @@ impl Loading {
         }
     }
 
-    /// The stylesheets of a document in the order in which they count; nothing while one is missing.
+    /// The stylesheets of a document in cascade order, imports before the importing sheet. `None`
+    /// while a stylesheet is still awaited.
     fn sheets_of(&self, frame: &Frame) -> Option<Vec<Rc<Sheet>>> {
         let mut found = Vec::new();
         let mut around = Vec::new();
@@ -274,6 +291,8 @@ impl Loading {
         Some(())
     }
 
+    /// Adds the stylesheet at `url` and its imports. `around` are the stylesheets that are
+    /// importing it; they end import cycles.
     fn collect_from(&self, url: &Url, around: &mut Vec<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
         let url = without_fragment(url);
         match self.sheets.get(&url) {
@@ -292,6 +311,7 @@ impl Loading {
 }
 
 impl Memo {
+    /// Counts `bytes` more, and empties the memo first when they do not fit.
     fn make_room(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes > MEMO_BYTES_MAX {
@@ -370,7 +390,8 @@ mod tests {
 
     type Site = BTreeMap<&'static str, String>;
 
-    /// Loads `/` of a site, what is asked for first answered last if `reversed`; gives the paths and the load.
+    /// Loads `/` of a site and returns the requested paths and the load. With `reversed`, the
+    /// latest request is answered first.
     fn load(site: &Site, limits: Limits, reversed: bool) -> (BTreeSet<String>, Loading) {
         let mut memo = Memo::default();
         let mut loading = Loading::new(limits);
@@ -396,7 +417,7 @@ mod tests {
     fn paths(site: &Site) -> String {
         let (one, _) = load(site, Limits::DEFAULT, false);
         let (other, _) = load(site, Limits::DEFAULT, true);
-        assert_eq!(one, other, "the order of answers changed what is loaded");
+        assert_eq!(one, other, "the order of responses changed the loaded resources");
         one.iter().filter(|path| *path != "/favicon.ico").map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
@@ -405,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_load_through_imports() {
+    fn imported_stylesheets_are_loaded_and_applied() {
         let site = site(&[
             ("/", "<link rel=stylesheet href=a.css><link rel=preload as=style href=a.css><p class=x>t"),
             (
@@ -419,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_styles_and_windows_of_their_own() {
+    fn frames_use_their_own_styles_and_viewport() {
         let site = site(&[
             (
                 "/",
@@ -431,14 +452,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_sheet_does_not_hold_the_others_up() {
+    fn missing_stylesheet_does_not_block_the_other_styles() {
         let site =
             site(&[("/", "<link rel=stylesheet href=gone.css><style>p{background:url(p.png)}</style><p>")]);
         assert_eq!(paths(&site), "/ /gone.css /p.png");
     }
 
     #[test]
-    fn lazy_pictures_are_told_and_not_loaded() {
+    fn lazy_images_are_listed_but_not_loaded() {
         let site = site(&[(
             "/",
             "<img src=a><img src=b loading=lazy><img loading=lazy src=b><img loading=lazy src=a>",
@@ -449,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_a_million_pictures_and_endless_imports_end() {
+    fn many_images_and_endless_imports_stop_at_the_limits() {
         let many: String = (0..5_000).map(|number| format!("<img src=i{number}>")).collect();
         let (asked, loading) = load(&site(&[("/", many.as_str())]), Limits::DEFAULT, false);
         assert_eq!(asked.len(), 1_001);
@@ -471,10 +492,10 @@ mod tests {
     }
 
     proptest! {
-        /// Sheets that import each other in any way: all that can be reached are asked for once, in any order, and
-        /// the page's styles apply in the end.
+        /// Stylesheets that import each other in any way: each reachable one is requested once, in
+        /// any order of responses. The page's styles apply at the end.
         #[test]
-        fn imports_of_any_shape(edges in prop::collection::vec((0_usize..6, 0_usize..6), 0..14)) {
+        fn any_import_graph_is_loaded_once_and_applied(edges in prop::collection::vec((0_usize..6, 0_usize..6), 0..14)) {
             let names = ["/0.css", "/1.css", "/2.css", "/3.css", "/4.css", "/5.css"];
             let mut site = site(&[("/", "<link rel=stylesheet href=/0.css><p>")]);
             for (index, name) in names.iter().enumerate() {

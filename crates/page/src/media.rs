@@ -1,34 +1,36 @@
-//! Media queries, and the lengths that `sizes` and they are written in, for a screen of a given size (Media Queries
-//! Level 4, the parts that pages use).
+//! Evaluates media queries and CSS lengths for a screen of a given size (Media Queries Level 4, the
+//! parts that pages use). Lengths occur in queries and in `sizes`.
 //!
-//! Invariant: a query that cannot be read does not match, as in browsers. The visitor has a mouse, a colour screen
-//! with one device pixel to a CSS pixel, sees light colours and has asked for nothing special.
+//! Invariant: an invalid query does not match, as in browsers. The assumed visitor has a mouse, a
+//! colour screen with one device pixel per CSS pixel, a light colour scheme and no other
+//! preferences.
 
 use crate::css_text::split;
 
-/// What a page is shown in, in CSS pixels, one device pixel to each.
+/// The size of a window or frame in CSS pixels, with one device pixel per CSS pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Viewport {
-    /// Width.
+    /// Width in CSS pixels.
     pub width_px: f64,
-    /// Height.
+    /// Height in CSS pixels.
     pub height_px: f64,
 }
 
-/// What `em` and `rem` are in a query and in `sizes`.
+/// Pixels per `em` and `rem` in queries and in `sizes`.
 const FONT_PX: f64 = 16.0;
 
 impl Viewport {
-    /// The window of the comparisons in the documentation: 1280 by 720.
+    /// The window used for the comparisons in the documentation: 1280 by 720.
     pub const DEFAULT: Self = Self { width_px: 1280.0, height_px: 720.0 };
 
-    /// Whether a list of queries matches; an empty one does.
+    /// Whether any query of a comma-separated list matches. An empty list matches.
     pub fn matches(&self, queries: &str) -> bool {
         queries.trim().is_empty()
             || split(queries, b',').into_iter().any(|query| self.query(query.trim()).unwrap_or(false))
     }
 
-    /// A length or a calculation with lengths, in CSS pixels.
+    /// Evaluates a length or a `calc()`, `min()`, `max()` or `clamp()` in CSS pixels. `None` if
+    /// invalid.
     pub fn length_px(&self, text: &str) -> Option<f64> {
         let mut reader = Arithmetic { rest: text.trim(), viewport: self, depth: 0 };
         let value = reader.sum()?;
@@ -54,7 +56,7 @@ impl Viewport {
         Some(matches != negated)
     }
 
-    /// Conditions in parentheses joined by `and`, `or`, and `not`.
+    /// Evaluates conditions in parentheses, combined with `and`, `or` and `not`.
     fn condition(&self, text: &str, depth: u32) -> Option<bool> {
         let text = text.trim();
         if depth > 8 {
@@ -107,7 +109,7 @@ impl Viewport {
         }
     }
 
-    /// `min-width: 40em` and its like.
+    /// Evaluates a feature with a value, such as `min-width: 40em`.
     fn plain(&self, name: &str, value: &str) -> Option<bool> {
         let (bound, name) = match (name.strip_prefix("min-"), name.strip_prefix("max-")) {
             (Some(name), _) => (">=", name),
@@ -148,7 +150,7 @@ impl Viewport {
         Some(is == value)
     }
 
-    /// `width >= 40em`, `20em < width <= 60em`.
+    /// Evaluates a range, such as `width >= 40em` or `20em < width <= 60em`.
     fn range(&self, text: &str, at: usize) -> Option<bool> {
         let (left, rest) = text.split_at_checked(at)?;
         let (operator, rest) = take_operator(rest)?;
@@ -215,7 +217,7 @@ fn take_operator(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length)
 }
 
-/// The parts that `word` joins outside of parentheses, if it joins any.
+/// The parts that `word` separates outside parentheses; `None` if there is only one part.
 fn joined<'a>(text: &'a str, word: &str) -> Option<Vec<&'a str>> {
     let (mut depth, mut start) = (0_u32, 0);
     let mut parts = Vec::new();
@@ -237,7 +239,7 @@ fn joined<'a>(text: &'a str, word: &str) -> Option<Vec<&'a str>> {
     (parts.len() > 1).then_some(parts)
 }
 
-/// Reads a length, or a calculation with lengths and numbers. What is what is not checked beyond that.
+/// Evaluates lengths and calculations. Units are not checked: lengths and numbers may be mixed.
 struct Arithmetic<'a, 'v> {
     rest: &'a str,
     viewport: &'v Viewport,
@@ -249,7 +251,8 @@ impl Arithmetic<'_, '_> {
         let mut total = self.product()?;
         loop {
             self.rest = self.rest.trim_start();
-            // A sign is an operator only between blanks; elsewhere it belongs to the number.
+            // After a value, a sign is always an operator. CSS also requires white space around it;
+            // that is not checked.
             match self.rest.bytes().next() {
                 Some(b'+') => total += self.after(1)?.product()?,
                 Some(b'-') => total -= self.after(1)?.product()?,
@@ -345,7 +348,7 @@ mod tests {
     use super::Viewport;
 
     #[test]
-    fn queries_for_a_screen_of_1280_by_720() {
+    fn queries_are_evaluated_for_a_1280_by_720_screen() {
         for (query, expected) in [
             ("", true),
             ("all", true),
@@ -376,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths() {
+    fn lengths_and_calculations_are_evaluated_in_pixels() {
         let px = |text: &str| Viewport::DEFAULT.length_px(text);
         assert_eq!(px("100vw"), Some(1280.0));
         assert_eq!(px("calc(50vw - 2 * 20px)"), Some(600.0));

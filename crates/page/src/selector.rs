@@ -1,16 +1,19 @@
-//! Selectors (Selectors Level 4), and whether an element of a document that nobody has touched matches one.
+//! Parses selectors (Selectors Level 4) and matches them with elements of a document in its initial
+//! state, before any user action.
 //!
-//! Invariant: what depends on a visitor's hand (`:hover`, `:focus`) or on what this file does not know never matches;
-//! what only narrows by layout is not looked at. A selector that cannot be read is refused, and its rule with it.
+//! Invariant: pseudo-classes that need a user action (`:hover`, `:focus`) and unknown ones never
+//! match. Pseudo-classes that only narrow a match by language or form state are ignored. A rule
+//! with an invalid selector is dropped.
 
 use crate::css_text::{identifier, is_name_byte, split, unescape};
 use crate::dom::{DOCUMENT, Place, Tree};
 
-/// How many selectors one rule may list, and how deep `:not()` and `:is()` may nest.
+/// Most selectors in one list. A longer list is invalid.
 const ALTERNATIVES_MAX: usize = 512;
+/// How deep `:not()`, `:is()` and `:where()` may nest.
 const NESTING_MAX: u32 = 6;
 
-/// Which box of an element a rule styles.
+/// The box of an element that a rule styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     /// The element itself.
@@ -19,25 +22,26 @@ pub(crate) enum Part {
     Before,
     /// `::after`
     After,
-    /// Something that loads nothing by itself, such as `::selection`.
+    /// A pseudo-element that loads nothing, such as `::selection`.
     Other,
 }
 
-/// One selector of a list.
+/// One complex selector of a selector list.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
-    /// The compound of the element itself, then outwards, each with how it relates to the one before.
+    /// Compound selectors from right to left, starting with the element's own. Each is stored with
+    /// its relation to the compound before it in this list.
     compounds: Vec<(Combinator, Vec<Simple>)>,
-    /// Which box it speaks of.
+    /// The box that the selector styles.
     pub(crate) part: Part,
-    /// Identifiers; classes, attributes and pseudo-classes; types.
+    /// Counts of ids; of classes, attributes and pseudo-classes; of types and pseudo-elements.
     pub(crate) specificity: [u16; 3],
 }
 
-/// How an element relates to the one that the compound to its left describes.
+/// Relation of an element to the element that the previous compound in the list describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combinator {
-    /// The element itself: the first compound.
+    /// The first compound, which describes the element itself.
     Same,
     Descendant,
     Child,
@@ -73,12 +77,12 @@ enum Test {
 }
 
 impl Selector {
-    /// Reads a list of selectors; nothing if any of them cannot be read.
+    /// Parses a comma-separated list of selectors. `None` if any of them is invalid.
     pub(crate) fn parse_list(text: &str) -> Option<Vec<Self>> {
         Self::list(text, 0)
     }
 
-    /// A word that an element must have for this selector to match, to look rules up by.
+    /// An id, class or type that every matching element has; rules are indexed by it.
     pub(crate) fn handle(&self) -> Handle<'_> {
         let simple = self.compounds.first().map(|(_, simple)| simple.as_slice()).unwrap_or_default();
         let id = simple.iter().find_map(|simple| match simple {
@@ -107,6 +111,7 @@ impl Selector {
 
     fn matches_from(&self, tree: &Tree, place: Place, index: usize) -> bool {
         let Some((_, simple)) = self.compounds.get(index) else { return true };
+        // Each comparison costs one step, so nested descendant selectors cannot run for long.
         if !tree.spend(1) {
             return false;
         }
@@ -139,16 +144,16 @@ impl Selector {
     }
 }
 
-/// What to look a rule up by.
+/// The key under which a rule is indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Handle<'a> {
     /// An `id`.
     Id(&'a str),
     /// A class.
     Class(&'a str),
-    /// An element's name.
+    /// An element's type.
     Type(&'a str),
-    /// Nothing: every element is to be compared.
+    /// No key: the rule is compared with every element.
     Any,
 }
 
@@ -208,7 +213,7 @@ impl Simple {
     }
 }
 
-/// Whether `index` is `step` times something not below zero, plus `offset`.
+/// Whether `index` is `step * n + offset` for an integer `n` of at least 0.
 fn is_nth(index: i64, step: i64, offset: i64) -> bool {
     let over = index - offset;
     if step == 0 { over == 0 } else { over % step == 0 && over / step >= 0 }
@@ -233,7 +238,7 @@ impl Test {
     }
 }
 
-/// Reads one selector from left to right.
+/// Parses one complex selector from left to right.
 struct Reader<'a> {
     rest: &'a str,
     nesting: u32,
@@ -266,7 +271,8 @@ impl<'a> Reader<'a> {
                 return None;
             }
         }
-        // What was written before a compound relates it to its left neighbour; matching goes the other way.
+        // The text gives the relation of a compound to its left neighbour. Matching goes from right
+        // to left, so each relation moves to the next compound of the reversed list.
         let mut outwards: Vec<_> = compounds.into_iter().rev().collect();
         let relations: Vec<Combinator> = std::iter::once(Combinator::Same)
             .chain(outwards.iter().map(|(combinator, _)| *combinator))
@@ -313,7 +319,7 @@ impl<'a> Reader<'a> {
                 _ => break,
             }
             any = true;
-            // A universal selector may be followed by a namespace's bar, which is not looked at.
+            // The `|` of a namespace prefix after `*` is skipped; namespaces are ignored.
             if weight == 1 {
                 self.rest = self.rest.strip_prefix('|').unwrap_or(self.rest);
             }
@@ -327,7 +333,7 @@ impl<'a> Reader<'a> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// What stands in the parentheses or brackets that begin here.
+    /// Returns the text inside the parentheses or brackets that begin here, and skips them.
     fn inside(&mut self, open: u8, close: u8) -> Option<&'a str> {
         let text = self.rest;
         let (mut depth, mut quote, mut escaped) = (0_u32, None, false);
@@ -391,7 +397,7 @@ impl<'a> Reader<'a> {
                 (unescape(word), flag.trim())
             }
         };
-        // The values of these attributes ignore case in HTML, as far as pages make use of it.
+        // HTML compares the values of these attributes without case (only the ones that pages use).
         let ignores_case =
             flag.eq_ignore_ascii_case("i") || matches!(name.as_str(), "type" | "rel" | "media");
         Some(Simple::Attribute { name, test, value, ignores_case })
@@ -453,7 +459,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A pseudo-class without argument.
+/// Parses a pseudo-class without an argument.
 fn plain_pseudo(name: &str) -> Simple {
     let nth = |from_end, of_type| Simple::Nth { step: 0, offset: 1, from_end, of_type };
     let attribute = |name: &str| Simple::Attribute {
@@ -475,12 +481,12 @@ fn plain_pseudo(name: &str) -> Simple {
         "disabled" => attribute("disabled"),
         "required" => attribute("required"),
         "open" => attribute("open"),
-        // What a visitor does, and what nobody knows.
+        // Pseudo-classes that need a user action, and unknown ones.
         _ => Simple::Never,
     }
 }
 
-/// `odd`, `even`, `3`, `2n+1`.
+/// Parses the argument of `:nth-child()` and its variants, such as `odd`, `even`, `3` or `2n+1`.
 fn nth(argument: &str, from_end: bool, of_type: bool) -> Option<Simple> {
     let text: String = argument.split(" of ").next()?.chars().filter(|c| !c.is_whitespace()).collect();
     let text = text.to_ascii_lowercase();
@@ -512,7 +518,7 @@ mod tests {
     const PAGE: &str = r#"<body class="home blog"><div id=top><p class=a>1<p>2<span lang=en-GB></span></div>
         <ul><li>x<li data-k="a b">y<li>z</ul><a href=/>l</a><input type=CHECKBOX checked>"#;
 
-    /// The places that match, as `name` or `name.class`.
+    /// The matching elements, each as its name followed by its text.
     fn matched(selector: &str) -> String {
         let tree = Tree::parse(PAGE.as_bytes(), &Limits::DEFAULT);
         let list = Selector::parse_list(selector).unwrap_or_default();
@@ -527,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_selectors() {
+    fn simple_selectors_match_elements_with_their_feature() {
         assert_eq!(matched(".a"), "p1");
         assert_eq!(matched("BODY.home.blog > #top"), "div");
         assert_eq!(matched("[data-k~=b], [lang|=en]"), "span liy");
@@ -538,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn combinators() {
+    fn combinators_match_the_related_elements_only() {
         assert_eq!(matched("body p"), "p1 p2");
         assert_eq!(matched("p + p"), "p2");
         assert_eq!(matched("div ~ a"), "al");
@@ -548,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn pseudo_classes() {
+    fn pseudo_classes_match_the_initial_state_only() {
         assert_eq!(matched("li:first-child, li:nth-child(2n+3)"), "lix liz");
         assert_eq!(matched("li:nth-last-child(2)"), "liy");
         assert_eq!(matched("li:not(:first-child):not([data-k])"), "liz");
@@ -558,14 +564,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn invalid_selector_is_refused() {
         for text in ["", ",", "a >", "a::before b", "a[", "a)b", "p..a"] {
             assert!(Selector::parse_list(text).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn weight_and_part() {
+    fn specificity_and_pseudo_element_are_parsed() {
         let parse = |text: &str| Selector::parse_list(text).unwrap().remove(0);
         assert_eq!(parse("#a .b[c] d::before").specificity, [1, 2, 2]);
         assert_eq!(parse(":where(#a) b").specificity, [0, 0, 1]);
@@ -575,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_splitting() {
+    fn escapes_are_decoded_and_nested_separators_kept() {
         assert_eq!(unescape(r"\66 oo\:b\000041z"), "foo:bAz");
         assert_eq!(split("a(1,2),'b,c',d", b','), ["a(1,2)", "'b,c'", "d"]);
         assert_eq!(matched(r".\61"), "p1");

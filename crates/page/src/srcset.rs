@@ -1,20 +1,22 @@
-//! Which of several image files a browser takes: `srcset`, `sizes`, `picture` (HTML, section 4.8.4.2).
+//! Chooses the image file that a browser loads from `srcset`, `sizes` and `picture` (HTML, section
+//! 4.8.4.2).
 //!
-//! Invariant: the same attributes and viewport always give the same file. A descriptor that cannot be read takes its
-//! candidate out, as in browsers. At one device pixel to a CSS pixel the choice is the smallest file that is not too
-//! small, and the largest where all are.
+//! Invariant: the same attributes and viewport always give the same file. A candidate with an
+//! invalid descriptor is ignored, as in browsers. The smallest file with at least one image pixel
+//! per CSS pixel is chosen; if all files are smaller, the largest.
 
 use crate::css_text::split;
 use crate::media::Viewport;
 
-/// A candidate and how many of its pixels stand for one CSS pixel.
+/// A candidate file and its density in image pixels per CSS pixel.
 #[derive(Clone, Debug, PartialEq)]
 struct Candidate {
     url: String,
     density: f64,
 }
 
-/// The file of `srcset` and `src` that is loaded, with `sizes` as given.
+/// Returns the file of `srcset` and `src` that a browser loads, given `sizes`. `None` if there is
+/// no candidate.
 pub(crate) fn choose(srcset: &str, sizes: &str, src: Option<&str>, viewport: &Viewport) -> Option<String> {
     let mut candidates = parse(srcset, sizes, viewport);
     let is_dense = |candidate: &Candidate| (candidate.density - 1.0).abs() < 1e-9;
@@ -32,7 +34,7 @@ pub(crate) fn choose(srcset: &str, sizes: &str, src: Option<&str>, viewport: &Vi
     enough.or_else(|| candidates.last()).map(|candidate| candidate.url.clone())
 }
 
-/// Whether an image of this type can be shown, so that a `source` with it is taken.
+/// Whether browsers can show an image of this media type. An empty type counts as supported.
 pub(crate) fn is_supported(mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     matches!(
@@ -51,7 +53,7 @@ pub(crate) fn is_supported(mime: &str) -> bool {
     )
 }
 
-/// All candidates, and of each whether its width was given.
+/// All candidates, each with a flag: whether its width was given (`w`).
 fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool)> {
     let mut found = Vec::new();
     let mut rest = srcset;
@@ -98,10 +100,11 @@ fn density(descriptors: &str, sizes: &str, viewport: &Viewport) -> Option<(f64, 
     }
 }
 
-/// The width an image will have by its `sizes`: the first whose condition holds.
+/// The display width of an image in CSS pixels: the first entry of `sizes` whose condition matches,
+/// else the width of the viewport.
 fn source_size_px(sizes: &str, viewport: &Viewport) -> f64 {
     let chosen = split(sizes, b',').into_iter().map(str::trim).find_map(|entry| {
-        // The length is the last word, or the last function.
+        // The length is the last word or function of an entry; the condition is before it.
         let at = length_start(entry);
         let (condition, length) = entry.split_at_checked(at)?;
         let length = viewport.length_px(length).filter(|&px| px >= 0.0)?;
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn by_density() {
+    fn candidate_with_density_of_at_least_one_is_chosen() {
         assert_eq!(chosen("a 2x, b 3x", "", "s"), "s");
         assert_eq!(chosen("a, b 2x", "", "s"), "a");
         assert_eq!(chosen("a 0.5x, b 1.5x", "", ""), "b");
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn by_width_and_sizes() {
+    fn candidate_width_is_compared_with_sizes() {
         let set = "a.jpg 300w, b.jpg 650w, c.jpg 1280w, d.jpg 2048w";
         assert_eq!(chosen(set, "(max-width: 650px) 100vw, 650px", "s"), "b.jpg");
         assert_eq!(chosen(set, "", "s"), "c.jpg");
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_commas_and_bad_descriptors() {
+    fn commas_in_urls_are_kept_and_bad_candidates_ignored() {
         assert_eq!(chosen("a,b.jpg 1x, c 2x", "", "s"), "a,b.jpg");
         assert_eq!(chosen("a.jpg, b.jpg 2x", "", "s"), "a.jpg");
         assert_eq!(chosen("a.jpg,b.jpg 2x", "", ""), "a.jpg,b.jpg");
@@ -164,16 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn types() {
+    fn only_displayable_image_types_are_supported() {
         assert!(
             is_supported("image/webp") && is_supported("image/AVIF; codecs=x") && !is_supported("image/jxl")
         );
     }
 
     proptest! {
-        /// Of candidates with widths, the one taken is the smallest that fills the image, or the largest.
+        /// Among candidates with widths, the smallest that fills the image is chosen, or else the
+        /// largest.
         #[test]
-        fn the_smallest_that_suffices(widths in prop::collection::vec(1_u32..4000, 1..8), size in 1_u32..3000) {
+        fn smallest_sufficient_width_is_chosen(widths in prop::collection::vec(1_u32..4000, 1..8), size in 1_u32..3000) {
             let set: Vec<String> = widths.iter().map(|width| format!("i{width} {width}w")).collect();
             let got = choose(&set.join(", "), &format!("{size}px"), Some("s"), &Viewport::DEFAULT).unwrap();
             let slow = widths.iter().filter(|&&width| width >= size).min().or_else(|| widths.iter().max()).unwrap();
@@ -181,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_ends(set in ".{0,80}", sizes in ".{0,40}") {
+        fn arbitrary_attributes_do_not_panic(set in ".{0,80}", sizes in ".{0,40}") {
             let _ = choose(&set, &sizes, None, &Viewport::DEFAULT);
         }
     }

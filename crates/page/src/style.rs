@@ -1,9 +1,10 @@
-//! Which files a document's styles make a browser load: what boxes that are shown have as background, border, marker,
-//! mask, cursor or content, and the fonts that text in them is set in (CSS Cascade, CSS Fonts Level 4).
+//! Determines the files that a document's styles make a browser load (CSS Cascade, CSS Fonts Level
+//! 4). These are images for backgrounds, borders, markers, masks, cursors and content of displayed
+//! boxes, and the fonts of their text.
 //!
-//! Invariant: a file is named only if a rule that wins for some shown box names it. There is no layout: what depends on
-//! places and sizes is not known, and custom properties have one value in the whole document, that of the rule which
-//! wins where they are set.
+//! Invariant: a file is listed only if a winning declaration for a displayed box names it. There is
+//! no layout, so positions and sizes are unknown. A custom property has one value in the whole
+//! document: the winning declaration among all boxes that set it.
 
 use crate::css::{self, Rule};
 use crate::css_value::{self, Declaration, Face, Property, family_name};
@@ -16,27 +17,29 @@ use url::Url;
 /// How deep custom properties may refer to each other.
 const VARIABLES_DEPTH_MAX: u32 = 8;
 
-/// What a document loads because of its styles.
+/// The files that a document loads because of its styles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Styled {
-    /// Pictures, in tree order.
+    /// Images in tree order, without repetition.
     pub(crate) images: Vec<Url>,
-    /// Fonts.
+    /// Fonts in tree order, without repetition.
     pub(crate) fonts: Vec<Url>,
-    /// What was left out.
+    /// Omissions because of [`Limits`].
     pub(crate) limits: LimitCounts,
 }
 
-/// How a declaration ranks: by importance, layer, selector and order.
+/// Precedence of a declaration; greater wins. In order: important, inline, layer, specificity,
+/// position of the rule.
 type Rank = (bool, bool, bool, [u16; 3], usize);
 
-/// What wins for one box.
+/// The winning declarations of one box.
 type Winners<'a> = BTreeMap<&'a Property, (Rank, &'a Declaration)>;
 
-/// The boxes that rules speak of.
+/// The boxes to which any declaration applies.
 type Boxes<'a> = HashMap<(Place, Part), Winners<'a>>;
 
-/// Applies `rules`, in their order, to a document.
+/// Applies `rules` in cascade order to a document, and returns the files that its displayed boxes
+/// load.
 pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, limits: &Limits) -> Styled {
     tree.allow(limits.matches_max);
     let inline: Vec<(Place, Vec<Declaration>)> = tree
@@ -46,6 +49,7 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
             Some((place, css_value::parse_declarations(tree.node(place).attribute("style")?, base)))
         })
         .collect();
+    // Rules come first; declarations of `style` attributes then compete with them by rank.
     let mut boxes = Boxes::new();
     cascade(tree, rules, &mut boxes);
     for (place, declarations) in &inline {
@@ -72,7 +76,7 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
     styled
 }
 
-/// Finds the winners among the rules.
+/// Determines the winning declarations among the rules for every element and pseudo-element.
 fn cascade<'a>(tree: &Tree, rules: &[&'a Rule], boxes: &mut Boxes<'a>) {
     let mut by_handle: HashMap<Handle<'a>, Vec<(usize, usize)>> = HashMap::new();
     for (order, rule) in rules.iter().enumerate() {
@@ -95,7 +99,8 @@ fn cascade<'a>(tree: &Tree, rules: &[&'a Rule], boxes: &mut Boxes<'a>) {
             };
             let winners = boxes.entry((place, selector.part)).or_default();
             for declaration in &rule.declarations {
-                // Important declarations of layers win over those outside of them.
+                // Layers reverse for important declarations: those inside a layer win (CSS Cascade
+                // Level 5).
                 let is_important = declaration.is_important;
                 let rank =
                     (is_important, false, rule.is_layered == is_important, selector.specificity, order);
@@ -114,7 +119,7 @@ fn offer<'a>(winners: &mut Winners<'a>, declaration: &'a Declaration, rank: Rank
     }
 }
 
-/// The value of each custom property.
+/// The winning declaration of each custom property among all boxes.
 fn variables<'a>(boxes: &Boxes<'a>) -> HashMap<&'a str, &'a Declaration> {
     let mut best: HashMap<&str, (Rank, &Declaration)> = HashMap::new();
     for (property, (rank, declaration)) in boxes.values().flatten() {
@@ -129,7 +134,7 @@ fn variables<'a>(boxes: &Boxes<'a>) -> HashMap<&'a str, &'a Declaration> {
     best.into_iter().map(|(name, (_, declaration))| (name, declaration)).collect()
 }
 
-/// The properties whose files are loaded for a box.
+/// Properties whose images a box loads.
 const PICTURES: [Property; 6] = [
     Property::Background,
     Property::BorderImage,
@@ -139,7 +144,7 @@ const PICTURES: [Property; 6] = [
     Property::Cursor,
 ];
 
-/// The font of a box, as far as it decides which file is loaded.
+/// The inherited font properties of a box that decide which font file is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Font {
     families: String,
@@ -147,7 +152,7 @@ struct Font {
     is_italic: bool,
 }
 
-/// The way through the boxes that are shown.
+/// Walks over the displayed boxes and collects their files.
 struct Walk<'a, 'b> {
     tree: &'a Tree,
     boxes: &'b Boxes<'a>,
@@ -171,7 +176,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Takes what an element and its generated boxes load; gives its font, nothing if it is not shown.
+    /// Collects the files of an element and its `::before` and `::after` boxes. Returns the
+    /// element's font, or `None` if it is not displayed.
     fn visit(&mut self, place: Place, inherited: &Font) -> Option<Font> {
         let node = self.tree.node(place);
         if !self.is_shown(place) {
@@ -230,7 +236,8 @@ impl<'a> Walk<'a, '_> {
         !(is_hidden || is_never || (node.name == "dialog" && !node.has("open")))
     }
 
-    /// Takes the files of a box and puts its font into `font`; says whether the box is shown.
+    /// Collects the images of a box and applies its font properties to `font`. Returns whether the
+    /// box is displayed.
     fn take_box(&mut self, place: Place, part: Part, inherited: &Font, font: &mut Font) -> bool {
         let display = self.winner(place, part, &Property::Display);
         if display.is_some_and(|display| self.resolve(&display.value, 0).trim() == "none") {
@@ -271,13 +278,14 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The files a declaration names, through custom properties too.
+    /// The files that a declaration names, with custom properties substituted.
     fn files(&self, declaration: &Declaration) -> Vec<Url> {
         if !declaration.value.contains("var(") {
             return declaration.urls.clone();
         }
         let value = self.resolve(&declaration.value, 0);
-        // What a custom property holds was resolved where it stands, if it is an address on its own.
+        // A URL in a custom property is relative to the stylesheet that sets the property. It was
+        // resolved there if it is the property's whole value.
         let known: HashMap<&str, &Url> =
             self.variables.values().flat_map(|variable| css_urls(variable).into_iter()).collect();
         let named = css_value::urls(&value);
@@ -288,7 +296,7 @@ impl<'a> Walk<'a, '_> {
         named.iter().filter(|address| !address.starts_with('#')).filter_map(resolve).collect()
     }
 
-    /// A value with the custom properties in it replaced.
+    /// Substitutes every `var()` in a value.
     fn resolve(&self, value: &str, depth: u32) -> String {
         let Some(at) = value.find("var(").filter(|_| depth < VARIABLES_DEPTH_MAX) else {
             return value.to_owned();
@@ -309,15 +317,17 @@ impl<'a> Walk<'a, '_> {
             (None, None) => String::new(),
         };
         let mut resolved = format!("{before}{replacement}");
-        // A value that grows with each reference is cut: nobody writes that much in good faith.
+        // Cut at 64 KiB, because custom properties can double a value with each reference.
         if resolved.len() < 64 * 1024 {
             resolved.push_str(&self.resolve(rest, depth + u32::from(rest.len() >= value.len())));
         }
         resolved
     }
 
-    /// Takes the files of the fonts that `text` is set in, and of the one that the line is measured by: the first that
-    /// has a blank (CSS Fonts, "first available font").
+    /// Collects the font files that `text` needs.
+    ///
+    /// Browsers also load the first available font, because they measure lines with it. It is the
+    /// first font that contains the space character (CSS Fonts, "first available font").
     fn take_fonts(&mut self, font: &Font, text: &str) {
         if self.faces.is_empty() || text.trim().is_empty() {
             return;
@@ -328,7 +338,7 @@ impl<'a> Walk<'a, '_> {
         self.take_faces(&families, font, &|face| text.chars().any(|c| !c.is_whitespace() && covers(face, c)));
     }
 
-    /// Takes the files of the first family that has what is looked for.
+    /// Collects the font files of the first family with a matching face for which `has_it` is true.
     fn take_faces(&mut self, families: &[String], font: &Font, has_it: &dyn Fn(&Face) -> bool) {
         for name in families {
             let of_family: Vec<&Face> =
@@ -351,7 +361,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// The addresses in a custom property as they are written, with what they resolved to.
+/// The URL of a custom property that is a single `url()`: as written, and resolved.
 fn css_urls(declaration: &Declaration) -> Vec<(&str, &Url)> {
     let value = declaration.value.trim();
     let inside = value.strip_prefix("url(").and_then(|rest| rest.strip_suffix(')'));
@@ -359,7 +369,7 @@ fn css_urls(declaration: &Declaration) -> Vec<(&str, &Url)> {
     address.zip(declaration.urls.first()).into_iter().collect()
 }
 
-/// Whether a family is one that every browser has: the search for a font ends there.
+/// Whether every browser has this generic font family; the search for a font file ends there.
 fn is_there(family: &str) -> bool {
     matches!(
         family,
@@ -383,14 +393,15 @@ fn covers(face: &Face, character: char) -> bool {
     face.ranges.is_empty() || face.ranges.iter().any(|&(from, to)| (from..=to).contains(&code))
 }
 
-/// The faces of a family that are for this font: those of the nearest style and weight (CSS Fonts section 5.2).
+/// The faces of a family with the nearest style and weight (CSS Fonts section 5.2).
 fn best_faces<'a>(faces: &[&'a Face], font: &Font) -> Vec<&'a Face> {
     let key = |face: &Face| (face.is_italic != font.is_italic, weight_distance(face.weights, font.weight));
     let best = faces.iter().map(|face| key(face)).min();
     faces.iter().copied().filter(|face| Some(key(face)) == best).collect()
 }
 
-/// How far a face's weights are from the one asked for: first by direction, then by distance.
+/// Distance of a face's weight range from the desired weight: first the rank of the direction in
+/// which CSS Fonts searches, then the difference.
 fn weight_distance((low, high): (u16, u16), asked: u16) -> (u8, u16) {
     let (low, high) = (low.min(high), low.max(high));
     if (low..=high).contains(&asked) {
@@ -413,7 +424,7 @@ fn weight_distance((low, high): (u16, u16), asked: u16) -> (u8, u16) {
     (step, distance)
 }
 
-/// The font that an element has if nobody says otherwise.
+/// The font that an element has by the browser's default stylesheet.
 fn default_font(name: &str, inherited: &Font) -> Font {
     let mut font = inherited.clone();
     match name {
@@ -457,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_wins_is_loaded() {
+    fn only_winning_declarations_load_files() {
         assert_eq!(
             images("<p class=a>", "p{background:url(1)} .a{background:url(2)} p{background:url(3)}"),
             "/2"
@@ -470,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_loads_nothing() {
+    fn hidden_elements_load_nothing() {
         let css = "div{background:url(1)} p{background:url(2)}";
         assert_eq!(images("<div hidden><p></div>", css), "");
         assert_eq!(images("<div style='display:none'><p></div>", css), "");
@@ -478,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_boxes_need_content() {
+    fn pseudo_elements_without_content_load_nothing() {
         assert_eq!(images("<p>", "p::before{background:url(1)}"), "");
         assert_eq!(images("<p>", "p::before{background:url(1);content:''}"), "/1");
         assert_eq!(images("<p>", "p:after{content:url(2)}"), "/2");
@@ -486,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_properties() {
+    fn custom_properties_are_substituted() {
         assert_eq!(
             images("<p>", ":root{--i:url(1)} p{background:var(--i) no-repeat, var(--j, url(2))}"),
             "/1 /2"
@@ -502,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn fonts_are_loaded_for_text_that_is_set_in_them() {
+    fn fonts_are_loaded_only_for_text_that_uses_them() {
         let faces = "@font-face{font-family:A;src:url(a)} @font-face{font-family:A;font-weight:700;src:url(ab)} \
                      @font-face{font-family:B;src:url(b);unicode-range:U+400-4FF} ";
         let fonts = |html: &str, css: &str| fonts(html, &format!("{faces}{css}"));
@@ -521,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_is_limited() {
+    fn matching_stops_at_the_step_limit() {
         let base = Url::parse("http://h/").unwrap();
         let tree = Tree::parse("<div>".repeat(400).as_bytes(), &Limits::DEFAULT);
         let css = format!("{} {{background:url(x)}}", "div ".repeat(30) + "p div");

@@ -1,40 +1,40 @@
-//! The fingerprint of the machine on which something was measured: figures from another machine are other
-//! figures.
+//! The fingerprint of the machine on which something was measured. Figures from different machines
+//! cannot be compared.
 
 use crate::procfs::ProcFs;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-/// What is known of a machine. A field that the system does not tell is `None`.
+/// Properties of a machine. A property that the system does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The processor's model name.
     pub cpu_model: Option<String>,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: u32,
     /// The frequency governor of the first core, such as `performance`; virtual machines have none.
     pub governor: Option<String>,
-    /// Memory of the machine in bytes.
+    /// The machine's memory in bytes.
     pub memory_bytes: Option<u64>,
     /// Kernel name and release.
     pub kernel: Option<String>,
-    /// The distribution as it calls itself.
+    /// The distribution's own name, such as `Debian 12`.
     pub system: Option<String>,
-    /// Limits that can decide a result.
+    /// Limits that can influence a result.
     pub limits: Vec<Limit>,
 }
 
-/// A named limit, as the system writes it.
+/// A named limit with its value as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What is limited.
+    /// Name of the limit.
     pub name: String,
-    /// The limit.
+    /// Value of the limit.
     pub value: String,
 }
 
 impl Environment {
-    /// The machine this process runs on.
+    /// Reads the properties of the machine on which this process runs.
     pub fn detect() -> Self {
         let mut environment = Self::read(&ProcFs::system());
         environment.cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
@@ -42,7 +42,8 @@ impl Environment {
         environment
     }
 
-    /// What the files of a machine say; cores and process limits are not in them.
+    /// Reads the properties from the machine's files, all except cores and process limits. The
+    /// distribution's name always comes from /etc/os-release of the running machine.
     fn read(proc: &ProcFs) -> Self {
         let line = |text: Option<String>| text.map(|text| text.trim().to_owned());
         let kernel =
@@ -67,7 +68,7 @@ impl Environment {
     }
 }
 
-/// The limit of open files, which also limits connections.
+/// The limit on open files, which also limits connections.
 fn open_files() -> Limit {
     let limit = getrlimit(Resource::Nofile);
     let text = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
@@ -75,7 +76,7 @@ fn open_files() -> Limit {
     Limit { name: "open files".to_owned(), value }
 }
 
-/// The value of the first line `key : value`.
+/// The value of the first line of the form `key : value`.
 fn value_of(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
     Some(line.trim().to_owned())
@@ -93,7 +94,7 @@ mod tests {
     use crate::procfs::ProcFs;
 
     #[test]
-    fn files_are_read_into_facts() {
+    fn environment_is_read_from_proc_and_sys() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -115,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_something() {
+    fn running_machine_is_detected() {
         let environment = Environment::detect();
         assert!(environment.cores >= 1 && environment.kernel.is_some());
         assert_eq!(environment.limits[0].name, "open files");
     }
 
     #[test]
-    fn distribution() {
+    fn distribution_name_is_read_from_os_release() {
         assert_eq!(pretty_name("NAME=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
     }
 }

@@ -1,20 +1,20 @@
-//! Parsers of the host's own files: /proc/stat, /proc/loadavg, /proc/net/dev; pure.
+//! Pure parsers of the host's files /proc/stat, /proc/loadavg and /proc/net/dev.
 
-/// Processor time of all cores together since the machine started, in clock ticks.
+/// CPU time of all cores together since the machine started, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Time in which a core did something for this machine.
+    /// Time in which a core worked: processes, interrupts and software interrupts.
     pub busy: u64,
-    /// The part of it that processes had, interrupts left aside.
+    /// The part of `busy` that processes used, without interrupts.
     pub processes: u64,
-    /// Time in which a core had nothing to do, or its task waited for a disk.
+    /// Time in which a core was idle or waited for I/O.
     pub idle: u64,
-    /// Time in which the hypervisor gave the core to somebody else.
+    /// Time in which the hypervisor ran another machine on the core.
     pub steal: u64,
 }
 
 impl CpuTimes {
-    /// Reads the first line of /proc/stat.
+    /// Parses the first line of /proc/stat; `None` if it is incomplete.
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut fields = line.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
@@ -22,12 +22,13 @@ impl CpuTimes {
         let (user, nice, system, idle) = (field()?, field()?, field()?, field()?);
         let (iowait, irq, softirq) = (field().unwrap_or(0), field().unwrap_or(0), field().unwrap_or(0));
         let steal = field().unwrap_or(0);
-        // Guest time is contained in user time.
+        // User time already includes guest time, so guest time is not added.
         let processes = user + nice + system;
         Some(Self { busy: processes + irq + softirq, processes, idle: idle + iowait, steal })
     }
 
-    /// The shares of busy and of stolen time (each 0 to 1) between an earlier reading and this one.
+    /// The shares of busy and of stolen time since an earlier reading, each 0 to 1. `None` if no
+    /// time has passed.
     pub fn shares_since(self, earlier: Self) -> Option<(f64, f64)> {
         let busy = self.busy.saturating_sub(earlier.busy);
         let idle = self.idle.saturating_sub(earlier.idle);
@@ -36,11 +37,15 @@ impl CpuTimes {
         (total > 0).then(|| (busy as f64 / total as f64, steal as f64 / total as f64))
     }
 
-    /// The share of all cores' time (0 to 1) that other processes had since an earlier reading, if known ones had
-    /// `known_ticks`, and all that are there `all_ticks`.
+    /// The share of all cores' time that other processes used since an earlier reading, 0 to 1.
+    /// `None` if no time has passed.
     ///
-    /// Most kernels count software interrupts among the time of the process that they interrupt, but not among that of
-    /// processes in /proc/stat; and a process that has ended may be missing in `all_ticks`. So the larger sum counts.
+    /// `known_ticks` is the time that the known processes used, `all_ticks` the time of all live
+    /// processes.
+    ///
+    /// Most kernels count software interrupts as time of the process that they interrupt, but
+    /// /proc/stat does not count them as time of processes. A process that has ended may be missing
+    /// in `all_ticks`. So the larger of the two sums is used.
     pub fn foreign_since(self, earlier: Self, known_ticks: u64, all_ticks: u64) -> Option<f64> {
         let total =
             (self.busy + self.idle + self.steal).saturating_sub(earlier.busy + earlier.idle + earlier.steal);
@@ -50,12 +55,12 @@ impl CpuTimes {
     }
 }
 
-/// The load average over one minute from /proc/loadavg.
+/// Parses the load average over one minute from /proc/loadavg.
 pub(crate) fn parse_load_average(text: &str) -> Option<f64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The traffic of one network interface since it came up.
+/// Traffic of one network interface since it came up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The interface's name.
@@ -67,7 +72,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The interfaces of /proc/net/dev, without the loopback interface: it has no speed that could be reached.
+    /// Parses /proc/net/dev. Loopback is left out because it has no speed that could be reached.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).filter(|link| link.name != "lo").collect()
     }
@@ -76,13 +81,14 @@ impl Link {
         let (name, numbers) = line.split_once(':')?;
         let mut numbers = numbers.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
         let received_bytes = numbers.next()??;
-        // Eight columns of receiving, then those of sending, bytes first.
+        // Eight columns for receiving are followed by those for sending. The first of each are the
+        // bytes.
         let sent_bytes = numbers.nth(7)??;
         Some(Self { name: name.trim().to_owned(), received_bytes, sent_bytes })
     }
 
-    /// The share (0 to 1) of a link of `bits_per_second` that was used in the fuller direction since an
-    /// earlier reading, over `seconds`.
+    /// The used share (0 to 1) of a link of `bits_per_second` in its busier direction, since an
+    /// earlier reading `seconds` before.
     pub fn share_since(&self, earlier: &Self, bits_per_second: f64, seconds: f64) -> f64 {
         let received = self.received_bytes.saturating_sub(earlier.received_bytes);
         let sent = self.sent_bytes.saturating_sub(earlier.sent_bytes);
@@ -95,7 +101,7 @@ mod tests {
     use super::{CpuTimes, Link, parse_load_average};
 
     #[test]
-    fn processor_times() {
+    fn cpu_times_are_parsed_and_compared() {
         let text = "cpu  100 5 50 800 20 1 4 30 7 0\ncpu0 1 2 3 4\n";
         let times = CpuTimes::parse(text).unwrap();
         assert_eq!(times, CpuTimes { busy: 160, processes: 155, idle: 820, steal: 30 });
@@ -111,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn load_average() {
+    fn one_minute_load_average_is_parsed() {
         assert_eq!(parse_load_average("3.52 2.10 1.00 4/512 12345\n"), Some(3.52));
         assert_eq!(parse_load_average(""), None);
     }
 
     #[test]
-    fn links_without_loopback() {
+    fn links_are_parsed_without_loopback() {
         let text = "Inter-|   Receive                |  Transmit\n face |bytes packets\n    lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n  eth0: 1000 8 0 0 0 0 0 0 500 6 0 0 0 0 0 0\n";
         let links = Link::parse_all(text);
         assert_eq!(links, [Link { name: "eth0".to_owned(), received_bytes: 1000, sent_bytes: 500 }]);

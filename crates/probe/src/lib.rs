@@ -1,10 +1,11 @@
-//! Watches the host and groups of processes while something else happens, through /proc alone.
+//! Watches the host and groups of processes during a measurement, through /proc and /sys only.
 //!
-//! Invariant: a file that cannot be read or parsed lowers what is known, never a number: figures that depend
-//! on it are `None` or leave that process out. Nothing here changes what it watches, and nothing here decides
-//! what the figures mean (`lab` does).
+//! Invariant: a file that cannot be read or parsed never produces a wrong number. Figures that
+//! depend on it are `None`, or they leave out that process. Watching does not change the watched
+//! processes. The meaning of the figures is decided elsewhere (`lab`).
 //!
-//! The parsers take text and are pure; [`ProcFs`] reads the files; [`watch`] samples at 10 Hz from a thread.
+//! The parsers take text and are pure. [`ProcFs`] reads the files. [`watch`] samples at 10 Hz from
+//! a separate thread.
 
 mod environment;
 mod host;

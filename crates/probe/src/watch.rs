@@ -1,8 +1,9 @@
 //! Samples groups of processes and the host while a closure runs.
 //!
-//! Invariant: the mean load is over equally spaced samples; a sample that came late is still one sample, and
-//! the number of samples is reported beside the figure. The sampling thread's own cost is part of this
-//! process, never of a watched group unless the group contains this process.
+//! Invariant: the mean load is taken over equally weighted samples, 100 ms apart. A late sample
+//! counts as one sample, and the number of samples is reported with the figure. The sampling
+//! thread's cost counts for this process. It counts for a watched group only if the group contains
+//! this process.
 
 use crate::host::{CpuTimes, Link};
 use crate::procfs::ProcFs;
@@ -12,34 +13,36 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The time between two samples: 10 Hz.
+/// Time between two samples: 10 Hz.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// How many samples share one list of descendants; finding them reads every process' file.
+/// Number of samples that use the same list of descendants. To build the list, the stat files of
+/// all processes must be read.
 const SAMPLES_PER_SCAN: u32 = 10;
 
-/// Processes watched together.
+/// Processes that are watched together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What the group is called.
+    /// The group's name.
     pub name: String,
-    /// Process numbers; their descendants belong to the group as well.
+    /// Process ids; their descendants belong to the group as well.
     pub roots: Vec<u32>,
 }
 
-/// What was seen of one group.
+/// The figures of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupWatch {
-    /// What the group is called.
+    /// The group's name.
     pub name: String,
-    /// Runnable and blocked tasks, one number per sample.
+    /// Number of runnable and blocked tasks, one value per sample.
     pub load_samples: Vec<u32>,
-    /// Processor time used meanwhile, user and kernel, in seconds, children that ended included.
+    /// CPU time used while watching, user and kernel, in seconds. Includes children that ended.
     pub cpu_seconds: f64,
-    /// Proportional set size of all processes at the end, in bytes; `None` if one of them may not be read.
+    /// Proportional set size of all processes at the end, in bytes. `None` if it could not be read
+    /// for one of them.
     pub pss_bytes: Option<u64>,
-    /// Processes at the end.
+    /// Number of processes at the end.
     pub processes: u32,
-    /// Tasks (threads) of these processes at the end.
+    /// Number of tasks (threads) of these processes at the end.
     pub tasks: u32,
 }
 
@@ -51,34 +54,39 @@ impl GroupWatch {
     }
 }
 
-/// What was seen of the host.
+/// The figures of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostWatch {
-    /// The share of all cores' time that was used, 0 to 1.
+    /// Share of all cores' time in which the cores worked, 0 to 1.
     pub busy: Option<f64>,
-    /// The share of all cores' time that the hypervisor took, 0 to 1.
+    /// Share of all cores' time that the hypervisor took, 0 to 1.
     pub steal: Option<f64>,
-    /// The share of all cores' time that processes had which are in no group and were not started by this one, 0 to 1.
+    /// Share of all cores' time that other processes used, 0 to 1. Other processes are in no group
+    /// and are not descendants of this process.
     #[serde(default)]
     pub foreign: Option<f64>,
-    /// The system's load average over one minute, at the end.
+    /// The system's load average over one minute, at the end of the watch.
     pub load_average: Option<f64>,
-    /// The fullest network link's used share in its fuller direction, 0 to 1; loopback has none.
+    /// Used share of the busiest network link in its busier direction, 0 to 1. Links without a
+    /// known speed and loopback are left out.
     pub link: Option<f64>,
 }
 
-/// What was seen from the beginning to the end.
+/// The figures of one watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watch {
-    /// How long it lasted.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The groups in the order in which they were given.
+    /// The groups in the order in which the caller gave them.
     pub groups: Vec<GroupWatch>,
     /// The host.
     pub host: HostWatch,
 }
 
-/// Runs `work` on this thread and watches meanwhile from another one.
+/// Runs `work` on this thread while another thread samples.
+///
+/// Returns the result of `work` and the figures. A panic of `work` or of the sampling thread is
+/// passed on.
 pub fn watch<R>(proc: &ProcFs, groups: &[Group], clock: &dyn Clock, work: impl FnOnce() -> R) -> (R, Watch) {
     let done = AtomicBool::new(false);
     let mut sampler = Sampler::begin(proc, groups, clock.monotonic());
@@ -103,7 +111,8 @@ pub fn watch<R>(proc: &ProcFs, groups: &[Group], clock: &dyn Clock, work: impl F
     })
 }
 
-/// Ends the sampling also when the work panics; otherwise the scope would wait for ever.
+/// Stops the sampling thread on drop, also when `work` panics. Without it the scope would wait
+/// forever for the thread.
 struct StopOnDrop<'a> {
     done: &'a AtomicBool,
     sampler: &'a std::thread::Thread,
@@ -112,22 +121,25 @@ struct StopOnDrop<'a> {
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Release);
+        // Ends the pause between samples at once.
         self.sampler.unpark();
     }
 }
 
-/// Readings so far.
+/// The initial readings and the samples so far.
 struct Sampler<'a> {
     proc: &'a ProcFs,
     groups: Vec<Watched<'a>>,
     /// This process and the roots of all groups.
     known_roots: Vec<u32>,
+    /// Those processes and their descendants at the last scan.
     known: BTreeSet<u32>,
     known_before: u64,
     all_before: u64,
     begun: Monotonic,
     cpu_before: Option<CpuTimes>,
     links_before: Vec<Link>,
+    /// Samples to take before the next scan for descendants.
     until_scan: u32,
 }
 
@@ -224,14 +236,15 @@ impl Watched<'_> {
     }
 }
 
-/// Processor time of processes and their descendants that ended. When a member ends and its parent waits for
-/// it, its time moves to the parent, so the sum does not lose it.
+/// CPU time of processes and of their descendants that ended, in clock ticks. When a member ends
+/// and its parent waits for it, its time moves to the parent, so the sum still includes it.
 fn ticks(proc: &ProcFs, members: &BTreeSet<u32>) -> u64 {
     let stats = members.iter().filter_map(|pid| proc.process(*pid));
     stats.map(|stat| stat.own_ticks + stat.children_ticks).sum()
 }
 
-/// Processor time of all processes. Kernel threads are left out, because ksoftirqd may work for the measured load.
+/// CPU time of all processes in clock ticks, without kernel threads. They are excluded because
+/// ksoftirqd may work for the measured load.
 fn all_ticks(proc: &ProcFs) -> u64 {
     let is_program = |pid: &u32| proc.process(*pid).is_some_and(|stat| !stat.is_kernel);
     ticks(proc, &proc.processes().into_iter().filter(is_program).collect())
@@ -249,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_sampled_and_time_follows_children_that_end() {
+    fn cpu_time_of_ended_children_is_counted() {
         let root = tempfile::tempdir().unwrap();
         let write = |pid, parent, states, own, children| {
             write_process(root.path(), pid, parent, states, own, children);
@@ -259,7 +272,8 @@ mod tests {
         let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
         let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         sampler.sample();
-        // The child used 30 more ticks and ended; its 80 ticks are now among the parent's children's.
+        // The child used 30 more ticks and ended. The parent's `children_ticks` now include its 80
+        // ticks.
         std::fs::remove_dir_all(root.path().join("proc/6")).unwrap();
         write(5, 1, "S", 120, 80);
         sampler.sample();
@@ -273,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_other_processes_is_foreign() {
+    fn cpu_time_of_other_processes_is_foreign() {
         let root = tempfile::tempdir().unwrap();
         let stat = |user: u64, idle: u64| {
             let text = format!("cpu  {user} 0 0 {idle} 0 0 0 0 0 0\n");
@@ -284,7 +298,7 @@ mod tests {
         stat(1_000, 1_000);
         let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
         let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
-        // Of 200 ticks the group had 40 and the other process 60.
+        // Of 200 ticks the group used 40 and the other process 60.
         write_process(root.path(), 5, 1, "R", 140, 0);
         write_process(root.path(), 9, 1, "R", 160, 0);
         stat(1_100, 1_100);
@@ -293,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn software_interrupts_of_known_processes_hide_no_others() {
+    fn group_softirqs_do_not_hide_foreign_processes() {
         let root = tempfile::tempdir().unwrap();
         let stat = |user: u64, softirq: u64| {
             let text = format!("cpu  {user} 0 0 1000 0 0 {softirq} 0 0 0\n");
@@ -304,7 +318,7 @@ mod tests {
         stat(1_000, 100);
         let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
         let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
-        // Half of the group's 80 ticks are software interrupts, and the other process had 20.
+        // Half of the group's 80 ticks are software interrupts. The other process used 20 ticks.
         write_process(root.path(), 5, 1, "R", 180, 0);
         write_process(root.path(), 9, 1, "R", 120, 0);
         stat(1_060, 140);
@@ -313,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_processes_has_no_load() {
+    fn group_without_processes_has_no_load() {
         let root = tempfile::tempdir().unwrap();
         let (proc, groups) = (ProcFs::at(root.path()), group(&[77]));
         let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
@@ -324,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_may_not_be_read_is_not_guessed() {
+    fn unreadable_memory_of_one_process_gives_no_pss() {
         let root = tempfile::tempdir().unwrap();
         write_process(root.path(), 5, 1, "S", 0, 0);
         write_process(root.path(), 6, 5, "S", 0, 0);
@@ -335,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_at_work_is_seen() {
+    fn busy_own_process_is_sampled() {
         let groups = group(&[std::process::id()]);
         let (result, seen) = watch(&ProcFs::system(), &groups, &SystemClock::new(), || {
             (0..30_000_000_u64).fold(0_u64, |sum, number| std::hint::black_box(sum ^ number))

@@ -126,7 +126,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
     stage.await_seen(asked + 1);
     stage.pass(4);
     ask_all("stale-breaker-open");
-    assert_eq!(stage.origin.seen().len(), asked + 1, "the first probe is under way");
+    assert_eq!(stage.origin.seen().len(), asked + 1, "the first probe is in progress");
     stage.pass(1);
     ask_all("stale-breaker-open");
     stage.await_seen(asked + 2);
@@ -137,7 +137,7 @@ fn silent_origin_is_asked_by_one_probe_at_a_time() {
 }
 
 #[test]
-fn fetches_that_no_client_waits_for_are_given_up() {
+fn fetches_without_waiting_clients_are_aborted() {
     let (stage, gate) = silent(|_| {}, &["/a", "/b", "/c"]);
     eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);
     stage.await_quiet();
@@ -183,7 +183,7 @@ fn misses_get_half_of_the_permits_of_a_silent_origin() {
 }
 
 #[test]
-fn purged_and_must_revalidate_pages_are_asked_for() {
+fn purged_and_must_revalidate_pages_are_fetched_when_open() {
     let stage = expired(|_| {}, &["/a", "/b", "/c", "/purged"]);
     stage.becomes(|_| response("200 OK", &["Cache-Control: max-age=10, must-revalidate"], b"strict"));
     stage.get("/strict", &[]);
@@ -206,7 +206,7 @@ fn purged_and_must_revalidate_pages_are_asked_for() {
 }
 
 #[test]
-fn answers_with_errors_leave_the_breaker_closed() {
+fn error_responses_leave_the_breaker_closed() {
     let stage = expired(|_| {}, &["/a", "/b", "/c", "/d"]);
     stage.becomes(|_| response("503 Busy", &[], b"busy"));
     for target in ["/a", "/b", "/c", "/d"] {
@@ -216,7 +216,7 @@ fn answers_with_errors_leave_the_breaker_closed() {
 }
 
 #[test]
-fn resets_without_an_answer_open_the_breaker() {
+fn resets_without_a_response_open_the_breaker() {
     let stage = expired(|_| {}, &["/a"]);
     stage.becomes(|_| vec![Action::Reset]);
     for visit in 1..=3 {
@@ -317,7 +317,7 @@ fn hits_are_not_compared_while_the_breaker_is_open() {
 }
 
 #[test]
-fn refill_waits_for_the_turn_of_a_probe() {
+fn refill_waits_until_it_may_be_the_probe() {
     let stage = expired(|plan| (plan.refill.enabled, plan.refill.rate) = (true, 1000), &["/a"]);
     stage.get("/a", &[]);
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");

@@ -97,7 +97,7 @@ fn maintenance_page_precedes_stale_pages() {
 }
 
 #[test]
-fn maintenance_page_ends_the_grace_of_a_stale_page() {
+fn maintenance_page_ends_stale_while_revalidate() {
     let stage = Stage::with(wordpress, |_| page());
     stage.get("/", &[]);
     stage.pass(310);
@@ -110,7 +110,7 @@ fn maintenance_page_ends_the_grace_of_a_stale_page() {
 }
 
 #[test]
-fn maintenance_page_follows_the_write_that_closed_the_site() {
+fn maintenance_page_is_shown_after_the_write_that_closed_site() {
     let stage = Stage::with(wordpress, |_| page());
     stage.get("/", &[]);
     stage.becomes(|seen| if saves(seen) { saved() } else { closed() });

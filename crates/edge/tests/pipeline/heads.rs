@@ -92,7 +92,7 @@ fn rfc_profile_forwards_head_requests() {
 }
 
 #[test]
-fn head_does_not_renew_by_a_date_of_its_own_second() {
+fn head_does_not_renew_by_last_modified_of_the_same_second() {
     for stage in [Stage::new as fn(_) -> Stage, Stage::rfc] {
         let stage = stage(|seen: &Seen| answer(seen, &[FRESH, NOW], b"first"));
         stage.get("/", &[]);
@@ -127,7 +127,7 @@ fn head_renews_a_page_with_an_older_date() {
 }
 
 #[test]
-fn head_that_states_a_rule_makes_its_page_purgeable_by_it() {
+fn rule_in_a_head_response_applies_to_later_purges() {
     const SETTLED: &str = "Last-Modified: Tue, 14 Nov 2023 22:00:00 GMT";
     let stage = Stage::new(|seen| answer(seen, &[FRESH, SETTLED], b"page"));
     stage.get("/?utm=1", &[]);

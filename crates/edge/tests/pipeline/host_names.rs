@@ -26,7 +26,7 @@ fn is_stored(stage: &Stage, host: &str, target: &str) -> bool {
 }
 
 #[test]
-fn final_dot_of_the_host_makes_no_second_copy() {
+fn host_with_a_final_dot_shares_the_stored_copy() {
     for names in [&["a.test"][..], &[]] {
         let stage = stage(names);
         let port = stage.edge.bound().listen.port().unwrap();
@@ -56,7 +56,7 @@ fn purge_covers_a_page_with_and_without_the_final_dot() {
 }
 
 #[test]
-fn location_without_the_final_dot_names_the_own_site() {
+fn location_without_the_final_dot_is_invalidated() {
     let stage = stage(&["a.test"]);
     ask(&stage, "GET", "a.test", "/changed", "");
     assert!(is_stored(&stage, "a.test", "/changed"));

@@ -91,7 +91,7 @@ fn save(stage: &Stage, target: &str) {
 }
 
 #[test]
-fn saved_post_and_lists_are_new_and_other_posts_stay_hits() {
+fn save_invalidates_its_post_and_lists_and_no_other_post() {
     for request in [
         "/wp-json/wp/v2/posts/3",
         "/wp-json/wp/v2/posts/trash",
@@ -128,7 +128,7 @@ fn other_posts_are_refreshed_in_the_background_after_a_save() {
 }
 
 #[test]
-fn pages_without_short_links_are_all_stale_after_a_save() {
+fn save_invalidates_all_pages_without_short_links() {
     let stage = Blog::default().stage();
     visit(&stage);
     save(&stage, "/wp-json/wp/v2/posts/3");
@@ -138,7 +138,7 @@ fn pages_without_short_links_are_all_stale_after_a_save() {
 }
 
 #[test]
-fn comment_changes_its_page_and_feeds_at_once_and_lists_later() {
+fn comment_invalidates_its_page_and_feeds_and_later_lists() {
     for short_links in [true, false] {
         let stage = Blog { short_links, ..Blog::default() }.stage();
         visit(&stage);
@@ -157,7 +157,7 @@ fn comment_changes_its_page_and_feeds_at_once_and_lists_later() {
 }
 
 #[test]
-fn save_under_one_host_leaves_posts_of_another() {
+fn save_does_not_invalidate_posts_of_another_host() {
     let stage = blog();
     let other = |stage: &Stage, target: &str| {
         let mut client = crate::support::connect(&stage.edge);
@@ -174,7 +174,7 @@ fn save_under_one_host_leaves_posts_of_another() {
 }
 
 #[test]
-fn saves_each_second_do_not_put_off_the_refresh() {
+fn saves_every_second_do_not_postpone_the_refresh() {
     let stage = blog();
     visit(&stage);
     let mut refreshed = false;

@@ -155,9 +155,8 @@ fn part_of_a_body_too_large_to_store_is_not_completed() {
 }
 
 #[test]
-fn wrong_content_range_does_no_harm() {
-    // A Content-Range longer than the content: the received bytes are used as the part that they
-    // are.
+fn wrong_content_range_is_corrected_or_not_stored() {
+    // The origin states more bytes than it sends; the bytes that it sent are stored.
     let stage = Stage::new(|seen| match seen.field("Range") {
         Some("bytes=0-9") => {
             let stated = ["Content-Range: bytes 0-9/20", FRESH, "ETag: \"1\""];

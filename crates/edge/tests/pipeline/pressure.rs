@@ -94,7 +94,7 @@ fn body_beyond_the_transit_memory_is_streamed_and_not_stored() {
         response("200 OK", &[FRESH], &vec![b'x'; bytes])
     });
     let mut plan = plan(&origin.url());
-    // An eighth of it is for bodies outside the store.
+    // An eighth of the memory may hold bodies outside the store, such as those being received.
     plan.memory_bytes = 8 << 20;
     plan.limits.object_bytes_max = 4 << 20;
     let edge = start(plan);
@@ -150,7 +150,7 @@ fn client_that_half_closes_after_its_request_gets_a_response() {
 }
 
 #[test]
-fn changing_vary_rule_ends_in_a_pass() {
+fn changing_vary_stops_after_a_few_fetches() {
     let count = Arc::new(AtomicUsize::new(0));
     let origin = Origin::start(move |_| {
         let name = ["Accept-Language", "Referer", "DNT", "Save-Data", "Priority", "Width"]

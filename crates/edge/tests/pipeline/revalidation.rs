@@ -381,7 +381,7 @@ fn exact_etags_setting_keeps_the_tag_after_a_purge() {
 }
 
 #[test]
-fn expired_page_is_not_confirmed_by_a_date_of_its_own_second() {
+fn last_modified_of_the_same_second_is_no_validator() {
     let stage = Stage::new(|seen| dated(seen, NOW, None, "first"));
     stage.get("/", &[]);
     stage.becomes(|seen| dated(seen, NOW, None, "second"));

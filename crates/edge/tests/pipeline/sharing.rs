@@ -44,7 +44,7 @@ fn second_request_is_a_hit_with_its_age() {
 }
 
 #[test]
-fn variants_are_kept_apart() {
+fn variants_are_stored_separately() {
     let origin = Origin::start(|seen| {
         let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
         response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes())
@@ -63,7 +63,7 @@ fn variants_are_kept_apart() {
 }
 
 #[test]
-fn personal_requests_and_answers_are_not_shared() {
+fn personal_requests_and_responses_are_not_shared() {
     for (request, answer) in [
         (&["Cookie: session=1"][..], &[FRESH][..]),
         (&["Authorization: Basic eDp5"], &[FRESH]),
@@ -297,7 +297,7 @@ fn conditions_and_head_are_answered_from_the_store() {
 }
 
 #[test]
-fn only_if_cached_does_not_reach_the_origin() {
+fn only_if_cached_miss_gives_504_without_a_fetch() {
     let origin = counting(&[FRESH]);
     let edge = before(&origin);
     let refused = connect(&edge).get("/", &["Cache-Control: only-if-cached"]);

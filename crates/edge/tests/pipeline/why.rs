@@ -226,7 +226,8 @@ impl Site {
                 None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
             },
             Asks::OwnAnswer if predicted.verdict == Verdict::Pass.name() => assert!(exact, "{context}"),
-            // The response may depend on a field that the fetch ignored.
+            // A shared fetch leaves out the client's `Accept`, so its response may have a type that the
+            // client does not accept.
             Asks::Confirmation | Asks::Page if met == Reason::PassAccept => {
                 assert!(asking.fields.iter().any(|field| field.starts_with("Accept: ")), "{context}");
             }
@@ -347,7 +348,7 @@ fn reason_for_not_storing_a_page_names_its_cause() {
     assert_eq!((culprit.kind.as_str(), culprit.name.as_str()), ("cookie", "PHPSESSID"));
     assert_eq!(answer.remembered.unwrap().reason, "store-refused-set-cookie");
     site.clock.advance(Duration::from_secs(121));
-    assert_eq!(site.why(&asking).reason, "miss-absent", "forgotten");
+    assert_eq!(site.why(&asking).reason, "miss-absent", "the hit-for-miss entry has expired");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn plain_origin(
 }
 
 #[test]
-fn request_trailers_reach_the_application() {
+fn request_trailers_reach_the_origin() {
     let (url, origin) = plain_origin("0\r\nX-Up: 1\r\n\r\n", |received, stream| {
         assert!(received.contains("3\r\nabc\r\n"), "{received}");
         stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").unwrap();
@@ -466,7 +466,7 @@ fn connection_beyond_the_limit_is_closed() {
 }
 
 #[test]
-fn drain_completes_requests_under_way() {
+fn drain_completes_requests_in_progress() {
     let gate = Gate::default();
     let origin = Origin::start({
         let gate = gate.clone();

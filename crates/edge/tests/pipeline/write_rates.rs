@@ -1,4 +1,5 @@
-//! The rate limit of RFC 9111's invalidation by unsafe methods, and the pages that it covers.
+//! The rate limit on invalidation by unsafe methods (RFC 9111 section 4.4), and the pages it
+//! covers.
 
 use crate::support::{Stage, reason};
 use testkit::response;

@@ -7,7 +7,7 @@
 //! * There is one request at a time, and at most one starts per second.
 //! * No URL is used twice, so no cache can have the response.
 //! * A request without a response at the end of the load is reported with the time it waited.
-//!   Without these requests, a site that answers nothing would look fast.
+//!   Without these requests, a site that never responds would look fast.
 //! * A page that was made for another visitor counts as failed.
 
 use crate::client::{Client, ClientError, Request};

@@ -12,7 +12,7 @@ use crate::reference::Reference;
 use report::results::PageRecord;
 use report::run::{is_white_space_alone, visible_space, what_changed};
 
-/// Number of bytes shown before a difference. Twice as many are shown from there on.
+/// Largest number of bytes shown before a difference. The whole quotation has twice as many.
 const CONTEXT_CHARS: usize = 40;
 
 /// A page, prepared for comparison.

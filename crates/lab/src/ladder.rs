@@ -74,7 +74,7 @@ pub struct Service {
     pub name: String,
     /// Program and arguments; never empty.
     pub command: Vec<Template>,
-    /// URL that answers 2xx once the service is ready; `None` waits for nothing.
+    /// URL whose response is 2xx once the service is ready; `None` waits for nothing.
     pub ready: Option<Template>,
     /// Time limit for becoming ready.
     pub ready_limit: Duration,
@@ -231,7 +231,7 @@ pub struct Load {
 pub enum Action {
     /// Program and arguments; the program must exit with 0.
     Command(Vec<Template>),
-    /// Request that must be answered with status 2xx.
+    /// Request whose response must have a status of 2xx.
     Http {
         /// The method.
         method: String,

@@ -88,8 +88,8 @@ mod tests {
             judged("X-Cache", &is("MISS")).unwrap_err(),
             "the layer is not proven: found X-Cache: HIT; expected “MISS”"
         );
-        assert!(judged("Via", &is("one")).is_err(), "two fields are not one");
-        assert!(judged("Age", &matches(".*")).is_err(), "no field matches nothing");
+        assert!(judged("Via", &is("one")).is_err(), "two values are not one");
+        assert!(judged("Age", &matches(".*")).is_err(), "an absent field must match nothing");
         assert!(judged("Via", &HeaderTest::Absent).is_err());
     }
 

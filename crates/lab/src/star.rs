@@ -81,7 +81,7 @@ mod tests {
             "groups `site 1` and `site 2` have no process, so the load of other processes is not known";
         assert_eq!(reasons(&[0, 0]), [both]);
         assert_eq!(reasons(&[3, 1]), ["processes outside of the measurement used 90% of the machine"]);
-        assert!(reasons(&[]).is_empty(), "a ladder without groups looks for no other processes");
+        assert!(reasons(&[]).is_empty(), "without groups, foreign load is not judged");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::template::Template;
 use load::BodyPattern;
 use std::time::Duration;
 
-/// Most visitors of one session. The limit exists because each visitor logs in separately before
-/// the measurement.
+/// Largest number of visitors of a session. The limit exists because each visitor logs in
+/// separately before the measurement.
 pub(crate) const VISITORS_MAX: u64 = 100;
 /// Largest share of a kind of visitors.
 pub(crate) const SHARE_MAX: u64 = 1000;

@@ -129,7 +129,7 @@ fn walked(text: &str, out: &Path, fresh: bool, watcher: &mut Watcher) -> Result<
     let walk: Walk<'_> = walk(&ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, watcher)?;
     assert!(walk.results_file.exists() && walk.report_file.exists());
     let saved: Results = serde_json::from_slice(&std::fs::read(&walk.results_file).unwrap()).unwrap();
-    assert!(saved == walk.results, "what is saved is what is returned");
+    assert!(saved == walk.results, "the saved results equal the returned ones");
     Ok(walk.results)
 }
 
@@ -169,7 +169,7 @@ fn every_cell_is_measured_in_every_round() {
         for run in &cell.runs {
             let Outcome::Measured(measured) = &run.outcome else { panic!("{run:?}") };
             assert!(measured.answers > 0 && measured.failed() == 0, "{measured:?}");
-            assert_eq!(measured.observed_load, Some(0.0), "a sleeper does nothing");
+            assert_eq!(measured.observed_load, Some(0.0), "the process only sleeps");
             assert_eq!((measured.meters[0].per_s, measured.meters[0].name.as_str()), (0.0, "constant"));
             assert!(measured.proofs.len() >= 2, "{:?}", measured.proofs);
             assert_eq!(measured.bystander.idle_ms.len(), if cell.id.contains("-c") { 0 } else { 3 });
@@ -181,7 +181,7 @@ fn every_cell_is_measured_in_every_round() {
     let count = searches.len();
     searches.sort();
     searches.dedup();
-    assert!(count >= 8 && searches.len() == count, "each bystander's address is new");
+    assert!(count >= 8 && searches.len() == count, "a bystander's URL was used twice");
 }
 
 #[test]
@@ -193,13 +193,13 @@ fn interrupted_walk_resumes_with_the_missing_visits_only() {
     assert!(!partial.complete);
     let runs =
         |results: &Results| results.cells.iter().flat_map(|cell| cell.runs.clone()).collect::<Vec<_>>();
-    assert_eq!(runs(&partial).len(), 3, "the visit that was interrupted does not count");
+    assert_eq!(runs(&partial).len(), 3, "the interrupted visit must not count");
     let mut second = Watcher::default();
     let whole = walked(&text, out.path(), false, &mut second).unwrap();
     assert!(whole.complete);
     assert_eq!((second.visits, runs(&whole).len()), (3, 6));
     for run in runs(&partial) {
-        assert!(runs(&whole).contains(&run), "what was measured is kept as it was");
+        assert!(runs(&whole).contains(&run), "a finished visit must be kept unchanged");
     }
     assert_eq!(whole.started_at_s, partial.started_at_s);
     // A third walk moves the finished one aside and begins a new one.
@@ -303,7 +303,7 @@ fn unanswered_bystander_counts_with_its_waiting_time() {
         let answer = response("200 OK", &["X-Cache: off"], b"page");
         let is_load = seen.field("User-Agent") != Some("petasos-lab");
         let before = if seen.target().starts_with("/search") && searches.fetch_add(1, Ordering::SeqCst) >= 4 {
-            // The idle site answers the four requests before the load. Under load, the response
+            // The idle site serves the four requests before the load. Under load, the response
             // takes five seconds.
             waits.open();
             Some(Action::Pause(Duration::from_secs(5)))
@@ -368,7 +368,7 @@ fn step_may_declare_a_new_reference() {
     let out = tempfile::tempdir().unwrap();
     let of = |results: &Results, id: &str| standing(results.cells.iter().find(|cell| cell.id == id).unwrap());
     let same = walked(&text, &out.path().join("same"), false, &mut Watcher::default()).unwrap();
-    let Standing::Void(reason) = of(&same, "on") else { panic!("another page is void") };
+    let Standing::Void(reason) = of(&same, "on") else { panic!("a different page must make the step void") };
     assert!(reason.contains("differs from step 1's"), "{reason}");
     let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
     let stop = Stop::default();
@@ -377,7 +377,7 @@ fn step_may_declare_a_new_reference() {
     assert!(!walked(&text, &directory, false, &mut watcher).unwrap().complete);
     let resumed = walked(&text, &directory, false, &mut Watcher::default()).unwrap();
     assert!(resumed.complete && of(&resumed, "on").summary().is_some());
-    assert!(of(&resumed, "off").summary().is_some(), "steps before it keep the first reference");
+    assert!(of(&resumed, "off").summary().is_some(), "earlier steps must keep the first reference");
     assert_eq!(resumed.steps[0].reference, None);
     let declared = resumed.steps[1].reference.as_ref().unwrap();
     assert_ne!(declared.hash, resumed.reference.as_ref().unwrap().hash);

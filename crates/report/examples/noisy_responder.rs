@@ -4,7 +4,6 @@
 //! Usage: `noisy_responder FACTOR` prints two addresses; every response of the second takes FACTOR
 //! times as long. Both serve until the process is killed. There is one thread per connection. The
 //! delays depend only on the number of the request.
-//! serve until killed. One thread for each connection; the delays depend on the number of the request alone.
 
 use stats::Random;
 use std::io::{self, Read as _, Write as _};

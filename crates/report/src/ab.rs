@@ -5,10 +5,10 @@
 //! Meanings are those of `ab`, except where `ab` is known to be wrong:
 //!
 //! - *Failed requests* counts each failed request once, and includes responses with an unexpected
-//!   status, which `ab` counts as successes. The bracket keeps the four names of `ab`: *Connect* (no
-//!   connection, no local port), *Receive* (the connection broke or ended early), *Length*, *Exceptions*
-//!   (timeouts, responses that are not HTTP). Unexpected statuses and write errors are only in the
-//!   total; both have separate lines.
+//!   status, which `ab` counts as successes. The bracket keeps the four names of `ab`: *Connect*
+//!   (no connection, no local port), *Receive* (the connection broke or ended early), *Length*, and
+//!   *Exceptions* (timeouts, responses that are not HTTP). Unexpected statuses and write errors are
+//!   only in the total; both have separate lines.
 //! - Medians and percentiles are correct, also for even counts and for few responses.
 //! - A response ends with its last byte. `ab` counts until the connection is closed.
 //!

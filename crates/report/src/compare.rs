@@ -28,11 +28,11 @@ use stats::{Contrast, Interval, RUNS_FOR_INTERVAL, Shown};
 /// Name and version of the JSON format: the value of its member `schema`.
 pub const SCHEMA: &str = "petasos-compare/1";
 
-/// Most runs of one side. The limit exists because all pairs of runs are evaluated thousands of
-/// times.
+/// Largest number of runs of a side. The limit exists because all pairs of runs are evaluated
+/// thousands of times.
 pub const RUNS_MAX: usize = 200;
 
-/// Most sides of a comparison, the first one included.
+/// Largest number of sides of a comparison, the first one included.
 pub const SIDES_MAX: usize = 26;
 
 /// Seed of the resamples if the user gives none.
@@ -260,8 +260,8 @@ pub enum Verdict {
 /// Compares the first side with each of the others.
 ///
 /// # Errors
-/// Returns an error if there are fewer than two or too many sides, if a side has no runs or too
-/// many, or if requests are mixed with pages.
+/// Returns an error if the number of sides, or of the runs of a side, is out of range. Sides of
+/// requests cannot be compared with sides of pages; that is an error, too.
 pub fn compare(sides: &[Side], options: Options) -> Result<Comparison, CompareError> {
     let Some((first, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Err(CompareError::Sides);

@@ -280,7 +280,7 @@ mod tests {
         let lines = screen(&Live { recent, ..live() }, 17, 3, Glyphs::Ascii);
         assert_eq!(
             lines[1], ".-=##_  max 8k",
-            "the highest rate has left the drawing, and its label with it"
+            "the highest rate is no longer shown, so the label must not name it"
         );
     }
 

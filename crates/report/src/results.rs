@@ -259,7 +259,8 @@ pub struct CountRecord {
     pub count: u64,
 }
 
-/// Response times in milliseconds, from the start of the request (connecting included) to the last byte.
+/// Response times in milliseconds, from the start of the request to the last byte. Connecting is
+/// included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseTimes {
     /// Arithmetic mean.
@@ -355,7 +356,7 @@ pub struct GroupRecord {
     pub load: f64,
     /// Processor time in seconds.
     pub cpu_s: f64,
-    /// Processor time per good answer, in milliseconds.
+    /// Processor time per good response, in milliseconds; `None` without good responses.
     pub cpu_per_page_ms: Option<f64>,
     /// Memory (proportional set size) at the end, in bytes.
     pub pss_bytes: Option<u64>,

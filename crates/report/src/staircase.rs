@@ -11,7 +11,7 @@ use crate::results::{CellRecord, Outcome, Results, StepRecord};
 use crate::summary::{Figure, Standing, shared_concurrencies, standing};
 use std::fmt;
 
-/// Fewest numbers of users for a staircase; most steps must be measured at each of them.
+/// A staircase needs this many numbers of users at which most steps were measured.
 pub const STAIRS_MIN: usize = 3;
 
 /// Throughput counts as fallen below this share of the best throughput with fewer users.
@@ -151,10 +151,10 @@ impl Staircase<'_> {
 
 /// Returns the first stair, in ascending order, at which one of these conditions holds:
 ///
-/// 1. Throughput is below [`THROUGHPUT_SHARE`] of the best with fewer users, and each round is below
-///    each round of that stair.
-/// 2. The 99th percentile is more than [`P99_FACTOR`] times that of the preceding stair, in proportion
-///    to the users.
+/// 1. Throughput is below [`THROUGHPUT_SHARE`] of the best with fewer users, and each round is
+///    below each round of that stair.
+/// 2. The 99th percentile is more than [`P99_FACTOR`] times that of the preceding stair, in
+///    proportion to the users.
 /// 3. More than [`FAILED_SHARE`] of the requests fail.
 /// 4. A load receives no good response.
 pub fn tipping_point(stairs: &[Stair]) -> Option<Tip> {
@@ -270,7 +270,7 @@ mod tests {
         let rate = 10_000.0;
         let at = |p99_ms| tipping_point(&[stair(100, rate, 10.0, 0.0), stair(500, rate, p99_ms, 0.0)]);
         assert_eq!(at(50.0), None);
-        assert_eq!(at(100.0), None, "five times the users, and twice that");
+        assert_eq!(at(100.0), None, "exactly twice the proportion of five times the users");
         assert_eq!(at(101.0).unwrap().signs, [Sign::Response(10.0, 101.0)]);
     }
 

@@ -3,8 +3,9 @@
 //!
 //! `data/runs.csv` has rounds of three runs each, in a random order for each round. Two runs are of
 //! the same server (`a1`, `a2`), and one is of this server slowed by 10% (`b`). The runs were
-//! recorded with `examples/noisy_responder.rs` and `petasos bench URL -t 300ms --warmup 30ms -c 8
-//! --threads 1`, on two cores that compiled other programs meanwhile.
+//! recorded with `examples/noisy_responder.rs` and
+//! `petasos bench URL -t 300ms --warmup 30ms -c 8 --threads 1`, on two cores that compiled other
+//! programs meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -181,10 +182,14 @@ fn best_runs_are_shown_beside_the_medians_on_request() {
         row[row.len() - 2..].join("|")
     };
     assert!(text.contains("A best") && text.contains("of 10"), "{text}");
-    assert_eq!(last_two("throughput"), "1,010 req/s|914 req/s", "the most answers");
-    assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the shortest time");
+    assert_eq!(last_two("throughput"), "1,010 req/s|914 req/s", "the best throughput is the highest");
+    assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the best time is the shortest");
     let without = |text: &str| text.lines().last().unwrap().to_owned();
-    assert_eq!(without(&text), without(&comparison.text(120, false)), "the verdict does not look at them");
+    assert_eq!(
+        without(&text),
+        without(&comparison.text(120, false)),
+        "the verdict must not depend on the best runs"
+    );
 }
 
 fn sentence(a: &[Run], b: &[Run], options: Options) -> (Verdict, String) {

@@ -344,7 +344,10 @@ fn page_says_if_only_further_loads_were_measured() {
     assert!(page.contains(lead), "{page}");
     assert!(!page.contains("Nothing has been measured"), "{page}");
     assert!(page.contains("<section id=\"load-editors\">"));
-    assert!(!page.contains("<section id=\"steps\">"), "no anonymous visitors, nothing to say step by step");
+    assert!(
+        !page.contains("<section id=\"steps\">"),
+        "without the anonymous load, there are no sentences by step"
+    );
     make_void(&mut results.loads[0].cells);
     assert!(self::page(&results).contains("Nothing has been measured yet."));
 }
@@ -381,7 +384,7 @@ fn load_that_the_generator_may_have_limited_says_so() {
     });
     let text = text(&results, 180);
     assert!(load_of(&text).ends_with(&format!("\n{doubt}\n")), "{text}");
-    assert_eq!(text.matches(doubt).count(), 1, "the step's own cell is not meant");
+    assert_eq!(text.matches(doubt).count(), 1, "the note must not be on the step's own cell");
     let page = page(&results);
     assert_eq!(texts(section(&page, "load-editors"), "p").last().unwrap(), doubt);
 }

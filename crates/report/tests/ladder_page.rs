@@ -22,12 +22,12 @@ fn page_is_one_file_that_loads_nothing() {
     }
     assert!(page.contains("default-src 'none'"));
     let links = page.matches("http://").count();
-    assert_eq!(links, page.matches("http://127.0.0.1:1808").count(), "addresses stand in commands only");
+    assert_eq!(links, page.matches("http://127.0.0.1:1808").count(), "addresses may occur in commands only");
 }
 
 #[test]
 fn intervals_are_below_their_factors_with_two_decimals() {
-    assert!(!page(&made_up(4)).contains("95% interval"), "too few rounds for one");
+    assert!(!page(&made_up(4)).contains("95% interval"), "four rounds are too few for an interval");
     assert!(page(&made_up(5)).contains("<small>3.65× – 3.65×</small>"));
 }
 
@@ -67,7 +67,7 @@ fn void_step_is_reported_with_its_reason() {
         Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     let page = page(&results);
     assert!(page.contains("Step 1 is void."));
-    assert_eq!(page.matches("the door was locked").count(), 2, "at the top and in the classic table");
+    assert_eq!(page.matches("the door was locked").count(), 2, "once at the top, once in the classic table");
 }
 
 #[test]

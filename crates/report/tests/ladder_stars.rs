@@ -57,7 +57,7 @@ fn starred_step_shows_its_star_in_headline_and_table() {
     assert!(markdown.contains("| 7 | 100 | Petasos | 22,900★ |"), "{markdown}");
     assert!(page.contains("<strong>at least 22,900★</strong>"));
     assert!(page.contains("<td class=\"n\"><strong>22,900</strong>★</td>"));
-    assert!(page.contains("≥ 22,900★"), "the chart has the star, too");
+    assert!(page.contains("≥ 22,900★"), "the chart must have the star");
     for text in [markdown, page] {
         assert!(text.contains(REASON) && !text.contains("2,827×"));
     }
@@ -169,5 +169,5 @@ fn starred_round_removes_all_factors_of_its_cell() {
     let star = star_of(cell).unwrap();
     assert_eq!((star.rounds, star.first, &star.reasons[..]), (1, 3, &[REASON.to_owned()][..]));
     assert!(factor(&first, cell).is_none() && factor(cell, &first).is_none());
-    assert!(standing(cell).summary().is_some(), "its figures stay");
+    assert!(standing(cell).summary().is_some(), "a starred cell keeps its figures");
 }

@@ -80,7 +80,7 @@ fn with_stairs(rounds: u64) -> Results {
 fn step_with_uncompressed_pages_is_reported() {
     let said = |results: &Results| text(results, 120).split_whitespace().collect::<Vec<_>>().join(" ");
     let mut results = made_up(3);
-    assert!(!said(&results).contains("from being compressed"), "all steps send the same");
+    assert!(!said(&results).contains("from being compressed"), "all steps have pages of equal length");
     for run in &mut results.cells[0].runs {
         let Outcome::Measured(measured) = &mut run.outcome else { continue };
         measured.received_bytes = measured.answers * 69_654;
@@ -106,8 +106,11 @@ fn staircases_have_figures_per_request_and_tipping_points() {
     );
     assert_eq!(stairs.matches("> 2,000").count(), 1, "{stairs}");
     assert!(stairs.contains("a request"), "{stairs}");
-    assert!(!text.contains("Every step at concurrency"), "the stairs stand for these tables");
-    assert!(!self::text(&made_up(3), 80).contains("more and more users"), "two stairs are none");
+    assert!(!text.contains("Every step at concurrency"), "the staircase replaces these tables");
+    assert!(
+        !self::text(&made_up(3), 80).contains("more and more users"),
+        "two numbers of users make no staircase"
+    );
     for width in 80..200 {
         assert!(widest(&self::text(&with_stairs(1), width)) <= width, "{width}");
     }

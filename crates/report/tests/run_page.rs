@@ -66,7 +66,7 @@ fn verdict_comes_first_and_doubts_follow() {
     {
         place(text);
     }
-    assert!(!page.contains("connect: 0"), "what did not occur is not listed");
+    assert!(!page.contains("connect: 0"), "a kind that did not occur must not be listed");
 }
 
 #[test]

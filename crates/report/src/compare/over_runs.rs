@@ -55,7 +55,7 @@ mod tests {
         assert!(text.starts_with("Over 3 runs"), "{text}");
         assert_eq!(row("throughput"), "throughput|900 req/s|1,000 req/s|500 req/s");
         assert_eq!(row("p95"), "p95|3.00 ms|2.00 ms|9.00 ms");
-        assert_eq!(row("mean"), "mean|-|-|-", "what no run tells");
+        assert_eq!(row("mean"), "mean|-|-|-", "unknown in every run");
     }
 
     #[test]

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((chosen(5_000), chosen(200_000)), (Metric::Throughput, Metric::P50));
         let mut side = of_ab(5_000);
         side.runs.iter_mut().for_each(|run| run.good_times.latency.mean_us = Some(5_000.0));
-        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "the mean of many times is finer");
+        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "rounding cancels out in a mean");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Pairs the runs of two sides that were made in the same round.
 //!
-//! Invariant: runs are paired only if all of them name their round, every round has one run of each
-//! side in the same comparison, and there are enough rounds for a verdict. Otherwise no run is
-//! paired.
+//! Invariant: runs are paired only if all of these conditions hold; otherwise no run is paired:
+//!
+//! * Every run names its round.
+//! * Every round has one run of each side, in the same comparison.
+//! * There are enough rounds for a verdict.
 
 use super::Side;
 use crate::run::Run;
@@ -56,7 +58,7 @@ mod tests {
         assert!(rounds(&ten(), &side((1..=10).map(|n| ("y", n)))).is_none(), "another comparison");
         assert!(rounds(&side([("x", 1); 10].into_iter()), &side([("x", 1); 10].into_iter())).is_none());
         let six = || side((1..=6).map(|n| ("x", n)));
-        assert!(rounds(&six(), &six()).is_none(), "six rounds can show nothing as pairs");
+        assert!(rounds(&six(), &six()).is_none(), "six rounds are too few for pairs");
         let mut alone = ten();
         alone.runs[3].round = None;
         assert!(rounds(&alone, &ten()).is_none() && rounds(&ten(), &alone).is_none());

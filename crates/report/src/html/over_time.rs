@@ -15,7 +15,8 @@ const WHOLE_SHARE: f64 = 0.95;
 const LABEL_GAP: f64 = 15.0;
 /// Smallest distance between two labels of the time axis, in pixels.
 const TICK_APART: f64 = 60.0;
-/// Most points of a line. Beyond this, each group of neighbours is reduced to its largest value.
+/// Largest number of points of a line. Beyond this, each group of neighbours is reduced to its
+/// largest value.
 const POINTS_MAX: usize = 600;
 
 /// A line: a value for each second.

@@ -31,8 +31,8 @@ pub struct Drift {
     pub first_bytes: u64,
     /// Content bytes that were kept of the first response that differs.
     pub other_bytes: u64,
-    /// Kinds of the differing parts, most frequent first: `nonce`, `time`, `name`, `number`, `white
-    /// space`, `content`.
+    /// Kinds of the differing parts, most frequent first: `nonce`, `time`, `name`, `number`,
+    /// `white space`, `content`.
     pub kinds: Vec<String>,
     /// Number of differing places; null if the contents differ throughout.
     pub spots_count: Option<u64>,
@@ -83,8 +83,8 @@ impl Drift {
 }
 
 impl Drift {
-    /// Names the kinds of change and the first place: `a time (line 3, a time: parsed in [12 | 8]
-    /// ms)`.
+    /// Names the kinds of change and the first place:
+    /// `a time (line 3, a time: parsed in [12 | 8] ms)`.
     pub fn said_with_place(&self) -> String {
         let place = self.spots.first().map(|spot| format!(" ({})", spot.said()));
         self.said() + &place.unwrap_or_default()

@@ -1,5 +1,4 @@
-//! Decides from measured numbers what limited the throughput of a cell. Pure functions, no input or
-//! output.
+//! Decides from measured numbers which resource limited the throughput of a cell. Pure functions.
 //!
 //! The first rule that holds decides:
 //!

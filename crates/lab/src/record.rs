@@ -220,9 +220,9 @@ fn ab(cell: &Cell, step: &Step) -> String {
     format!("ab -l {keepalive}-t {seconds} -n {requests} -c {} {host}{codings}\"$URL\"", load.concurrency)
 }
 
-/// Describes in a few words what changed between two responses of a load. Content with a
-/// Content-Encoding is decoded first. If that fails, or the decoded contents are equal, the result
-/// is `None`.
+/// Describes in a few words what changed between two responses of a load. Content with gzip coding
+/// is decoded first. The result is `None` if nothing changed, and also for other content codings,
+/// which cannot be decoded here.
 pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
         return Drift::of(outcome).map(|drift| drift.said_with_place());

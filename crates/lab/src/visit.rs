@@ -277,8 +277,8 @@ impl Bench<'_> {
         let Some(session) = self.ladder.sessions.get(position) else { return Ok(Arc::default()) };
         let place = self.place(step);
         let name = (session.name.clone(), place.site().to_owned());
-        // A panic under this lock cannot leave a partial entry, because insertion is the last step.
-        // The poisoning is therefore ignored.
+        // A panic under this lock cannot leave a partial entry, because each change is a single
+        // insertion or removal. The poisoning is therefore ignored.
         let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(visitors) = kept.get(&name) {
             return Ok(Arc::clone(visitors));

@@ -49,8 +49,8 @@ impl Noise {
         Self(largest)
     }
 
-    /// Factor up to which two cells differ by chance: the larger one of their kinds, or 1 without
-    /// twins.
+    /// Factor up to which two cells differ by chance: the larger one of their kinds. It is 1 if
+    /// no cells of these kinds measured the same thing.
     fn between(&self, cells: [&CellRecord; 2]) -> f64 {
         let of = |cell: &CellRecord| self.0.get(&(cell.concurrency, cell.keepalive)).copied();
         cells.into_iter().filter_map(of).fold(1.0, f64::max)

@@ -59,7 +59,7 @@ impl Grid {
         self.lines.push(Line::Cells(cells));
     }
 
-    /// Adds a row whose first columns are given. `rest` follows on lines of its own and may use the
+    /// Adds a row whose first columns are given. `rest` follows on separate lines and may use the
     /// whole width.
     pub(crate) fn row_with_rest(&mut self, cells: Vec<String>, rest: &str) {
         self.lines.push(Line::CellsAndRest(cells, rest.to_owned()));

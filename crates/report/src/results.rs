@@ -196,7 +196,8 @@ pub struct Measured {
     pub failures: Vec<CountRecord>,
     /// Number of good responses whose length differs from the first one's.
     pub other_length: u64,
-    /// Change from one good response to another, in a few words; `None` if there was none.
+    /// Change from one good response to another, in a few words. `None` if there was none, or if
+    /// the content has a coding other than gzip.
     #[serde(default)]
     pub what_changed: Option<String>,
     /// Bytes received, heads included.

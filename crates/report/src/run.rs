@@ -51,8 +51,8 @@ pub struct Run {
     pub round: Option<Round>,
     /// Requested load.
     pub plan: Asked,
-    /// Requested page mode, if each request of the run is a page. Runs of page mode are written
-    /// with a schema of their own, so this member is not.
+    /// Requested page mode, if each request of the run is a page. This member is not written,
+    /// because runs of page mode have a separate JSON schema.
     #[serde(skip)]
     pub pages: Option<AskedOfPages>,
     /// Requests that ended, successful or not.
@@ -194,7 +194,7 @@ pub struct Connections {
     pub resumed: Option<u64>,
     /// Responses after which the connection stayed open.
     pub kept: Option<u64>,
-    /// Requests sent again because the server had closed a kept connection.
+    /// Requests sent again because the server had closed a kept connection without notice.
     pub resent: Option<u64>,
     /// Connections that the generator closed because the server did not.
     pub closed_by_us: Option<u64>,

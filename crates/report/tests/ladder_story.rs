@@ -118,7 +118,7 @@ fn one_round_with_wild_times_shows_less() {
 }
 
 #[test]
-fn difference_smaller_than_between_twins_is_no_step() {
+fn difference_smaller_than_between_equal_steps_is_no_step() {
     // Steps 6 and 7 measure the same and differ by 7% at 25 users.
     let results = made_up(3);
     let gain = rows(&results)[6].factor_before.unwrap();

@@ -1,9 +1,15 @@
 //! A ladder, ready to be walked: resolved, checked and immutable.
 //!
-//! Invariants: every reference exists (a group's service, a variable in a text), every number is in
-//! its range, and ids are unique. Only [`crate::read_ladder`] makes a ladder. The plan's hash is
-//! computed from the `Debug` output. Therefore `Debug` prints everything that decides what is
-//! measured, and nothing of the file's layout.
+//! Invariants:
+//!
+//! * Every reference exists (a group's service, a variable in a text), and every number is in its
+//!   range.
+//! * Ids and names that the file gives are unique. Cell ids that are derived from them are not
+//!   checked.
+//! * `Debug` prints everything that decides the measurement, and nothing of the file's layout,
+//!   because the plan's hash is computed from it.
+//!
+//! Only [`crate::read_ladder`] makes a ladder.
 
 use crate::template::Template;
 use crate::traffic::{Session, Traffic};

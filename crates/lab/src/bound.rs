@@ -1,52 +1,55 @@
-//! What held a cell's throughput where it was, decided from measured numbers; pure.
+//! Decides from measured numbers which resource limited the throughput of a cell. Pure functions.
 //!
-//! The rules, in their order (the first that holds decides):
+//! The first rule that holds decides:
 //!
-//! 1. A generator thread had its core for [`GENERATOR_THREAD`] of the time or more: *generator*.
+//! 1. A generator thread used [`GENERATOR_THREAD`] of its core or more: *generator*.
 //! 2. A network link was used for [`LINK_FULL`] or more in one direction: *link*.
-//! 3. The host's cores were busy for [`HOST_BUSY`] or more: whoever used most of the processor time, of site with
-//!    database (*origin's CPU*), accelerator (*accelerator's CPU*) and generator (*generator*). If all of them
-//!    together used less than half of it, somebody else did: *unclear*.
-//! 4. The cores were busy for less than [`HOST_IDLE`] and there were no more users than cores: *few users*; each
-//!    waits for its answer, and so leaves a core idle meanwhile.
-//! 5. The cores were busy for less than [`HOST_IDLE`] and requests waited: *workers* (or locks) of the site.
-//! 6. Else *unclear*; also whenever the host's figures are missing.
+//! 3. The host's cores were busy for [`HOST_BUSY`] or more: the largest consumer of processor time.
+//!    This is the site with its database (*origin's CPU*), the accelerator (*accelerator's CPU*) or
+//!    the generator (*generator*). If the three together used less than half of the busy time,
+//!    another process was the consumer: *unclear*.
+//! 4. The cores were busy for less than [`HOST_IDLE`], and there were no more users than cores:
+//!    *few users*. A user who waits for a response keeps no core busy.
+//! 5. The cores were busy for less than [`HOST_IDLE`], and there were more users than cores: the
+//!    site's *workers* (or locks).
+//! 6. In every other case *unclear*, also whenever the host's busy share is missing.
 
 use report::results::Bound;
 
-/// The share of a core from which a generator thread counts as saturated.
+/// Share of one core (0 to 1) from which a generator thread counts as saturated.
 pub const GENERATOR_THREAD: f64 = 0.90;
-/// The share of a link from which it counts as full.
+/// Share of a link's capacity (0 to 1) from which the link counts as full.
 pub const LINK_FULL: f64 = 0.90;
-/// The share of all cores from which they count as busy.
+/// Share of all cores' time (0 to 1) from which the host counts as busy.
 pub const HOST_BUSY: f64 = 0.90;
-/// The share of all cores below which cores were idle.
+/// Share of all cores' time (0 to 1) below which the host counts as idle.
 pub const HOST_IDLE: f64 = 0.75;
 
-/// The numbers it is decided from.
+/// Measured numbers of one cell: the input of [`bound_by`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Users, each with one request at a time.
     pub concurrency: u64,
     /// Cores of the host.
     pub cores: u32,
-    /// How long it was measured, in seconds.
+    /// Length of the measurement in seconds.
     pub seconds: f64,
-    /// The share of all cores' time that was used or stolen, 0 to 1.
+    /// Share of all cores' time that was used or stolen by the hypervisor, 0 to 1; `None` if
+    /// unknown.
     pub host_busy: Option<f64>,
-    /// The used share of the fullest link, 0 to 1.
+    /// Used share of the fullest link, 0 to 1; `None` if unknown.
     pub link: Option<f64>,
-    /// The share of one core that the generator's busiest thread used.
+    /// Share of one core that the generator's busiest thread used, 0 to 1.
     pub generator_thread: f64,
-    /// Processor seconds of the generator.
+    /// Processor time of the generator in seconds.
     pub generator_cpu_s: f64,
-    /// Processor seconds of groups with role site or database.
+    /// Processor time of the groups with role site or database, in seconds.
     pub site_cpu_s: f64,
-    /// Processor seconds of groups with role accelerator.
+    /// Processor time of the groups with role accelerator, in seconds.
     pub accelerator_cpu_s: f64,
 }
 
-/// Decides by the rules above.
+/// Applies the rules of this module.
 pub fn bound_by(figures: &Figures) -> Bound {
     if figures.generator_thread >= GENERATOR_THREAD {
         return Bound::Generator;
@@ -63,7 +66,7 @@ pub fn bound_by(figures: &Figures) -> Bound {
     }
 }
 
-/// Who used most of the processor time.
+/// Names the largest consumer of processor time (rule 3).
 fn largest(figures: &Figures, busy: f64) -> Bound {
     let users = [
         (figures.site_cpu_s, Bound::OriginCpu),
@@ -82,7 +85,7 @@ mod tests {
     use super::{Figures, bound_by};
     use report::results::Bound;
 
-    /// Two cores for ten seconds, nobody near a limit.
+    /// Two cores for ten seconds, with every figure far from its limit.
     const CALM: Figures = Figures {
         concurrency: 25,
         cores: 2,

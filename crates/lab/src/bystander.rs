@@ -1,10 +1,14 @@
-//! An uncached page asked while something else is loaded: does the rest of the site still live? Its twin asks the same
-//! as a visitor who has logged in.
+//! The bystander: a client that requests an uncached page while another page is under load. It
+//! shows whether the rest of the site still responds. Its twin sends the same requests as a
+//! logged-in visitor.
 //!
-//! Invariant: one request at a time, begun at most once a second; an address is never used twice, so no cache
-//! can know the answer. A request that is not answered when the load ends is reported with the time it had
-//! waited: leaving it out would make a site that answers nothing look well. A page that is not made for who asks
-//! counts as failed.
+//! Invariants:
+//!
+//! * There is one request at a time, and at most one starts per second.
+//! * No URL is used twice, so no cache can have the response.
+//! * A request without a response at the end of the load is reported with the time it waited.
+//!   Without these requests, a site that never responds would look fast.
+//! * A page that was made for another visitor counts as failed.
 
 use crate::client::{Client, ClientError, Request};
 use crate::interrupt::Stop;
@@ -15,31 +19,33 @@ use report::results::BystanderRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The time between the beginnings of two requests.
+/// Time between the starts of two requests.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long the load has run when the first request is made.
+/// Delay of the first request after the start of the load.
 const DELAY: Duration = Duration::from_millis(100);
-/// How long a request may take.
+/// Time limit for one request.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Asks for the page.
+/// Sends the requests of one bystander.
 pub(crate) struct Bystander<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) path: &'a Template,
     pub(crate) variables: &'a Variables,
     pub(crate) address: String,
     pub(crate) host: Option<&'a str>,
-    /// The sessions of the ladder; a page of theirs is for nobody else.
+    /// All sessions of the ladder: the page of an anonymous bystander must match none of them.
     pub(crate) sessions: &'a [Session],
-    /// Who asks, if it is somebody who has logged in: the session and the value of the `Cookie` field.
+    /// Session and `Cookie` value of a logged-in bystander; `None` for an anonymous one.
     pub(crate) visitor: Option<(&'a Session, String)>,
-    /// A number never used before; shared by all of a ladder.
+    /// Counter for unique URLs, shared by all requests of a ladder.
     pub(crate) unique: &'a AtomicU64,
 }
 
 impl Bystander<'_> {
-    /// One request; its response time in milliseconds.
+    /// Sends one request and returns its response time in milliseconds. A status other than 2xx is
+    /// an error, and so is a page made for another visitor.
     pub(crate) fn ask(&self, stop: &Stop) -> Result<f64, ClientError> {
+        // Relaxed is enough: only the number has to be unique, and it orders nothing else.
         let unique = self.unique.fetch_add(1, Ordering::Relaxed).to_string();
         let path = self.path.expand(&self.variables.with("unique", unique));
         let client = Client { clock: self.clock, stop, limit: LIMIT };
@@ -57,6 +63,8 @@ impl Bystander<'_> {
         }
     }
 
+    /// Tells whether the page was made for this visitor. An anonymous bystander must receive a page
+    /// that no session's pattern matches.
     fn is_for_asker(&self, content: &[u8]) -> bool {
         let shows = |session: &Session| session.shows.0.is_match(content);
         match &self.visitor {
@@ -65,7 +73,7 @@ impl Bystander<'_> {
         }
     }
 
-    /// Asks once a second until `over` is set.
+    /// Sends a request once a second until `over` is set.
     pub(crate) fn ask_until(&self, over: &Stop) -> BystanderRecord {
         let mut record = BystanderRecord::default();
         over.wait(DELAY);
@@ -84,7 +92,7 @@ impl Bystander<'_> {
     }
 }
 
-/// Milliseconds with three decimals: what is finer than a microsecond is not known.
+/// Converts to milliseconds, truncated to whole microseconds.
 fn milliseconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1000.0
 }

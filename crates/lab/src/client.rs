@@ -1,7 +1,11 @@
-//! The lab's own requests: switches, proofs, bystanders. One request, one connection, read to its end.
+//! HTTP client for the ladder's own requests: switches, proofs and bystanders. Each request uses
+//! its own connection and reads the whole response. The measured load does not use this client; the
+//! `load` crate generates it.
 //!
-//! Invariant: an answer is whole or it is an error; nothing takes longer than its limit, and a wish to stop
-//! ends it within [`crate::interrupt::SLICE`]. The measured load is not made here (`load` makes it).
+//! Invariants:
+//!
+//! * A response is complete, or the result is an error.
+//! * A request to stop ends a read within [`crate::interrupt::SLICE`].
 
 use crate::interrupt::{SLICE, Stop};
 use bytes::BytesMut;
@@ -13,43 +17,43 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// The largest content that is read.
+/// Size limit of a response's content in bytes.
 const CONTENT_BYTES_MAX: usize = 64 << 20;
-/// How much is read at a time.
+/// Size of the read buffer in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// Makes requests.
+/// Sends requests, one connection each.
 #[derive(Clone, Copy)]
 pub(crate) struct Client<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) stop: &'a Stop,
-    /// How long one request may take.
+    /// Time limit for connecting, for each write, and for the whole request while it reads.
     pub(crate) limit: Duration,
 }
 
-/// What to ask for.
+/// A request to send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) url: &'a str,
-    /// The Host field, if not the URL's.
+    /// Value of the Host field; `None` takes it from the URL.
     pub(crate) host: Option<&'a str>,
-    /// Further fields.
+    /// Further header fields, name and value.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) content: Vec<u8>,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) fields: Fields,
     pub(crate) content: Vec<u8>,
-    /// From before connecting to the last octet.
+    /// Time from before the connect to the last byte.
     pub(crate) elapsed: Duration,
 }
 
-/// Why there is no answer.
+/// Reason why a request has no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("{0}")]
@@ -71,12 +75,12 @@ pub(crate) enum ClientError {
 }
 
 impl Client<'_> {
-    /// Asks for a URL; `host` replaces the Host field.
+    /// Requests a URL. `host` replaces the URL's host in the Host field.
     pub(crate) fn ask(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, ClientError> {
         self.ask_for(&Request { method, url, host, ..Request::default() })
     }
 
-    /// Asks with fields and content.
+    /// Sends a request and reads its response.
     pub(crate) fn ask_for(&self, request: &Request<'_>) -> Result<Answer, ClientError> {
         let begun = self.clock.monotonic();
         let target = Target::parse(request.url)?;
@@ -89,7 +93,8 @@ impl Client<'_> {
         Ok(answer)
     }
 
-    /// The same, where only a 2xx will do; else the reason in a sentence.
+    /// Like [`Self::ask`], but a status other than 2xx is an error. The error is a sentence for the
+    /// user.
     pub(crate) fn ask_2xx(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, String> {
         let answer = self.ask(method, url, host).map_err(|error| format!("{method} {url}: {error}"))?;
         if (200..300).contains(&answer.status) {
@@ -106,6 +111,7 @@ impl Client<'_> {
             match TcpStream::connect_timeout(&address, self.limit) {
                 Ok(stream) => {
                     let timeouts = stream
+                        // Reads return after each slice, so that `fill` can look at the stop flag.
                         .set_read_timeout(Some(SLICE))
                         .and_then(|()| stream.set_write_timeout(Some(self.limit)))
                         .and_then(|()| stream.set_nodelay(true));
@@ -123,6 +129,7 @@ impl Client<'_> {
         let response = loop {
             let parsed = h1::parse_response(&mut buffer, method, &Limits::DEFAULT, Strictness::Tolerant);
             match parsed.map_err(|error| malformed(&error))? {
+                // Interim responses (1xx) precede the response proper.
                 Some(response) if response.head.status.code() < 200 => {}
                 Some(response) => break response,
                 None if self.fill(stream, &mut buffer, begun)? == 0 => return Err(ClientError::Truncated),
@@ -140,6 +147,8 @@ impl Client<'_> {
                 Decoded::End(_) => break,
                 Decoded::NeedMore => {
                     if self.fill(stream, &mut buffer, begun)? == 0 {
+                        // For content without a length, the end of the connection is the end of the
+                        // response. The decoder knows which case applies.
                         decoder.eof().map_err(|_| ClientError::Truncated)?;
                         break;
                     }
@@ -150,7 +159,7 @@ impl Client<'_> {
         Ok(Answer { status, fields: response.head.fields, content, elapsed: Duration::ZERO })
     }
 
-    /// Reads more octets; 0 at the end of the connection.
+    /// Reads more bytes into the buffer; 0 means the end of the connection.
     fn fill(
         &self,
         stream: &mut TcpStream,
@@ -177,12 +186,12 @@ impl Client<'_> {
     }
 }
 
-/// Whether a read came back only to let us look around.
+/// Whether a read timed out or was interrupted, so that the caller may check its flags and go on.
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// The octets of a request.
+/// Encodes a request as bytes.
 fn octets(method: &Method, target: &Target, request: &Request<'_>) -> Result<Vec<u8>, ClientError> {
     let mut fields = Fields::new();
     fields.push("Host", request.host.map_or_else(|| target.authority(), str::to_owned));
@@ -216,7 +225,8 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    /// Serves one connection: reads a head, writes `answer`, and holds the connection until told to close.
+    /// Serves one connection: reads a head, writes `answer`, and keeps the connection open until
+    /// `ask` has returned if `hold` is set.
     fn served(
         answer: &'static str,
         hold: bool,
@@ -250,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_to_its_end() {
+    fn response_is_read_to_its_end() {
         let chunked = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 201 Made\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         let answer = served(chunked, true, ask).unwrap();
         assert_eq!((answer.status, answer.content.as_slice()), (201, &b"abc"[..]));
@@ -262,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_answer_is_none() {
+    fn half_a_response_is_an_error() {
         let short = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
         assert!(matches!(served(short, false, ask), Err(ClientError::Truncated)));
         assert!(matches!(served("HTTP/1.1 200", false, ask), Err(ClientError::Truncated)));
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_has_an_end() {
+    fn waiting_ends_at_the_limit_or_a_stop() {
         let limit = Duration::from_millis(120);
         let late = served("", true, |url| ask_for(url, limit, &Stop::default()));
         assert!(matches!(late, Err(ClientError::Late(_))));
@@ -281,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_outside_2xx_is_a_sentence() {
+    fn status_outside_2xx_is_reported_in_a_sentence() {
         let stop = Stop::default();
         let clock = SystemClock::new();
         let client = Client { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };

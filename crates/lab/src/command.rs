@@ -1,7 +1,9 @@
-//! Short programs: actions, meters, versions. Run in a process group of their own, with an end in sight.
+//! Runs short programs: actions, meters and version commands. Each runs in its own process group
+//! and with a time limit.
 //!
-//! Invariant: when [`Commands::run`] returns, the program has ended, by itself or with its group. Output goes to a
-//! file, not through a pipe: a daemon that the program leaves behind on purpose could keep a pipe open.
+//! Invariant: when [`Commands::run`] returns, the program has ended, by itself or killed with its
+//! group. Its output goes to a file instead of a pipe, because a daemon that it starts on purpose
+//! could keep a pipe open.
 
 use crate::interrupt::Stop;
 use platform::Clock;
@@ -11,11 +13,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long a program may take.
+/// Time limit for a program.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(60);
-/// How often we look whether it has ended.
+/// Time between two checks whether the program has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// Characters of its output that an error repeats.
+/// Number of characters from the end of the output that an error message repeats.
 const TAIL_CHARS: usize = 300;
 
 /// Runs programs, one at a time.
@@ -23,13 +25,14 @@ const TAIL_CHARS: usize = 300;
 pub(crate) struct Commands<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) stop: &'a Stop,
-    /// Where output is put meanwhile.
+    /// File for the output of the running program; each run overwrites it.
     pub(crate) output: PathBuf,
 }
 
 impl Commands<'_> {
-    /// Runs a program to its end and returns what it printed, also on standard error. Anything but exit code
-    /// 0 is an error in a sentence.
+    /// Runs a program to its end and returns its output, standard error included. An exit code
+    /// other than 0, a start that fails, the time limit and a stop are errors; each is one
+    /// sentence.
     pub(crate) fn run(&self, words: &[String]) -> Result<String, String> {
         let Some((program, arguments)) = words.split_first() else {
             return Err("an empty command".to_owned());
@@ -58,7 +61,8 @@ impl Commands<'_> {
             std::thread::sleep(POLL);
         };
         let Some(status) = status else {
-            // It may have ended by itself in this very moment; then there is nothing to kill.
+            // The error is ignored because the program may have ended on its own just now. Then
+            // there is no process left to kill.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
             child.wait().map_err(fault)?;
             let why = if self.stop.is_requested() {
@@ -74,7 +78,8 @@ impl Commands<'_> {
     }
 }
 
-/// The end of a text on one line, introduced by a colon; nothing of nothing.
+/// The last [`TAIL_CHARS`] characters of a text, on one line after a colon. An empty text stays
+/// empty.
 pub(crate) fn tail(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
@@ -98,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_prints_is_returned() {
+    fn output_is_returned_on_success_and_quoted_on_failure() {
         let stop = Stop::default();
         assert_eq!(run(&["sh", "-c", "echo 17; echo x >&2"], &stop).unwrap(), "17\nx\n");
         let failed = run(&["sh", "-c", "echo no luck; exit 3"], &stop).unwrap_err();
@@ -108,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_ends_when_asked_to_stop() {
+    fn running_program_is_killed_on_stop() {
         let stop = Stop::default();
         stop.request();
         assert_eq!(run(&["sleep", "600"], &stop).unwrap_err(), "`sleep 600`: interrupted");
     }
 
     #[test]
-    fn a_daemon_left_behind_does_not_hold_us_up() {
+    fn daemon_started_by_a_program_does_not_block_the_run() {
         assert_eq!(
             run(&["sh", "-c", "sleep 20 & echo $!"], &Stop::default()).map(|pid| {
                 let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
@@ -126,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_one_short_line() {
+    fn tail_is_one_short_line() {
         assert_eq!(tail(" \n"), "");
         assert_eq!(tail("a\nb"), ": a b");
         assert_eq!(tail(&"x".repeat(1000)).len(), 302);

@@ -1,28 +1,32 @@
-//! Whether two pages are the same page: content without what may differ, its hash, title and length; and the
-//! first place where two contents differ. Pure.
+//! Decides whether two pages are the same. A page is its normalised content with hash, title and
+//! length. For two different pages, this module finds the first difference. Pure functions.
 //!
-//! Invariant: equal hashes are taken for equal content (64 bits; nobody here wants to fool us), and a
-//! difference is always named with its line and column in the normalised content.
+//! Invariants:
+//!
+//! * Equal hashes count as equal content. 64 bits are enough, because no input here is crafted to
+//!   collide.
+//! * A difference in content is always reported with its line and column in the normalised content.
 
 use crate::ladder::{Pattern, Same};
 use crate::reference::Reference;
 use report::results::PageRecord;
 use report::run::{is_white_space_alone, visible_space, what_changed};
 
-/// Characters shown on each side of a difference.
+/// Largest number of bytes shown before a difference. The whole quotation has twice as many.
 const CONTEXT_CHARS: usize = 40;
 
-/// A page as it is compared.
+/// A page, prepared for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// Title, length and hash.
     pub(crate) record: PageRecord,
-    /// The content without what the patterns took out.
+    /// Content without the parts that the `normalise` patterns match.
     pub(crate) content: Vec<u8>,
 }
 
 impl Page {
-    /// The page that a body is, without what `patterns` match.
+    /// Builds a page from a response body. The matches of `patterns` are removed before hashing.
+    /// The recorded length is that of the whole body in bytes.
     pub(crate) fn new(body: &[u8], patterns: &[Pattern]) -> Self {
         let mut content = body.to_vec();
         for pattern in patterns {
@@ -36,7 +40,8 @@ impl Page {
         Self { record, content }
     }
 
-    /// Where this page differs from the reference, in a sentence; `None` if it is the same page.
+    /// Describes in a sentence how this page differs from the reference; `None` if it counts as the
+    /// same page.
     pub(crate) fn difference(&self, reference: &Reference, same: Same) -> Option<String> {
         let (step, reference) = (&reference.number, &reference.page);
         if self.record.hash == reference.record.hash {
@@ -64,14 +69,15 @@ impl Page {
     }
 }
 
-/// The hash FNV-1a with 64 bits (Fowler, Noll and Vo): the same on every machine and in every version.
+/// The 64-bit hash FNV-1a (Fowler, Noll and Vo). Its value is the same on every machine and in
+/// every version.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The content of the title element.
+/// The text of the first title element.
 fn title(content: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(content);
     let lower = text.to_ascii_lowercase();
@@ -81,12 +87,14 @@ fn title(content: &[u8]) -> Option<String> {
     Some(text.get(start..end)?.trim().to_owned())
 }
 
-/// The text around an octet, on one line and in quotes; with signs for white space where that is the difference.
+/// Quotes the text around the byte at `at`, on one line. If `is_space` is set, white space is shown
+/// as visible signs.
 fn context(content: &[u8], at: usize, is_space: bool) -> String {
     if at >= content.len() {
         return "the end of the page".to_owned();
     }
-    // Context stays on the line of the difference; a multi-byte character cut at either side is replaced.
+    // Context starts on the line of the difference. A multi-byte character cut at either end is
+    // replaced.
     let line_start = content.get(..at).and_then(|before| before.iter().rposition(|byte| *byte == b'\n'));
     let start = line_start.map_or(0, |end| end + 1).max(at.saturating_sub(CONTEXT_CHARS));
     let rest = content.get(start..).unwrap_or_default();
@@ -117,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_is_shown_where_it_is_the_difference() {
+    fn difference_in_white_space_alone_is_made_visible() {
         let one = page("<p>one\n\t two</p>");
         let other = page("<p>one  two</p>");
         let said = difference(&one, &other, Same::Content).unwrap();
@@ -126,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_the_published_one() {
+    fn hash_equals_published_fnv1a_values() {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]
-    fn what_is_normalised_does_not_count() {
+    fn normalised_parts_make_no_difference() {
         let other = BODY.replace("3 ms", "12 ms\nor so");
         assert_eq!(difference(&page(BODY), &page(&other), Same::Content), None);
         assert_eq!(page(BODY).record.title.as_deref(), Some("Bikes &amp; more"));
@@ -140,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_named_with_its_place() {
+    fn difference_is_reported_with_line_and_column() {
         let difference = difference(&page(&BODY.replace("one", "two")), &page(BODY), Same::Content).unwrap();
         assert_eq!(
             difference,
@@ -151,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_ends_early_differs_at_its_end() {
+    fn truncated_page_differs_at_its_end() {
         let difference = difference(&page("<html>"), &page(BODY), Same::Content).unwrap();
         assert!(difference.contains("line 1, column 7: the end of the page instead of"), "{difference}");
         assert_eq!(page("").record.title, None);
@@ -159,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_equal_content_is_the_same_page(a in "[ab\n<>/title]{0,30}", b in "[ab\n<>/title]{0,30}") {
+        fn pages_are_the_same_only_with_equal_content(a in "[ab\n<>/title]{0,30}", b in "[ab\n<>/title]{0,30}") {
             let (one, other) = (page(&a), page(&b));
             prop_assert_eq!(difference(&one, &other, Same::Content).is_none(), a == b);
             prop_assert_eq!(difference(&one, &other, Same::Length).is_none(), a.len() == b.len());

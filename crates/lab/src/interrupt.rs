@@ -1,25 +1,25 @@
-//! The wish to stop: set by a signal or by a caller, looked at by everything that waits.
+//! The stop flag: a signal or a caller sets it, and waiting code polls it.
 //!
-//! Invariant: nothing in the lab waits longer than [`SLICE`] without looking.
+//! Invariant: no wait on this flag lasts longer than [`SLICE`] between two checks.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The longest time without a look at the flag.
+/// Longest time between two checks of the flag.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// A flag that many hold and anybody may set. It is never taken back.
+/// A shared flag that any holder may set. It is never cleared.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that SIGINT, SIGTERM and SIGHUP set, instead of ending the process. A signal that is ignored, as
-    /// `nohup` arranges it for SIGHUP, stays ignored.
+    /// Creates a flag that SIGINT, SIGTERM and SIGHUP set instead of ending the process. A signal
+    /// that the process ignores stays ignored; `nohup` makes a process ignore SIGHUP.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Returns the system's error if a signal handler cannot be installed.
     pub fn on_signals() -> io::Result<Self> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let stop = Self::default();
@@ -40,7 +40,7 @@ impl Stop {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Waits for a time, or less if the flag is set meanwhile.
+    /// Waits for `time`, or until the flag is set.
     pub(crate) fn wait(&self, time: Duration) {
         let mut left = time;
         while !left.is_zero() && !self.is_requested() {
@@ -51,8 +51,8 @@ impl Stop {
     }
 }
 
-/// Whether a signal is ignored, from the content of /proc/PID/status: `SigIgn` is a mask whose lowest bit is
-/// signal 1.
+/// Whether a signal is ignored, read from the content of /proc/PID/status. `SigIgn` is a
+/// hexadecimal mask whose lowest bit is signal 1.
 fn is_ignored(signal: i32, status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -66,14 +66,14 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn ignored_signals_are_seen_in_the_mask() {
+    fn ignored_signals_are_read_from_the_mask() {
         let status = "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\tffff\n";
         assert!(is_ignored(SIGHUP, status) && !is_ignored(SIGINT, status));
         assert!(!is_ignored(SIGHUP, "") && !is_ignored(SIGHUP, "SigIgn:\tnonsense"));
     }
 
     #[test]
-    fn a_wish_to_stop_ends_waiting() {
+    fn wait_returns_at_once_after_a_stop() {
         let stop = Stop::default();
         let seen = stop.clone();
         stop.request();

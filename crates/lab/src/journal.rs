@@ -1,7 +1,12 @@
-//! What was measured so far, on disk after every visit: one JSON document a line.
+//! The journal: all results so far, written to disk after every visit as one JSON document per
+//! line.
 //!
-//! Invariant: a line that was written whole is kept for ever; a part of a line (the process was killed while
-//! writing) is dropped when the journal is opened again. A journal belongs to one plan.
+//! Invariants:
+//!
+//! * A complete line is never changed or removed.
+//! * An incomplete last line (the process was killed while writing it) is dropped when the journal
+//!   is read.
+//! * A journal belongs to one plan.
 
 use platform::Disk;
 use report::results::{PageRecord, Run};
@@ -13,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The file's name in the output directory.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 
-/// One line.
+/// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
@@ -23,41 +28,42 @@ enum Entry {
     Run(Box<Run>),
 }
 
-/// The first line: which plan this is.
+/// First line of the journal: identifies the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// The plan's hash.
+    /// Hash of the plan, [`crate::Plan::hash`].
     pub(crate) hash: String,
-    /// What it is, in words, for messages: title, effort, rounds, seed.
+    /// Description of the plan for messages: title, effort, rounds, seed.
     pub(crate) words: String,
-    /// How many visits it has.
+    /// Number of visits in the plan.
     pub(crate) visits: u64,
-    /// When it was begun, in seconds since 1970-01-01 UTC.
+    /// Start of the walk, in seconds since 1970-01-01 UTC.
     pub(crate) started_at_s: u64,
-    /// The ports that were chosen, by name; the same are tried again, so that noted commands stay right.
+    /// Chosen loopback ports by name. A resumed walk tries them first, so that recorded commands
+    /// stay valid.
     pub(crate) ports: BTreeMap<String, u16>,
 }
 
-/// A journal that was read.
+/// Content of a journal that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Past {
-    /// Its plan.
+    /// First line of the journal.
     pub(crate) header: Header,
-    /// The reference page.
+    /// The first step's reference page; `None` until it is recorded.
     pub(crate) reference: Option<PageRecord>,
-    /// The pages that steps declare as new references, by the step's id.
+    /// Pages that steps declare as new references, by step id.
     pub(crate) new_references: BTreeMap<String, PageRecord>,
-    /// Visits that were made.
+    /// Finished visits.
     pub(crate) runs: Vec<Run>,
 }
 
 impl Past {
-    /// A plan of which nothing is done.
+    /// A plan without any finished visit.
     pub(crate) fn new(header: Header) -> Self {
         Self { header, reference: None, new_references: BTreeMap::new(), runs: Vec::new() }
     }
 
-    /// Whether nothing is left to do.
+    /// Whether every visit of the plan is finished.
     pub(crate) fn is_complete(&self) -> bool {
         self.runs.len() as u64 >= self.header.visits
     }
@@ -70,14 +76,14 @@ pub(crate) struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    /// Begins a new journal, in place of one that may be there.
+    /// Begins a new journal and replaces an existing one.
     pub(crate) fn begin(disk: &'a dyn Disk, directory: &Path, header: Header) -> io::Result<Self> {
         let journal = Self { disk, path: directory.join(JOURNAL_FILE) };
         disk.replace(&journal.path, &line(&Entry::Plan(header))?)?;
         Ok(journal)
     }
 
-    /// Reads the journal of a directory, if there is one. A part of a line at its end is dropped.
+    /// Reads the journal in a directory, if there is one. An incomplete last line is ignored.
     pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Past>> {
         let path = directory.join(JOURNAL_FILE);
         let bytes = match disk.read(&path) {
@@ -88,7 +94,7 @@ impl<'a> Journal<'a> {
         parse(&bytes).map(|(past, _)| past)
     }
 
-    /// Goes on with the journal of a directory, whose last line is cut off if it is not whole.
+    /// Reopens the journal in a directory for writing. An incomplete last line is cut off first.
     pub(crate) fn resume(disk: &'a dyn Disk, directory: &Path) -> io::Result<Self> {
         let path = directory.join(JOURNAL_FILE);
         let bytes = disk.read(&path)?;
@@ -99,18 +105,18 @@ impl<'a> Journal<'a> {
         Ok(Self { disk, path })
     }
 
-    /// Notes the reference page.
+    /// Records the first step's reference page.
     pub(crate) fn reference(&self, page: &PageRecord) -> io::Result<()> {
         self.disk.append(&self.path, &line(&Entry::Reference(page.clone()))?)
     }
 
-    /// Notes the page that a step declares as a new reference.
+    /// Records the page that a step declares as a new reference.
     pub(crate) fn new_reference(&self, step: &str, page: &PageRecord) -> io::Result<()> {
         let entry = Entry::NewReference { step: step.to_owned(), page: page.clone() };
         self.disk.append(&self.path, &line(&entry)?)
     }
 
-    /// Notes a visit.
+    /// Records a finished visit.
     pub(crate) fn run(&self, run: &Run) -> io::Result<()> {
         self.disk.append(&self.path, &line(&Entry::Run(Box::new(run.clone())))?)
     }
@@ -122,7 +128,8 @@ fn line(entry: &Entry) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The journal that octets are, and how many of them are whole lines. `None` if not even the first line is.
+/// Parses a journal and returns it with the length of its complete lines in bytes. The journal is
+/// `None` if not even the first line is complete.
 fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let mut past: Option<Past> = None;
@@ -171,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_read_again() {
+    fn recorded_entries_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(Journal::read(&SystemDisk, directory.path()).unwrap(), None);
         let journal = Journal::begin(&SystemDisk, directory.path(), header()).unwrap();
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_dropped_and_the_next_one_is_whole() {
+    fn incomplete_last_line_is_dropped_on_resume() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(JOURNAL_FILE);
         Journal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
@@ -206,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_beginning_is_no_journal() {
+    fn journal_without_a_complete_line_counts_as_none() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(JOURNAL_FILE), "{\"plan\":{\"hash").unwrap();
         assert_eq!(Journal::read(&SystemDisk, directory.path()).unwrap(), None);
     }
 
     #[test]
-    fn what_is_no_journal_is_an_error() {
+    fn invalid_journal_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         for text in ["hello\n", "{\"run\":1}\n", "{}\n"] {
             std::fs::write(directory.path().join(JOURNAL_FILE), text).unwrap();
@@ -222,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_and_loses_nothing() {
+    fn full_disk_is_an_error_and_loses_no_entry() {
         let directory = tempfile::tempdir().unwrap();
         Journal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
         let full = FaultyDisk::with_room(10);

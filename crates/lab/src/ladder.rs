@@ -1,108 +1,116 @@
-//! A ladder as it will be walked: resolved, checked, immutable.
+//! A ladder, ready to be walked: resolved, checked and immutable.
 //!
-//! Invariant: every reference in it (a group's service, a variable in a text) exists; numbers are within their
-//! ranges; ids are unique. It is made by [`crate::read_ladder`] alone. `Debug` prints everything that
-//! decides what is measured, and nothing of the file's layout: a plan's identity is made from it.
+//! Invariants:
+//!
+//! * Every reference exists (a group's service, a variable in a text), and every number is in its
+//!   range.
+//! * Ids and names that the file gives are unique. Cell ids that are derived from them are not
+//!   checked.
+//! * `Debug` prints everything that decides the measurement, and nothing of the file's layout,
+//!   because the plan's hash is computed from it.
+//!
+//! Only [`crate::read_ladder`] makes a ladder.
 
 use crate::template::Template;
 use crate::traffic::{Session, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most rounds.
+/// Upper limit of rounds.
 pub(crate) const ROUNDS_MAX: u64 = 100;
-/// The most users of one cell.
+/// Upper limit of users in one cell.
 pub(crate) const CONCURRENCY_MAX: u64 = 10_000;
 
-/// A ladder.
+/// A ladder: the site, its processes and the steps to measure.
 #[derive(Clone, Debug)]
 pub struct Ladder {
-    /// What the report is called.
+    /// Title of the report.
     pub title: String,
-    /// Whether the site was made for measuring.
+    /// Whether the site was made for measuring only.
     pub synthetic: bool,
-    /// A paragraph about the site.
+    /// A paragraph about the site for the report.
     pub about: Option<String>,
-    /// Path and query of the page under test.
+    /// Path and query of the page under test; a step may override it.
     pub page: String,
-    /// Where the order of the rounds comes from.
+    /// Seed of the order of visits.
     pub seed: u64,
-    /// How often each cell is visited.
+    /// Number of visits to each cell.
     pub rounds: u64,
-    /// The longest wait for the site to become idle before a visit.
+    /// Longest wait for the site to become idle before a visit.
     pub settle_limit: Duration,
-    /// How long nobody asks before a visit, beside waiting for the site to become idle.
+    /// Pause without requests before each visit, in addition to the wait for an idle site.
     pub cooldown: Duration,
-    /// Path of an uncached page; `{unique}` in it is a new number each time.
+    /// Path of the bystander's uncached page; `{unique}` in it becomes a new number for each
+    /// request.
     pub bystander: Option<Template>,
-    /// The position of the session whose first visitor asks for that page as well.
+    /// Position in `sessions` of the session whose first visitor is the logged-in bystander.
     pub bystander_session: Option<usize>,
-    /// Visitors who log in.
+    /// Sessions: groups of visitors who log in.
     pub sessions: Vec<Session>,
-    /// Loads beside the anonymous one.
+    /// Loads in addition to the anonymous one.
     pub loads: Vec<Traffic>,
-    /// What makes a step's page the same as the reference.
+    /// Criterion by which a step's page equals its reference.
     pub same: Same,
-    /// What is taken out of the page before its fingerprint is made.
+    /// Patterns whose matches are removed from a page before it is compared.
     pub normalise: Vec<Pattern>,
-    /// Names of loopback ports to choose.
+    /// Names of loopback ports to choose; each becomes a variable.
     pub ports: Vec<String>,
-    /// Variables with their values from the file named by `variables_from`, and `here`.
+    /// Variables with fixed values: those of the file named by `variables_from`, and `here`.
     pub constants: BTreeMap<String, String>,
-    /// Processes to start.
+    /// Processes to start, in order.
     pub services: Vec<Service>,
-    /// Processes to watch.
+    /// Groups of processes to watch.
     pub groups: Vec<Group>,
-    /// Counters to read.
+    /// Counters to read before and after a load.
     pub meters: Vec<Meter>,
-    /// Programs whose version is recorded.
+    /// Programs whose version is recorded in the results.
     pub versions: Vec<Version>,
-    /// The rungs, in order; at least one.
+    /// The steps, in order. [`crate::read_ladder`] makes sure that there is at least one.
     pub steps: Vec<Step>,
-    /// What `--quick` changes.
+    /// Changes of `--quick`.
     pub quick: Mode,
-    /// What `--full` changes.
+    /// Changes of `--full`.
     pub full: Mode,
 }
 
-/// A process the lab starts and stops.
+/// A process that the walk starts and stops.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its name, also that of its log file.
+    /// Name of the service; its log file is `NAME.log`.
     pub name: String,
-    /// Program and arguments; at least the program.
+    /// Program and arguments; never empty.
     pub command: Vec<Template>,
-    /// The URL that answers 2xx once it is ready.
+    /// URL whose response is 2xx once the service is ready; `None` waits for nothing.
     pub ready: Option<Template>,
-    /// How long that may take.
+    /// Time limit for becoming ready.
     pub ready_limit: Duration,
 }
 
-/// What makes two pages the same page.
+/// Criterion by which two pages count as the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Same {
-    /// Their content.
+    /// Equal content.
     #[default]
     Content,
-    /// Their length alone: sites are compared that show different things.
+    /// Equal length. This compares sites whose pages have different content.
     Length,
 }
 
-/// What a group's processes do for the site.
+/// Part that a group's processes play in the site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A cache in front.
+    /// A cache in front of the site.
     Accelerator,
     /// The site's database.
     Database,
-    /// Anything else.
+    /// Any other process.
     Other,
-    /// The site itself.
+    /// The application itself.
     Site,
 }
 
 impl Role {
-    /// All roles with their names in files.
+    /// All roles with their names in ladder files.
     pub const ALL: [(&'static str, Self); 4] = [
         ("site", Self::Site),
         ("database", Self::Database),
@@ -110,55 +118,55 @@ impl Role {
         ("other", Self::Other),
     ];
 
-    /// The name in files and results.
+    /// Name of the role in ladder files and results.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, role)| *role == self).map_or("other", |(name, _)| name)
     }
 }
 
-/// Processes watched together.
+/// A group of processes that are watched together.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Its role.
+    /// Role of the group.
     pub role: Role,
-    /// How its first process is found.
+    /// Way to find the group's first process; its descendants belong to the group as well.
     pub root: Root,
 }
 
-/// How a group's first process is found.
+/// Way to find a group's first process.
 #[derive(Clone, Debug)]
 pub enum Root {
-    /// The process whose number this is.
+    /// Process id, given directly.
     Pid(Template),
-    /// The process whose number stands in this file.
+    /// Process id, read from this file.
     PidFile(Template),
-    /// The service of this name.
+    /// Process of the service with this name.
     Service(String),
 }
 
-/// A counter.
+/// A counter that is read before and after each load.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// What is counted.
+    /// Unit that is counted, for example queries.
     pub unit: String,
-    /// How it is read.
+    /// Way to read the counter.
     pub source: MeterSource,
 }
 
-/// How a counter is read.
+/// Way to read a counter.
 #[derive(Clone, Debug)]
 pub enum MeterSource {
-    /// A program that prints one whole number.
+    /// Program that prints one number.
     Command(Vec<Template>),
-    /// A number in a JSON document.
+    /// Number in a JSON document.
     Json {
-        /// The document's URL.
+        /// URL of the document.
         url: Template,
-        /// The place of the number (RFC 6901).
+        /// JSON pointer to the number (RFC 6901).
         pointer: String,
     },
 }
@@ -166,46 +174,46 @@ pub enum MeterSource {
 /// A program whose version is recorded.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// What it is called.
+    /// Name of the program in the results.
     pub name: String,
-    /// What prints it.
+    /// Program and arguments that print the version; the first line of output counts.
     pub command: Vec<Template>,
 }
 
-/// A rung.
+/// One step of the ladder.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its id.
+    /// Id of the step.
     pub id: String,
-    /// The name of the program whose version is its own.
+    /// Name of the [`Version`] that is this step's version, if any.
     pub version: Option<String>,
-    /// The id of the earlier step that it is compared with, if not the one before.
+    /// Id of the earlier step that this one is compared with; `None` means the preceding step.
     pub against: Option<String>,
-    /// Whether this step's page is the reference for it and for the steps after it.
+    /// Whether this step's page becomes the reference for itself and for the steps after it.
     pub reference: bool,
-    /// The first column of the table.
+    /// Number of the step: the first column of the table.
     pub number: String,
-    /// The `caching` column.
+    /// Title of the step: the `caching` column of the table.
     pub title: String,
-    /// What the layer does.
+    /// Description of what the layer does.
     pub about: String,
-    /// Where the load goes.
+    /// Host and port that receive the load.
     pub address: Template,
-    /// Path and query of its page: the ladder's, or its own.
+    /// Path and query of the page: the step's own or the ladder's.
     pub page: String,
-    /// The Host field, if not the address.
+    /// Value of the Host field; `None` takes the address.
     pub host: Option<String>,
-    /// Switches the layers on.
+    /// Actions that switch the layers on.
     pub on: Vec<Action>,
-    /// Empties the caches.
+    /// Actions that empty the caches.
     pub reset: Vec<Action>,
-    /// Fills them.
+    /// Actions that fill the caches.
     pub warm: Vec<Action>,
-    /// How to see that the layer was on; at least one.
+    /// Proofs that the layer is on; at least one.
     pub proof: Vec<Proof>,
-    /// The step's own cell.
+    /// Load of the step's own cell.
     pub own: Load,
-    /// Further cells with their ids.
+    /// Additional cells: id and load.
     pub also: Vec<(String, Load)>,
 }
 
@@ -214,22 +222,22 @@ pub struct Step {
 pub struct Load {
     /// Users, each with one request at a time.
     pub concurrency: u64,
-    /// Whether connections are used again.
+    /// Whether connections are kept alive between requests.
     pub keepalive: bool,
-    /// Load before the measured one.
+    /// Duration of the unmeasured load before the measured one.
     pub warmup: Duration,
-    /// Length of the measured load.
+    /// Longest duration of the measured load.
     pub duration: Duration,
-    /// Answers after which it ends earlier.
+    /// Number of responses after which the load ends earlier.
     pub requests_max: Option<u64>,
 }
 
-/// Something to do.
+/// Something to do before or after a load.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// A program that must exit with 0.
+    /// Program and arguments; the program must exit with 0.
     Command(Vec<Template>),
-    /// A request that must be answered 2xx.
+    /// Request whose response must have a status of 2xx.
     Http {
         /// The method.
         method: String,
@@ -238,79 +246,79 @@ pub enum Action {
     },
 }
 
-/// How to see that a layer was on.
+/// Evidence that a layer is on.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// A field of the page's answer.
+    /// Header field of the page's response.
     Header {
-        /// The field's name.
+        /// Name of the field.
         name: String,
-        /// What is asked of it.
+        /// Condition for the field.
         test: HeaderTest,
     },
-    /// A value in a JSON document.
+    /// Value in a JSON document.
     Json {
-        /// The document's URL.
+        /// URL of the document.
         url: Template,
-        /// The place of the value (RFC 6901).
+        /// JSON pointer to the value (RFC 6901).
         pointer: String,
-        /// What is asked of it.
+        /// Condition for the value.
         test: JsonTest,
     },
 }
 
-/// What is asked of a header field.
+/// Condition for a header field.
 #[derive(Clone, Debug)]
 pub enum HeaderTest {
-    /// There is none.
+    /// The field is absent.
     Absent,
-    /// Exactly this value.
+    /// The field occurs once and has exactly this value.
     Is(Template),
-    /// A value that matches.
+    /// At least one value of the field matches.
     Matches(Pattern),
 }
 
-/// What is asked of a JSON value.
+/// Condition for a JSON value.
 #[derive(Clone, Debug)]
 pub enum JsonTest {
-    /// Exactly this value.
+    /// The value equals this one; numbers compare numerically.
     Is(serde_json::Value),
-    /// A number of at least this.
+    /// The value is a number of at least this.
     Min(f64),
 }
 
-/// What `--quick` or `--full` changes; `None` leaves the file's value.
+/// Changes that `--quick` or `--full` makes; `None` keeps the value of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mode {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: Option<u64>,
-    /// Load before the measured one, for all cells.
+    /// Warm-up duration of all cells.
     pub warmup: Option<Duration>,
-    /// Length of the measured load, for all cells.
+    /// Measured duration of all cells.
     pub duration: Option<Duration>,
-    /// Concurrencies at which every step is measured as well.
+    /// Concurrencies at which every step is measured in addition to its own.
     pub concurrency: Vec<u64>,
-    /// Whether the steps' further cells are measured.
+    /// Whether the steps' additional cells (`also`) are measured.
     pub also: bool,
 }
 
 impl Mode {
-    /// A load as this mode has it.
+    /// Applies this mode's durations to a load.
     pub(crate) fn of(&self, load: Load) -> Load {
         let warmup = self.warmup.unwrap_or(load.warmup);
         Load { warmup, duration: self.duration.unwrap_or(load.duration), ..load }
     }
 }
 
-/// A regular expression over octets, compiled once.
+/// A compiled regular expression over bytes.
 #[derive(Clone, Debug)]
 pub struct Pattern(pub regex::bytes::Regex);
 
 impl Pattern {
-    /// Compiles an expression; `.` matches line ends too, because pages have them everywhere.
+    /// Compiles an expression. `.` also matches line ends, because pages have them everywhere.
     ///
     /// # Errors
-    /// What is wrong with it, in one line.
+    /// Returns the reason why the expression is invalid, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let compiled = regex::bytes::RegexBuilder::new(text).dot_matches_new_line(true).build();
         compiled.map(Self).map_err(|error| {
@@ -320,7 +328,7 @@ impl Pattern {
     }
 }
 
-/// Whether a text can be an id or a name: it appears in file names, cells and anchors.
+/// Whether a text can be an id or a name. Ids appear in file names, cell ids and anchors.
 pub(crate) fn is_id(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')

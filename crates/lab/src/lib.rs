@@ -1,8 +1,12 @@
-//! Ladders: a site's caching stack walked step by step, each step switched on, proven, loaded and measured,
-//! in interleaved, seeded rounds.
+//! Walks a site's caching stack as a *ladder*. Each step switches one more cache layer on, proves
+//! that the layer works, and measures the page under load. The visits are interleaved in seeded
+//! rounds.
 //!
-//! Invariants: a figure without proof that its layer was on and its page the same is never a figure; what was
-//! measured is on the disk before the next cell is visited; no process outlives the lab.
+//! Invariants:
+//!
+//! * A measurement without proof that its layer was on, and that the page was right, is discarded.
+//! * Each result is on disk before the next cell is visited.
+//! * No started process outlives the walk.
 //!
 //! ```text
 //!   text ── read ──> Ladder ── Plan::new ──> cells and order ── walk ──> visits ──> Results

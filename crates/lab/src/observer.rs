@@ -1,48 +1,49 @@
-//! What a person may see while a ladder is walked.
+//! Progress reports of a walk for a person who watches it.
 
 use std::time::Duration;
 
-/// Is told how far the walk is. Called often; it decides itself what to show.
+/// Receives the progress of a walk. Both methods may be called often; the implementation chooses
+/// what to show.
 pub trait Observer: Send {
-    /// The state of the walk.
+    /// Reports the current state of the walk.
     fn status(&mut self, status: &Status);
-    /// A sentence worth knowing now.
+    /// Reports a sentence that the person should read now.
     fn notice(&mut self, text: &str);
 }
 
-/// Sees nothing.
+/// Ignores all reports.
 impl Observer for () {
     fn status(&mut self, _: &Status) {}
     fn notice(&mut self, _: &str) {}
 }
 
-/// Where the walk is.
+/// Current state of a walk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// The step's number and title.
+    /// Number and title of the step.
     pub step: String,
-    /// The cell's concurrency.
+    /// Number of users of the cell.
     pub concurrency: u64,
     /// The round, counted from 1.
     pub round: u64,
-    /// All rounds.
+    /// Number of rounds in the plan.
     pub rounds: u64,
-    /// What is being done.
+    /// Current activity.
     pub phase: Phase,
-    /// Answers a second of the load under way.
+    /// Responses per second of the running load; `None` before the load has a rate.
     pub rate_per_s: Option<f64>,
-    /// The time the rest should take.
+    /// Estimated time until the walk ends.
     pub left: Duration,
 }
 
-/// What is being done in a cell.
+/// Activity during a visit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Switching, warming, proving.
+    /// Switching, resetting, warming and proving.
     #[default]
     Preparing,
-    /// Load that does not count.
+    /// Load whose responses are not counted.
     WarmingUp,
-    /// Load that counts.
+    /// Load whose responses are measured.
     Measuring,
 }

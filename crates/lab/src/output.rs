@@ -1,7 +1,8 @@
-//! The output directory: who may write to it, what an earlier walk left there.
+//! The output directory: its lock, and the files that an earlier walk left in it.
 //!
-//! Invariant: nothing that was measured is overwritten. A finished ladder is moved to `earlier/` before another
-//! begins; an unfinished one of another plan is an error, unless a fresh start was asked for.
+//! Invariant: no measurement is overwritten. The files of a finished walk move to `earlier/` before
+//! another walk begins. An unfinished walk of another plan is an error, unless the user asks for a
+//! fresh start.
 
 use crate::journal::{JOURNAL_FILE, Journal, Past};
 use crate::walk::LabError;
@@ -9,25 +10,25 @@ use platform::Disk;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// The results' file name.
+/// File name of the results.
 pub const RESULTS_FILE: &str = "results.json";
-/// The report's file name.
+/// File name of the report.
 pub const REPORT_FILE: &str = "report.html";
-/// The reference page's file name; its content is normalised.
+/// File name of the reference page; its content is normalised.
 pub(crate) const REFERENCE_FILE: &str = "reference.page";
-/// The file name of a step's page that is a new reference.
+/// File name of the page that a step declares as a new reference.
 pub(crate) fn new_reference_file(step: &str) -> String {
     format!("{NEW_REFERENCE_PREFIX}{step}{PAGE_SUFFIX}")
 }
 
 const NEW_REFERENCE_PREFIX: &str = "reference-";
 const PAGE_SUFFIX: &str = ".page";
-/// The file that is locked while a ladder writes here.
+/// Lock file: locked while a walk writes to the directory.
 const LOCK_FILE: &str = "lock";
-/// Where earlier ladders are moved.
+/// Directory for the files of earlier walks.
 const EARLIER: &str = "earlier";
 
-/// An output directory that is ours as long as this lives.
+/// An output directory that this process has locked. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) directory: PathBuf,
@@ -35,7 +36,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Makes the directory if it is not there, and takes it.
+    /// Creates the directory if it does not exist, and locks it. If another process holds the lock,
+    /// the error is [`LabError::Busy`].
     pub(crate) fn open(directory: &Path, disk: &dyn Disk) -> Result<Self, LabError> {
         let fault =
             |source| LabError::Disk { what: format!("output directory {}", directory.display()), source };
@@ -49,8 +51,9 @@ impl Output {
         }
     }
 
-    /// What an unfinished walk of this plan left here. What a finished one left is moved aside, and so is
-    /// everything if `fresh`; an unfinished walk of another plan is an error.
+    /// Returns the journal of an unfinished walk of this plan. The files of a finished walk are
+    /// moved aside; with `fresh`, all files are moved aside. An unfinished walk of another plan is
+    /// an error.
     pub(crate) fn past(
         &self,
         hash: &str,
@@ -80,17 +83,17 @@ impl Output {
         }
     }
 
-    /// The names of the pages that an earlier ladder's steps declared as new references.
+    /// File names of the new reference pages that an earlier walk wrote.
     fn new_references(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().filter_map(Result::ok);
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.starts_with(NEW_REFERENCE_PREFIX) && name.ends_with(PAGE_SUFFIX)).collect()
     }
 
-    /// Moves an earlier ladder's files to a directory of their own.
+    /// Moves the files of an earlier walk to a new subdirectory of `earlier/`.
     fn set_aside(&self, name: &str) -> Result<(), LabError> {
         let earlier = self.directory.join(EARLIER);
-        // Two ladders begun in the same second still get a directory each.
+        // A number is appended when two walks began in the same second.
         let free = (0..).map(|number| match number {
             0 => earlier.join(name),
             number => earlier.join(format!("{name}-{number}")),
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_walk_of_the_same_plan_goes_on() {
+    fn unfinished_walk_of_the_same_plan_is_resumed() {
         let directory = tempfile::tempdir().unwrap();
         begin(directory.path(), "a", 1);
         let output = Output::open(directory.path(), &SystemDisk).unwrap();
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_walk_of_another_plan_is_not_touched() {
+    fn unfinished_walk_of_another_plan_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         begin(directory.path(), "a", 1);
         let output = Output::open(directory.path(), &SystemDisk).unwrap();
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_walk_is_moved_aside_each_time() {
+    fn finished_walk_is_moved_aside_each_time() {
         let directory = tempfile::tempdir().unwrap();
         let output = Output::open(directory.path(), &SystemDisk).unwrap();
         for name in ["earlier/77", "earlier/77-1", "earlier/77-2"] {
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_has_one_owner() {
+    fn directory_has_one_owner() {
         let directory = tempfile::tempdir().unwrap();
         let first = Output::open(directory.path(), &SystemDisk).unwrap();
         assert!(matches!(Output::open(directory.path(), &SystemDisk), Err(LabError::Busy(_))));

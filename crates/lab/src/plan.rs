@@ -1,8 +1,11 @@
-//! Which cells are visited, in which order, and how long it will take; pure.
+//! Decides which cells are visited in which order, and estimates the duration. Pure functions.
 //!
-//! Invariant: the plan depends on the ladder and the options alone. Every cell is visited once in each round;
-//! the order within a round is a shuffle of its own, so that no step always follows the same other one and no
-//! step always gets the beginning or the end.
+//! Invariants:
+//!
+//! * The plan depends only on the ladder, the options and the program's version.
+//! * Every cell is visited once in each round.
+//! * Each round is shuffled separately. Otherwise one step could always follow the same other step,
+//!   or always be first or last.
 
 use crate::fingerprint::fnv1a;
 use crate::ladder::{Ladder, Load, Mode};
@@ -11,23 +14,23 @@ use crate::traffic::ANONYMOUS;
 use stats::Random;
 use std::time::Duration;
 
-/// What a visit takes besides its load, as far as it can be known beforehand: switching, warming, proving.
+/// Estimated time of a visit without its loads and cooldown: switching, warming, proving.
 pub(crate) const VISIT_OVERHEAD: Duration = Duration::from_millis(500);
 
-/// How much is measured.
+/// Amount of measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// Every step at every concurrency of `[full]`.
+    /// Every step, also at each concurrency of `[full]`.
     Full,
-    /// The steps' own cells and those of their `also`.
+    /// The steps' own cells and those of their `also` tables.
     #[default]
     Normal,
-    /// The steps' own cells, once, briefly.
+    /// Only the steps' own cells, by default in one short round.
     Quick,
 }
 
 impl Effort {
-    /// The word in results.
+    /// Name of the effort in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -37,16 +40,16 @@ impl Effort {
     }
 }
 
-/// What the command line changes.
+/// Choices of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// How much is measured.
+    /// Amount of measuring.
     pub effort: Effort,
-    /// Rounds instead of those of the file or of the effort.
+    /// Number of rounds; `None` uses the effort's or the file's.
     pub rounds: Option<u64>,
-    /// The seed instead of the file's.
+    /// Seed; `None` uses the file's.
     pub seed: Option<u64>,
-    /// The ids of the loads that are measured, [`ANONYMOUS`] among them; empty means all.
+    /// Ids of the loads to measure, [`ANONYMOUS`] included; empty means all.
     pub loads: Vec<String>,
 }
 
@@ -56,40 +59,41 @@ impl Choice {
     }
 }
 
-/// A step at one concurrency.
+/// One step under one load: the unit that is visited and measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Its id.
+    /// Id of the cell.
     pub id: String,
-    /// The step's position in the ladder.
+    /// Position of the step in the ladder.
     pub step: usize,
-    /// Whether it is the step's cell in the classic table.
+    /// Whether this is the step's own cell, which the table of the report shows.
     pub own: bool,
-    /// The position of the load beside the anonymous one that it is measured under.
+    /// Position in [`Ladder::loads`] of the cell's load; `None` is the anonymous load.
     pub traffic: Option<usize>,
-    /// Its load.
+    /// Number of users and durations.
     pub load: Load,
 }
 
-/// What is to be measured.
+/// The cells to measure and the order of the visits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How much is measured.
+    /// Amount of measuring.
     pub effort: Effort,
-    /// Where the order came from.
+    /// Seed of the order.
     pub seed: u64,
-    /// The cells, step by step.
+    /// All cells, those of the anonymous load first.
     pub cells: Vec<Cell>,
-    /// For each round, positions in `cells` in the order of the visits.
+    /// For each round, the order of the visits as positions in `cells`.
     pub order: Vec<Vec<usize>>,
-    /// Identifies the plan: 16 hexadecimal digits.
+    /// Identity of the plan: 16 hexadecimal digits.
     pub hash: String,
-    /// How long nobody asks before a visit.
+    /// Pause without requests before each visit.
     pub cooldown: Duration,
 }
 
 impl Plan {
-    /// The plan of a ladder. `version` identifies the program: another program is another plan.
+    /// Plans the walk of a ladder. `version` identifies the program and is part of the hash, so
+    /// another version makes another plan.
     pub fn new(ladder: &Ladder, choice: Choice, version: &str) -> Self {
         let mode = match choice.effort {
             Effort::Full => ladder.full.clone(),
@@ -111,7 +115,7 @@ impl Plan {
         Self { effort: choice.effort, seed, cells, order, hash, cooldown: ladder.cooldown }
     }
 
-    /// How often each cell is visited.
+    /// Number of visits to each cell.
     pub fn rounds(&self) -> u64 {
         self.order.len() as u64
     }
@@ -121,19 +125,19 @@ impl Plan {
         (1..).zip(&self.order).flat_map(|(round, order)| order.iter().map(move |cell| (round, *cell)))
     }
 
-    /// How long visits to these cells should take.
+    /// Estimated duration of one visit to each of these cells.
     pub fn expected<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Duration {
         let rest = self.cooldown + VISIT_OVERHEAD;
         cells.map(|cell| cell.load.warmup + cell.load.duration + rest).sum()
     }
 
-    /// How long the whole plan should take.
+    /// Estimated duration of the whole plan.
     pub fn expected_all(&self) -> Duration {
         self.expected(self.visits().filter_map(|(_, cell)| self.cells.get(cell)))
     }
 }
 
-/// The cells of the loads beside the anonymous one.
+/// Cells of the loads other than the anonymous one.
 fn traffic_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (position, traffic) in ladder.loads.iter().enumerate().filter(|(_, of)| choice.has(&of.id)) {
@@ -147,7 +151,8 @@ fn traffic_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
     cells
 }
 
-/// The cells of a ladder in one mode under the anonymous load; what is listed twice comes once.
+/// Cells of the anonymous load in one mode. A second cell with the same step, concurrency and
+/// keep-alive is left out.
 fn anonymous_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     if !choice.has(ANONYMOUS) {
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_beside_the_anonymous_one_have_cells_of_their_own() {
+    fn each_load_has_its_own_cells() {
         let text = format!(
             "{TEXT}{}",
             r#"
@@ -272,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_time_is_the_sum_of_the_visits() {
+    fn expected_time_is_the_sum_of_the_visits() {
         assert_eq!(plan(Effort::Quick).expected_all(), Duration::from_millis(2 * (300 + 1000 + 500)));
     }
 
     #[test]
-    fn whatever_decides_the_result_decides_the_hash() {
+    fn hash_changes_with_everything_that_is_measured() {
         let hash = plan(Effort::Normal).hash;
         assert_eq!(hash, plan(Effort::Normal).hash);
         assert_ne!(hash, plan(Effort::Full).hash);
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_differ_in_order() {
+    fn rounds_have_different_orders() {
         let choice = Choice { rounds: Some(20), ..Choice::default() };
         let plan = Plan::new(&ladder(), choice, "1");
         assert!(plan.order.iter().any(|order| *order != plan.order[0]));

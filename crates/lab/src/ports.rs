@@ -1,13 +1,13 @@
-//! Free loopback ports for a ladder's services.
+//! Chooses free loopback ports for a ladder's services.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// A free port for each name; the one of `wanted` where that is free. Another process may take a port between
-/// this choice and its use; the service then says so when it starts.
+/// Chooses a free port for each name, preferably the one in `wanted`. Another process may take a
+/// port before the service binds it; the service then fails to start with its own error.
 pub(crate) fn choose(names: &[String], wanted: &BTreeMap<String, u16>) -> io::Result<BTreeMap<String, u16>> {
-    // All are held until all are chosen, so that no port comes twice.
+    // All listeners stay open until the end, so that no port is chosen twice.
     let mut held = Vec::new();
     let mut chosen = BTreeMap::new();
     for name in names {
@@ -26,7 +26,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn ports_are_free_and_distinct_and_the_wanted_ones_if_they_can_be() {
+    fn ports_are_distinct_and_taken_ones_are_replaced() {
         let names: Vec<String> = (0..20).map(|number| format!("p{number}")).collect();
         let first = choose(&names, &BTreeMap::new()).unwrap();
         assert_eq!(first.values().collect::<BTreeSet<_>>().len(), 20);

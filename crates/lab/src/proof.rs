@@ -1,13 +1,15 @@
-//! Whether a layer was on, judged from an answer; pure.
+//! Judges from a response whether a layer was on. Pure functions.
 //!
-//! Invariant: what cannot be seen is not proven.
+//! Invariant: a missing field or value never proves that a layer is on. Only [`HeaderTest::Absent`]
+//! expects one to be missing.
 
 use crate::ladder::{HeaderTest, JsonTest};
 use crate::template::Variables;
 use message::Fields;
 use serde_json::Value;
 
-/// Judges a header field. `Ok` says what was seen, `Err` why it proves nothing.
+/// Judges a header field. `Ok` describes the field that was found; `Err` gives the reason why it
+/// proves nothing.
 pub(crate) fn header(
     name: &str,
     test: &HeaderTest,
@@ -32,7 +34,8 @@ pub(crate) fn header(
     if holds { Ok(seen) } else { Err(format!("the layer is not proven: found {seen}; {wanted}")) }
 }
 
-/// Judges a value of a JSON document that was fetched from `url`.
+/// Judges a value of the JSON document that was fetched from `url`. The result is like that of
+/// [`header`].
 pub(crate) fn json(url: &str, pointer: &str, test: &JsonTest, document: &[u8]) -> Result<String, String> {
     let document: Value = serde_json::from_slice(document)
         .map_err(|error| format!("{url} did not answer with JSON: {error}"))?;
@@ -50,7 +53,7 @@ pub(crate) fn json(url: &str, pointer: &str, test: &JsonTest, document: &[u8]) -
     if holds { Ok(seen) } else { Err(format!("the layer is not proven: {seen} at {url}; {wanted}")) }
 }
 
-/// Whether two values are the same; 1 and 1.0 are.
+/// Whether two values are equal. Numbers compare by value: 1 equals 1.0.
 fn equal(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a == b)
 }
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn header_tests_accept_and_refuse_values() {
         let is = |text| HeaderTest::Is(Template::parse(text));
         let matches = |text| HeaderTest::Matches(Pattern::parse(text).unwrap());
         assert_eq!(judged("x-cache", &is("HIT")).unwrap(), "x-cache: HIT");
@@ -85,13 +88,13 @@ mod tests {
             judged("X-Cache", &is("MISS")).unwrap_err(),
             "the layer is not proven: found X-Cache: HIT; expected “MISS”"
         );
-        assert!(judged("Via", &is("one")).is_err(), "two fields are not one");
-        assert!(judged("Age", &matches(".*")).is_err(), "no field matches nothing");
+        assert!(judged("Via", &is("one")).is_err(), "two values are not one");
+        assert!(judged("Age", &matches(".*")).is_err(), "an absent field must match nothing");
         assert!(judged("Via", &HeaderTest::Absent).is_err());
     }
 
     #[test]
-    fn values() {
+    fn json_tests_accept_and_refuse_values() {
         let judged = |pointer, test| json("http://s/", pointer, &test, br#"{"a":{"b":3},"c":true,"d":"x"}"#);
         assert_eq!(judged("/a/b", JsonTest::Is(3.into())).unwrap(), "/a/b is 3");
         assert!(judged("/a/b", JsonTest::Is(3.0.into())).is_ok());

@@ -1,8 +1,11 @@
-//! From the text of a ladder file to a [`Ladder`]: the top level, services, groups, meters and modes.
-//! Steps are read in `read_step`.
+//! Turns the text of a ladder file into a [`Ladder`]: the top level, services, groups, meters and
+//! modes. `read_step` reads the steps.
 //!
-//! Invariant: either a ladder without a known fault comes out, or every fault with its place and its fix.
-//! Nothing is started; the only file opened is the one that `variables_from` names.
+//! Invariants:
+//!
+//! * The result is a ladder without any known fault, or a list of all faults with place and fix.
+//! * Reading starts no process. The only other file that is opened is the one named by
+//!   `variables_from`.
 
 use crate::ladder::{CONCURRENCY_MAX, Service, Version, is_id};
 use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root, Same};
@@ -26,11 +29,11 @@ const DURATION: Duration = Duration::from_secs(4);
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// Reads a ladder. `name` is what messages call the text; `directory` is where its relative paths start and
-/// the value of `{here}`; a ladder that is built in has none.
+/// Reads a ladder. `name` is the name of the text in messages. Relative paths start in `directory`,
+/// which is also the value of `{here}`. A built-in ladder has no directory.
 ///
 /// # Errors
-/// Every problem found, in the order of the text.
+/// Returns every problem in the text, in order of position.
 pub fn read_ladder(name: &str, text: &str, directory: Option<&Path>) -> Result<Ladder, Vec<Diagnostic>> {
     let reader = Reader::new(name, text);
     let ladder = match DeTable::parse(text) {
@@ -47,7 +50,7 @@ pub fn read_ladder(name: &str, text: &str, directory: Option<&Path>) -> Result<L
 /// Reads a ladder file.
 ///
 /// # Errors
-/// As [`read_ladder`]; also when there is no such file or it is not text in UTF-8.
+/// The same as for [`read_ladder`]. It is also an error if the file cannot be read or is not UTF-8.
 pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
     let fault = |message: String, help: &str| vec![Diagnostic::new(message, Place::Default).with_help(help)];
     let name = path.display().to_string();
@@ -129,8 +132,8 @@ fn ports(keys: &mut Keys<'_, '_>) -> Vec<String> {
     names
 }
 
-/// The variables of the file named by `variables_from`, and `here`; and whether these are all, which is not known
-/// if that file cannot be read.
+/// Returns the constant variables: `here`, and those of the file named by `variables_from`. The
+/// flag tells whether the list is complete. It is false if that file cannot be read.
 fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> (BTreeMap<String, String>, bool) {
     let mut constants = BTreeMap::new();
     if let Some(directory) = directory {
@@ -314,7 +317,7 @@ fn mode(keys: &mut Keys<'_, '_>, key: &'static str, defaults: Mode) -> Mode {
     mode
 }
 
-/// Names of one kind, each of which may be used once.
+/// Names of one kind, each of which may occur only once.
 pub(crate) struct Unique {
     kind: &'static str,
     seen: BTreeSet<String>,
@@ -325,7 +328,8 @@ impl Unique {
         Self { kind, seen: BTreeSet::new() }
     }
 
-    /// Notes a name that is no name or that was there before. A missing one has been noted already.
+    /// Reports a name that is invalid or was used before. An empty name is skipped because it has
+    /// already been reported.
     pub(crate) fn check(&mut self, keys: &Keys<'_, '_>, name: &Spanned<String>) {
         let (kind, text) = (self.kind, name.get_ref());
         if text.is_empty() {

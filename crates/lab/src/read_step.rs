@@ -1,5 +1,5 @@
-//! Reads the steps of a ladder, and the kinds of values that they share with the rest of the file: texts with
-//! variables, URLs, commands, actions, proofs.
+//! Reads the steps of a ladder, and the kinds of values that other parts of the file share with
+//! them: texts with variables, URLs, commands, actions and proofs.
 
 use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step, Version};
 use crate::read::Unique;
@@ -9,14 +9,15 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// The name under which this program's own version is recorded.
+/// Name under which the version of this program is recorded.
 pub(crate) const OWN_VERSION: &str = "petasos";
 
-/// The names of variables that texts may use.
+/// Names of the variables that a text may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     known: BTreeSet<String>,
-    /// Whether there are no others. If not, an unknown name is no problem of its own.
+    /// Whether the list is complete. If not, an unknown name is not reported, because the
+    /// unreadable variables file may define it.
     complete: bool,
 }
 
@@ -25,14 +26,14 @@ impl Names {
         Self { known: names.map(str::to_owned).collect(), complete }
     }
 
-    /// These names and one more.
+    /// Returns these names with one more.
     pub(crate) fn and(&self, name: &str) -> Self {
         let mut more = self.clone();
         more.known.insert(name.to_owned());
         more
     }
 
-    /// A text whose variables all exist; others are problems.
+    /// Parses a text with variables and reports the unknown ones.
     pub(crate) fn template(&self, reader: &Reader, text: &Spanned<String>) -> Template {
         let template = Template::parse(text.get_ref());
         for name in template.variables().filter(|name| self.complete && !self.known.contains(*name)) {
@@ -57,7 +58,7 @@ impl Names {
         Some(self.template(keys.reader, &text))
     }
 
-    /// The program and arguments under `command`.
+    /// Reads the program and its arguments under the key `command`.
     pub(crate) fn command(&self, keys: &mut Keys<'_, '_>) -> Option<Vec<Template>> {
         let span = keys.value("command")?.span();
         let words = keys.texts("command")?;
@@ -76,7 +77,7 @@ impl Names {
     }
 }
 
-/// All steps of the file.
+/// Reads all steps of the file.
 pub(crate) fn steps(
     keys: &mut Keys<'_, '_>,
     names: &Names,
@@ -97,7 +98,7 @@ pub(crate) fn steps(
     steps
 }
 
-/// The step that another is compared with, which must be one before it.
+/// Reads the id of the step that this one is compared with. It must be an earlier step.
 fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
     let id = keys.text("against")?;
     let known = || earlier.iter().map(|step| step.id.as_str());
@@ -111,7 +112,7 @@ fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
     Some(id.into_inner())
 }
 
-/// Notes a page that is no path.
+/// Reports a `page` that is not a path.
 pub(crate) fn check_page(reader: &Reader, page: &Spanned<String>) {
     if !page.get_ref().is_empty() && !page.get_ref().starts_with('/') {
         let help = "leave scheme and host out; a step's `address` says where";
@@ -161,7 +162,8 @@ fn step(
     step
 }
 
-/// The program whose version is the step's, which must be one of the file's.
+/// Reads the name of the program whose version is the step's. It must be defined in the file, or be
+/// `petasos`.
 fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
     let name = keys.text("version")?;
     let known = || versions.iter().map(|version| version.name.as_str()).chain([OWN_VERSION]);
@@ -175,7 +177,7 @@ fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
     Some(name.into_inner())
 }
 
-/// The keys that say how a cell is loaded.
+/// Reads the keys that define the load of a cell.
 fn load(keys: &mut Keys<'_, '_>, defaults: Load) -> Load {
     Load {
         concurrency: keys.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(defaults.concurrency),
@@ -201,12 +203,12 @@ fn also(keys: &mut Keys<'_, '_>, step: &str, own: Load, ids: &mut Unique) -> Vec
     cells
 }
 
-/// The id of a cell that the file gives none.
+/// Id of a cell that has none in the file.
 pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
     format!("{step}-c{concurrency}{}", if keepalive { "-keepalive" } else { "" })
 }
 
-/// A list of things to do.
+/// Reads a list of actions.
 pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names) -> Vec<Action> {
     let expected = "a list of actions: \"METHOD URL\" or { command = [...] }";
     let items = keys.items(key, expected).unwrap_or_default();
@@ -294,7 +296,7 @@ fn json_test(keys: &mut Keys<'_, '_>) -> Option<JsonTest> {
     is.or(min).filter(|_| one)
 }
 
-/// A JSON pointer (RFC 6901), as it was written.
+/// Checks a JSON pointer (RFC 6901) and returns it unchanged.
 pub(crate) fn pointer(reader: &Reader, text: Spanned<String>) -> String {
     if !text.get_ref().starts_with('/') && !text.get_ref().is_empty() {
         reader.problem(text.span(), "a JSON pointer starts with `/`", "for example \"/counters/queries\"");

@@ -1,6 +1,8 @@
-//! Reads `[[session]]` and `[[load]]`: who logs in and how, and the loads beside the anonymous one.
+//! Reads the tables `[[session]]` and `[[load]]`: visitors who log in, and loads other than the
+//! anonymous one.
 //!
-//! Invariant: as for the whole file: what comes out has no known fault, and every fault is told with its place.
+//! Invariant: the same as for the whole file. The result has no known fault, and every fault is
+//! reported with its place.
 
 use crate::ladder::{CONCURRENCY_MAX, Pattern, Step};
 use crate::read::Unique;
@@ -13,18 +15,19 @@ use crate::traffic::{
 };
 use toml::Spanned;
 
-/// How many visitors log in if the file does not say.
+/// Default number of visitors of a session.
 const VISITORS: u64 = 5;
-/// Variables that the requests of visitors have beside the ladder's.
+/// Variables of visitors' requests, in addition to the ladder's.
 const OF_VISITORS: [&str; 3] = ["address", "unique", "visitor"];
 
-/// The sessions of the file, each with the names that its visitors' requests may use.
+/// The sessions of a file, each with the variable names that its visitors' requests may use.
 pub(crate) struct Sessions {
     pub(crate) all: Vec<Session>,
     names: Vec<Names>,
 }
 
-/// All sessions of the file.
+/// Reads all sessions of the file. A request may use the variables that earlier requests of the
+/// log-in keep.
 pub(crate) fn sessions(keys: &mut Keys<'_, '_>, names: &Names) -> Sessions {
     let names = OF_VISITORS.into_iter().fold(names.clone(), |names, name| names.and(name));
     let mut seen = Unique::new("session");
@@ -58,7 +61,7 @@ pub(crate) fn sessions(keys: &mut Keys<'_, '_>, names: &Names) -> Sessions {
     sessions
 }
 
-/// The position of the session that a key names.
+/// Looks up the session that a key names and returns its position.
 pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Sessions) -> Option<usize> {
     let name = keys.text(key)?;
     let known = || sessions.all.iter().map(|session| session.name.as_str());
@@ -73,14 +76,14 @@ pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Ses
     position
 }
 
-/// A request of a visitor.
+/// Reads one request of a visitor.
 fn exchange(mut keys: Keys<'_, '_>, names: &Names) -> Exchange {
     let exchange = parts(&mut keys, names);
     keys.finish();
     exchange
 }
 
-/// The keys that say what a visitor asks for and what is kept of the answer.
+/// Reads the keys that define a visitor's request, and what to keep of its response.
 fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
     let get = keys.text("get");
     let post = keys.text("post");
@@ -113,7 +116,7 @@ fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
     Exchange { url, headers, content, keep: keep(keys) }
 }
 
-/// What is kept of an answer.
+/// Reads the variables that are taken from a response.
 fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
     let mut kept = Vec::new();
     for (name, text) in keys.named_texts("keep").unwrap_or_default() {
@@ -131,7 +134,7 @@ fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
     kept
 }
 
-/// All loads of the file.
+/// Reads all loads of the file.
 pub(crate) fn loads(
     keys: &mut Keys<'_, '_>,
     names: &Names,
@@ -167,7 +170,7 @@ pub(crate) fn loads(
     loads
 }
 
-/// The positions of the steps that a load names; all of them if it names none.
+/// Positions of the steps that a load names; all steps if it names none.
 fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
     let Some(ids) = keys.texts("steps") else { return (0..steps.len()).collect() };
     let mut positions = Vec::new();

@@ -1,8 +1,11 @@
-//! Reads TOML tables key by key and collects everything that is wrong with them, each with its place.
+//! Reads TOML tables key by key, and collects all their problems with place.
 //!
-//! Invariant: a key that no reader asked for is a problem (see [`Keys::finish`]), so a misspelt key can never
-//! be ignored. A problem does not stop the reading: all of a file's problems are told at once; the value
-//! returned in place of a bad one is only there to go on.
+//! Invariants:
+//!
+//! * A key that no code asked for is a problem (see [`Keys::finish`]), so a misspelt key is never
+//!   ignored.
+//! * A problem does not stop the reading, so that one run reports all of them. The value returned
+//!   for a faulty key is only a placeholder.
 
 use config::quantity::parse_duration;
 use config::{Diagnostic, Place};
@@ -13,7 +16,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// One text and its problems so far.
+/// A text and the problems found in it so far.
 pub(crate) struct Reader {
     name: Arc<str>,
     text: Arc<str>,
@@ -25,7 +28,7 @@ impl Reader {
         Self { name: name.into(), text: text.into(), problems: RefCell::default() }
     }
 
-    /// Notes a problem at a stretch of the text.
+    /// Reports a problem at a byte range of the text. An empty `help` adds no hint.
     pub(crate) fn problem(&self, span: Range<usize>, message: impl Into<String>, help: &str) {
         let place = Place::Text { name: self.name.clone(), text: self.text.clone(), span };
         let problem = Diagnostic::new(message, place);
@@ -33,7 +36,7 @@ impl Reader {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// The problems in the order of the text.
+    /// Returns the problems, sorted by position.
     pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| match &problem.place {
@@ -44,11 +47,11 @@ impl Reader {
     }
 }
 
-/// The keys of one table, taken one after the other.
+/// The keys of one table. Each key that is read is remembered as known.
 pub(crate) struct Keys<'r, 't> {
     pub(crate) reader: &'r Reader,
     table: &'r DeTable<'t>,
-    /// Where the table begins: what is missing is missing here.
+    /// Place of the table; missing keys are reported here.
     pub(crate) span: Range<usize>,
     known: Vec<&'static str>,
 }
@@ -58,7 +61,7 @@ impl<'r, 't> Keys<'r, 't> {
         Self { reader, table, span, known: Vec::new() }
     }
 
-    /// The raw value of a key.
+    /// Returns the raw value of a key and marks the key as known.
     pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'t>>> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -66,7 +69,8 @@ impl<'r, 't> Keys<'r, 't> {
         self.table.get(key)
     }
 
-    /// The value that `read` makes of a key's value; what it refuses is a problem.
+    /// Reads a key's value with `read`. If `read` returns `None`, the value is reported as being of
+    /// the wrong kind.
     fn read<T>(
         &mut self,
         key: &'static str,
@@ -92,7 +96,7 @@ impl<'r, 't> Keys<'r, 't> {
         self.read(key, "a text in quotes", |value| value.as_str().map(str::to_owned))
     }
 
-    /// A text that must be there and not be empty.
+    /// Reads a text that must exist and must not be empty.
     pub(crate) fn required_text(&mut self, key: &'static str, example: &str) -> Spanned<String> {
         let missing = self.table.get(key).is_none();
         if missing {
@@ -106,7 +110,7 @@ impl<'r, 't> Keys<'r, 't> {
         text
     }
 
-    /// Notes that a key is missing from this table.
+    /// Reports that a key is missing from this table.
     pub(crate) fn missing(&self, key: &str, example: &str) {
         self.reader.problem(self.span.clone(), format!("`{key}` is missing here"), &format!("add {example}"));
     }
@@ -137,7 +141,7 @@ impl<'r, 't> Keys<'r, 't> {
         }
     }
 
-    /// A text, number or yes/no as JSON has them.
+    /// Reads a text, a number or a boolean as a JSON value.
     pub(crate) fn json(&mut self, key: &'static str) -> Option<serde_json::Value> {
         let found = self.read(key, "a text, a number, true or false", |value| match value {
             DeValue::String(text) => Some(text.to_string().into()),
@@ -158,7 +162,7 @@ impl<'r, 't> Keys<'r, 't> {
         found.map(Spanned::into_inner)
     }
 
-    /// The elements of a list; `None` if the key is not there or not a list.
+    /// Returns the elements of a list; `None` if the key is missing or not a list.
     pub(crate) fn items(&mut self, key: &'static str, expected: &str) -> Option<&'r [Spanned<DeValue<'t>>]> {
         let value = self.value(key)?;
         let items = value.get_ref().as_array();
@@ -180,7 +184,7 @@ impl<'r, 't> Keys<'r, 't> {
         Some(items.iter().filter_map(text).collect())
     }
 
-    /// The texts of a table whose keys are the file's own; `None` if there is no such table.
+    /// Returns the texts of a table with free keys; `None` if there is no table.
     pub(crate) fn named_texts(&mut self, key: &'static str) -> Option<Vec<(String, Spanned<String>)>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -199,7 +203,7 @@ impl<'r, 't> Keys<'r, 't> {
         Some(texts)
     }
 
-    /// The tables of a list of tables.
+    /// Returns the tables of a list of tables.
     pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
         let expected = format!("a list of tables, each begun by a line [[{key}]]");
         let items = self.items(key, &expected).unwrap_or_default();
@@ -213,7 +217,7 @@ impl<'r, 't> Keys<'r, 't> {
         items.iter().filter_map(keys).collect()
     }
 
-    /// The keys of a table inside this one.
+    /// Returns the keys of a nested table.
     pub(crate) fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table();
@@ -223,7 +227,7 @@ impl<'r, 't> Keys<'r, 't> {
         Some(Keys::new(self.reader, table?, value.span()))
     }
 
-    /// Whether one of these keys is there and no other; if not, that is a problem.
+    /// Checks that exactly one of these keys is present, and reports a problem if not.
     pub(crate) fn exactly_one(&self, keys: &[&str], message: &str, help: &str) -> bool {
         let given = keys.iter().filter(|key| self.table.get(**key).is_some()).count();
         if given != 1 {
@@ -232,7 +236,7 @@ impl<'r, 't> Keys<'r, 't> {
         given == 1
     }
 
-    /// Ends the reading of this table: whatever was not asked for is unknown.
+    /// Ends the reading of this table and reports every key that was never asked for.
     pub(crate) fn finish(self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();

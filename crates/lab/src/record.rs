@@ -1,4 +1,4 @@
-//! From readings to the records of `results.json`; pure.
+//! Converts readings to the records of `results.json`. Pure functions.
 
 use crate::ladder::{Ladder, Role, Step};
 use crate::plan::{Cell, Plan};
@@ -14,13 +14,14 @@ use report::results::{
 use report::run::Drift;
 use stats::Histogram;
 
-/// The content codings that the measured load accepts: those of browsers.
+/// Content codings that the measured load accepts: the same as browsers.
 pub(crate) const ACCEPTED_CODINGS: &str = "gzip, deflate, br, zstd";
 
-/// Bytes of a decoded page that are looked at.
+/// Size limit of a decoded page in bytes.
 const CONTENT_BYTES_MAX: usize = 16 << 20;
 
-/// The watched groups with their roles; processor time is shared out over `answers`.
+/// Records of the watched groups. The processor time per page is the group's time divided by
+/// `answers`, in milliseconds.
 pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let record = pairs.map(|(group, seen)| GroupRecord {
@@ -35,8 +36,9 @@ pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupR
     record.collect()
 }
 
-/// Mean and samples of the runnable and blocked tasks of all groups with role site or database; no mean if
-/// there is no such group, or if one of these groups has no process: its load would count as 0.
+/// Mean and samples of the runnable and blocked tasks of all groups with role site or database.
+/// There is no mean if no such group exists. There is none either if one of these groups has no
+/// process, because its load would wrongly count as 0.
 pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec<u32>) {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let mine = pairs.filter(|(group, _)| matches!(group.role, Role::Site | Role::Database));
@@ -48,14 +50,15 @@ pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec
     (is_known.then(|| mine.iter().map(|seen| seen.load()).sum()), samples)
 }
 
-/// The kinds of failure that occurred.
+/// Number of failures of each kind that occurred.
 pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
     let kinds = FailureKind::ALL.into_iter().map(|kind| (kind.name(), outcome.failures.of(kind)));
     let occurred = kinds.filter(|(_, count)| *count > 0);
     occurred.map(|(name, count)| CountRecord { name: name.to_owned(), count }).collect()
 }
 
-/// The good answers by what the nearest cache said of them; those of which none said anything come last.
+/// Good responses by the verdict of the nearest cache. Responses without a verdict come last, under
+/// the name `none`.
 pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
     let seconds = outcome.elapsed.as_secs_f64();
     let record = |verdict: &VerdictTimes| VerdictRecord {
@@ -69,14 +72,15 @@ pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
     let silent = outcome.good.saturating_sub(said);
     if silent > 0 {
         let name = "none".to_owned();
-        // They are all there are, or their times are not kept apart.
+        // Response times exist for this row only if no response had a verdict. Otherwise the times
+        // of responses without a verdict are not recorded separately.
         let response = verdicts.is_empty().then(|| response_times(outcome));
         verdicts.push(VerdictRecord { name, answers: silent, per_s: silent as f64 / seconds, response });
     }
     verdicts
 }
 
-/// The answers of each kind of visitors of a cell's load; none under the anonymous one.
+/// Responses by kind of visitor in a cell's load; empty for the anonymous load.
 pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<VisitorRecord> {
     let Some(traffic) = cell.traffic.and_then(|position| ladder.loads.get(position)) else {
         return Vec::new();
@@ -84,6 +88,8 @@ pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<V
     let mut urls = outcome.urls.iter();
     let record = |audience: &Audience| {
         let session = audience.session.and_then(|position| ladder.sessions.get(position));
+        // The load's URLs are in the order of its audiences: one for anonymous visitors, one for
+        // each visitor of a session.
         let mine: Vec<_> = urls.by_ref().take(session.map_or(1, |of| of.visitors as usize)).collect();
         let complete: u64 = mine.iter().map(|url| url.complete).sum();
         let total_us: u64 = mine.iter().map(|url| url.total_us_sum).sum();
@@ -97,7 +103,7 @@ pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<V
     traffic.visitors.iter().map(record).collect()
 }
 
-/// The times of good answers in milliseconds.
+/// Response times of good responses in milliseconds.
 pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
     times(&outcome.good_times.total)
 }
@@ -118,7 +124,7 @@ fn times(total: &Histogram) -> ResponseTimes {
     }
 }
 
-/// What the generator used, and what it says about itself.
+/// Resources that the generator used, and the result of its self-check.
 pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
     GeneratorRecord {
         cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).sum(),
@@ -130,7 +136,7 @@ pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
     }
 }
 
-/// The counters' movements during the load.
+/// Changes of the counters during the load.
 pub(crate) fn meters(ladder: &Ladder, readings: &Readings) -> Vec<MeterRecord> {
     let seconds = readings.outcome.elapsed.as_secs_f64();
     let answers = readings.outcome.good;
@@ -143,7 +149,7 @@ pub(crate) fn meters(ladder: &Ladder, readings: &Readings) -> Vec<MeterRecord> {
     record.collect()
 }
 
-/// What was to be measured.
+/// Record of the plan.
 pub(crate) fn plan(plan: &Plan) -> PlanRecord {
     let id = |cell: &usize| plan.cells.get(*cell).map(|cell| cell.id.clone());
     PlanRecord {
@@ -155,7 +161,7 @@ pub(crate) fn plan(plan: &Plan) -> PlanRecord {
     }
 }
 
-/// The rungs.
+/// Records of the steps.
 pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord> {
     let record = ladder.steps.iter().enumerate().map(|(place, step)| StepRecord {
         reference: references.declared_at(place).filter(|_| step.reference),
@@ -170,7 +176,7 @@ pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord>
     record.collect()
 }
 
-/// The loads beside the anonymous one that were to be measured, with their cells.
+/// Records of the planned loads other than the anonymous one, with their cells.
 pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
@@ -181,7 +187,7 @@ pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecor
     record.filter(|load| !load.cells.is_empty()).collect()
 }
 
-/// The cells of a load with their runs; `None` is the anonymous one.
+/// Records of a load's cells with their runs; `None` is the anonymous load.
 pub(crate) fn cells(ladder: &Ladder, plan: &Plan, traffic: Option<usize>, runs: &[Run]) -> Vec<CellRecord> {
     let record = plan.cells.iter().filter(|cell| cell.traffic == traffic).filter_map(|cell| {
         let step = ladder.steps.get(cell.step)?;
@@ -199,23 +205,24 @@ pub(crate) fn cells(ladder: &Ladder, plan: &Plan, traffic: Option<usize>, runs: 
     record.collect()
 }
 
-/// The ApacheBench command for the load of a cell. Its -t takes whole seconds and brings a limit of 50,000
-/// requests with it, which a -n after it lifts. With -l answers may differ in length, as they may in the ladder. Ports
-/// change from walk to walk, so the address is the shell's variable URL.
+/// The ApacheBench command that repeats the load of a cell. `-t` takes whole seconds and sets a
+/// limit of 50,000 requests, which a later `-n` replaces. `-l` lets responses differ in length, as
+/// the ladder does. The URL is the shell variable `URL` because ports change from walk to walk.
 fn ab(cell: &Cell, step: &Step) -> String {
     const REQUESTS_MANY: u64 = 10_000_000;
     let load = &cell.load;
     let keepalive = if load.keepalive { "-k " } else { "" };
     let seconds = load.duration.as_millis().div_ceil(1000).max(1);
-    // ab refuses fewer requests than users.
+    // ab refuses a number of requests below the number of users.
     let requests = load.requests_max.unwrap_or(REQUESTS_MANY).max(load.concurrency);
     let host = step.host.as_ref().map(|host| format!("-H 'Host: {host}' ")).unwrap_or_default();
     let codings = format!("-H 'Accept-Encoding: {ACCEPTED_CODINGS}' ");
     format!("ab -l {keepalive}-t {seconds} -n {requests} -c {} {host}{codings}\"$URL\"", load.concurrency)
 }
 
-/// What changed from one answer of a load to another, in a few words. It looks through gzip; through other codings it
-/// cannot look, and says nothing.
+/// Describes in a few words what changed between two responses of a load. Content with gzip coding
+/// is decoded first. The result is `None` if nothing changed, and also for other content codings,
+/// which cannot be decoded here.
 pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
         return Drift::of(outcome).map(|drift| drift.said_with_place());
@@ -257,7 +264,7 @@ mod tests {
     "#;
 
     #[test]
-    fn the_commands_repeat_the_load() {
+    fn ab_commands_repeat_the_load() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let plan = Plan::new(&ladder, Choice::default(), "1");
         let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0]);
@@ -272,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn observed_load_is_that_of_site_and_database() {
+    fn observed_load_adds_site_and_database() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let group = |load_samples: &[u32]| GroupWatch {
             name: String::new(),
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_go_to_their_cells_in_the_order_of_rounds() {
+    fn runs_are_sorted_by_cell_and_round() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let plan_made = Plan::new(&ladder, Choice::default(), "1");
         let run = |cell: &str, round| Run {

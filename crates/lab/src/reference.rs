@@ -1,7 +1,7 @@
-//! The pages that the steps' pages are compared with.
+//! Reference pages: the pages that the steps' pages are compared with.
 //!
-//! Invariant: the first step's page is a reference; a step that declares a new one is compared with its own page, as it
-//! was before the rounds, and so are the steps after it.
+//! The first step's page is a reference. A step may declare a new reference: the page that it
+//! served before the rounds. That step and the steps after it are compared with the new reference.
 
 use crate::fingerprint::Page;
 use report::results::PageRecord;
@@ -9,18 +9,19 @@ use std::collections::BTreeMap;
 
 /// A reference page.
 pub(crate) struct Reference {
-    /// The number of the step that it is from.
+    /// Number of the step that served the page.
     pub(crate) number: String,
     /// The page.
     pub(crate) page: Page,
 }
 
-/// All reference pages, each with the position of its step, or why there is none.
+/// All reference pages by position of their step. An error is the reason why a reference is
+/// missing.
 #[derive(Default)]
 pub(crate) struct References(pub(crate) BTreeMap<usize, Result<Reference, String>>);
 
 impl References {
-    /// The page that a step is compared with, or why there is none.
+    /// Returns the page that a step is compared with, or the reason why it is missing.
     pub(crate) fn of(&self, step: usize) -> Result<&Reference, String> {
         match self.0.range(..=step).next_back() {
             Some((_, Ok(reference))) => Ok(reference),
@@ -29,7 +30,7 @@ impl References {
         }
     }
 
-    /// The record of the page that a step declares as a new reference.
+    /// Returns the record of the page that a step declares as a new reference.
     pub(crate) fn declared_at(&self, step: usize) -> Option<PageRecord> {
         let reference = self.0.get(&step)?.as_ref().ok()?;
         Some(reference.page.record.clone())
@@ -42,7 +43,7 @@ mod tests {
     use crate::fingerprint::Page;
 
     #[test]
-    fn step_is_compared_with_the_last_reference_before_it() {
+    fn step_is_compared_with_the_last_reference() {
         let reference = |number: &str| {
             Ok(Reference { number: number.to_owned(), page: Page::new(number.as_bytes(), &[]) })
         };

@@ -1,8 +1,8 @@
-//! The ladder's own processes: started, waited for until ready, watched, ended.
+//! Starts a ladder's processes, waits until they are ready, watches them and ends them.
 //!
-//! Invariant: dropping [`Services`] leaves none of them behind, nor any of their descendants: first a polite
-//! signal to each process group and each descendant, then, after [`GRACE`], a deadly one. Should the lab itself
-//! be killed, the kernel ends them where `setpriv` (util-linux) is there to arrange it.
+//! Invariant: dropping [`Services`] ends all services and their descendants. Each process group and
+//! each descendant receives SIGTERM and, after [`GRACE`] at the latest, SIGKILL. If this process
+//! itself is killed, the kernel kills the services; that needs `setpriv` (util-linux).
 
 use crate::client::Client;
 use crate::command::tail;
@@ -20,16 +20,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long processes may take to end after each of the two signals.
+/// Time to wait for processes to end after each of the two signals.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often we look whether a process is ready, or gone.
+/// Time between two checks whether a process is ready, or has ended.
 const POLL: Duration = Duration::from_millis(20);
-/// How long one look may take.
+/// Time limit of one readiness request.
 const READY_ANSWER: Duration = Duration::from_secs(5);
-/// Where a helper that ties a process' life to its parent's is looked for.
+/// Possible paths of `setpriv`, which asks the kernel to kill a process when its parent dies.
 const SETPRIV: [&str; 2] = ["/usr/bin/setpriv", "/bin/setpriv"];
 
-/// Running services, in the order in which they were started.
+/// Running services, in the order of their start.
 pub(crate) struct Services<'a> {
     clock: &'a dyn Clock,
     running: Vec<Running>,
@@ -42,8 +42,9 @@ struct Running {
 }
 
 impl<'a> Services<'a> {
-    /// Starts services one after the other, each when the one before is ready. Their output goes to
-    /// `NAME.log` in `directory`. An error has ended those that were already running.
+    /// Starts services one after the other; each must be ready before the next starts. Their output
+    /// goes to `NAME.log` in `directory`. If one fails, those already running are ended before the
+    /// error returns.
     pub(crate) fn start(
         services: &[Service],
         variables: &Variables,
@@ -67,12 +68,13 @@ impl<'a> Services<'a> {
         Ok(started)
     }
 
-    /// The process number of a service.
+    /// Process id of a service.
     pub(crate) fn pid(&self, name: &str) -> Option<u32> {
         self.running.iter().find(|running| running.name == name).map(|running| running.child.id())
     }
 
-    /// Whether all services still run; else which one ended and what it said last.
+    /// Checks that all services run. The error names the one that ended and quotes the end of its
+    /// log.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         for running in &mut self.running {
             if let Ok(Some(status)) = running.child.try_wait() {
@@ -116,7 +118,8 @@ impl Drop for Services<'_> {
 }
 
 impl Services<'_> {
-    /// Whether no process runs any more; collects the status of those that are ours.
+    /// Whether no service and no descendant runs any more. It also reaps the services that have
+    /// ended.
     fn all_over(&mut self, descendants: &BTreeSet<u32>) -> bool {
         let mut over = true;
         for running in &mut self.running {
@@ -130,8 +133,8 @@ impl Services<'_> {
     }
 }
 
-/// Signals the process groups and every known descendant, whatever group it is in by now. That some are gone
-/// already is the wish.
+/// Signals the process groups and every known descendant, because a descendant may have left its
+/// group. Errors are ignored: a process that is already gone needs no signal.
 fn signal_all(groups: &[u32], descendants: &BTreeSet<u32>, signal: Signal) {
     let pid = |number: &u32| i32::try_from(*number).ok().and_then(Pid::from_raw);
     for group in groups.iter().filter_map(pid) {
@@ -142,7 +145,7 @@ fn signal_all(groups: &[u32], descendants: &BTreeSet<u32>, signal: Signal) {
     }
 }
 
-/// Starts a program in a process group of its own, without a terminal.
+/// Starts a program in its own process group, without standard input. Its output goes to `log`.
 fn spawn(words: &[String], log: &Path) -> io::Result<Child> {
     let output = File::create(log)?;
     let errors = output.try_clone()?;
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_end_too_even_in_a_group_of_their_own() {
+    fn drop_ends_descendants_in_other_process_groups() {
         let (directory, clock) = (tempfile::tempdir().unwrap(), SystemClock::new());
         let script = "setsid sleep 600 & sleep 601 & echo ready; wait";
         let services = start(service(&["sh", "-c", script]), directory.path(), &clock).unwrap();
@@ -203,14 +206,15 @@ mod tests {
         assert_eq!(members.len(), 3);
         drop(services);
         for pid in members {
-            // A killed process may stay as a zombie until its new parent looks; it runs no more.
+            // A killed process may stay as a zombie until its new parent reaps it. It no longer
+            // runs.
             let state = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             assert!(state.is_empty() || state.contains("State:\tZ"), "{state}");
         }
     }
 
     #[test]
-    fn a_service_that_ends_is_named_with_its_last_words() {
+    fn service_that_ends_is_reported_with_its_log() {
         let (directory, clock) = (tempfile::tempdir().unwrap(), SystemClock::new());
         let mut site = service(&["sh", "-c", "echo the disk is full; exit 7"]);
         site.ready = Some(Template::parse("http://127.0.0.1:9/"));
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_is_never_ready_is_given_up() {
+    fn service_that_is_never_ready_is_an_error() {
         let (directory, clock) = (tempfile::tempdir().unwrap(), SystemClock::new());
         let mut site = service(&["sleep", "600"]);
         site.ready = Some(Template::parse("http://127.0.0.1:9/"));

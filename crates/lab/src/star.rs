@@ -1,28 +1,29 @@
-//! Why a measured run may not be compared with others; pure.
+//! Finds the reasons why a measured run may not be compared with others. Pure functions.
 //!
-//! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may
-//! have been the generator or another process.
+//! A starred run keeps its figures and shows the reasons beside them. It takes no part in factors
+//! between steps, because the generator or another process may have limited it.
 
 use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
 use probe::{GroupWatch, HostWatch};
 
-/// The share of the machine that processes outside of the measurement may use.
+/// Highest share of the machine (0 to 1) that processes outside the measurement may use.
 pub const FOREIGN_SHARE_MAX: f64 = 0.10;
 
-/// The share of the machine that the hypervisor may give to others.
+/// Highest share of the machine (0 to 1) that the hypervisor may give to other machines.
 pub const STEAL_SHARE_MAX: f64 = 0.05;
 
-/// The reasons to star a run; none for one that counts.
+/// Returns the reasons to star a run; empty for a run that counts.
 pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]) -> Vec<String> {
     let mut reasons = Vec::new();
-    // Time that the generator took counts here even where it is microseconds a request: steps are compared by
-    // throughput. An open loop has its throughput all the same, and is clean.
+    // Lost time stars a run even if it is only microseconds per request, because steps are compared
+    // by throughput. An open loop keeps its throughput in this case, and its check is clean.
     let has_lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
     let is_slowed = check.trust == Trust::Tight && has_lost;
     if check.trust == Trust::Invalid || check.may_have_lost || is_slowed {
         reasons.extend(check.reasons.iter().cloned());
     }
-    // Processes of a group that was not found, as of a server that was started again, would be taken for foreign ones.
+    // A group may not be found, for example when its server was restarted. Its processes would then
+    // be counted as foreign.
     let missing: Vec<String> =
         groups.iter().filter(|group| group.processes == 0).map(|group| format!("`{}`", group.name)).collect();
     if let [name] = &missing[..] {
@@ -48,7 +49,7 @@ mod tests {
     use probe::{GroupWatch, HostWatch};
     use std::time::Duration;
 
-    /// Groups with so many processes each.
+    /// Groups with these numbers of processes.
     fn groups(processes: &[u32]) -> Vec<GroupWatch> {
         let group = |(place, &processes): (usize, &u32)| GroupWatch {
             name: format!("site {}", place + 1),
@@ -66,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_machine_stars_nothing() {
+    fn quiet_machine_stars_nothing() {
         assert!(reasons(&SelfCheck::default(), &host(0.1, 0.05), &groups(&[3])).is_empty());
         assert!(reasons(&SelfCheck::default(), &HostWatch::default(), &groups(&[3])).is_empty());
     }
 
     #[test]
-    fn group_without_process_stars_because_foreign_load_is_unknown() {
+    fn group_without_a_process_stars_the_run() {
         let reasons = |processes: &[u32]| reasons(&SelfCheck::default(), &host(0.9, 0.0), &groups(processes));
         let unknown = "group `site 2` has no process, so the load of other processes is not known";
         assert_eq!(reasons(&[3, 0]), [unknown]);
@@ -80,7 +81,7 @@ mod tests {
             "groups `site 1` and `site 2` have no process, so the load of other processes is not known";
         assert_eq!(reasons(&[0, 0]), [both]);
         assert_eq!(reasons(&[3, 1]), ["processes outside of the measurement used 90% of the machine"]);
-        assert!(reasons(&[]).is_empty(), "a ladder without groups looks for no other processes");
+        assert!(reasons(&[]).is_empty(), "without groups, foreign load is not judged");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Texts with `{variables}`.
 //!
-//! Invariant: only a name of lower-case letters, digits and `_` that begins with a letter is a variable, so
-//! that JSON and shell code pass through; a doubled brace around it stands for the literal text. Whether a
-//! variable exists is checked when the ladder is read, so expanding cannot fail.
+//! Invariants:
+//!
+//! * A variable's name consists of lower-case letters, digits and `_`, and begins with a letter.
+//!   All other braces stay, so JSON and shell code need no escaping.
+//! * A name in double braces, as in `{{name}}`, is the literal text `{name}`.
+//! * The ladder's reader checks that each variable exists, so expanding cannot fail.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +19,12 @@ enum Piece {
     Variable(String),
 }
 
-/// The variables' values by name.
+/// Values of variables by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Template {
-    /// Reads a text; every text is a template.
+    /// Parses a text; every text is a valid template.
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -50,7 +53,7 @@ impl Template {
         Self(pieces)
     }
 
-    /// The names of the variables in the text, in order.
+    /// Names of the variables in the text, in order of occurrence.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Variable(name) => Some(name.as_str()),
@@ -58,7 +61,7 @@ impl Template {
         })
     }
 
-    /// The text with values in place of the variables; one without a value stays as it was written.
+    /// Replaces the variables by their values. A variable without a value stays as it was written.
     pub fn expand(&self, variables: &Variables) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
@@ -73,12 +76,12 @@ impl Template {
 }
 
 impl Variables {
-    /// Gives a variable its value.
+    /// Sets the value of a variable.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// These variables and one more.
+    /// Returns a copy with one more variable.
     #[must_use]
     pub fn with(&self, name: &str, value: impl Into<String>) -> Self {
         let mut more = self.clone();
@@ -86,7 +89,7 @@ impl Variables {
         more
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable; `None` if it has none.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_listed() {
+    fn variable_names_are_listed_in_order() {
         assert_eq!(Template::parse("{a}{{b}}{c_1}{D}").variables().collect::<Vec<_>>(), ["a", "c_1"]);
     }
 

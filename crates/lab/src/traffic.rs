@@ -1,122 +1,125 @@
-//! Loads beside the anonymous one: who visits, what they write, and how visitors log in; plain data.
+//! Loads other than the anonymous one: their visitors, their writes, and the sessions by which
+//! visitors log in. Plain data; nothing here sends a request.
 //!
-//! Invariant: every session that a load names exists, and so does every step; shares and rates are above zero. It is
-//! made by `read_traffic` alone. Nothing here asks anybody.
+//! Invariant: every session and step that a load names exists, and shares and rates are above zero.
+//! Only `read_traffic` makes these values.
 
 use crate::ladder::{Action, Load, Pattern, Step};
 use crate::template::Template;
 use load::BodyPattern;
 use std::time::Duration;
 
-/// The most visitors of one session: each logs in for itself before anything is measured.
+/// Largest number of visitors of a session. The limit exists because each visitor logs in
+/// separately before the measurement.
 pub(crate) const VISITORS_MAX: u64 = 100;
-/// The largest share that a kind of visitors can be given.
+/// Largest share of a kind of visitors.
 pub(crate) const SHARE_MAX: u64 = 1000;
-/// The most writes of one kind a second: they are made one after the other.
+/// Highest rate of one kind of write, per second. The limit exists because its writes are made one
+/// after the other.
 pub(crate) const WRITES_PER_S_MAX: f64 = 100.0;
-/// What the load without any [`Traffic`] is called.
+/// Id of the load that has no [`Traffic`].
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Visitors who log in before they are measured, each with cookies of its own.
+/// Visitors who log in before the measurement, each with separate cookies.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its name.
+    /// Name of the session.
     pub name: String,
-    /// How many there are.
+    /// Number of visitors.
     pub visitors: u64,
-    /// The requests by which each logs in, in order.
+    /// Requests that log a visitor in, in order.
     pub log_in: Vec<Exchange>,
-    /// What every page holds that is made for them, and no page that is made for somebody else.
+    /// Pattern that matches every page made for these visitors, and no page made for others.
     pub shows: Pattern,
 }
 
-/// A request with what is taken from its answer.
+/// A request, and the variables to keep from its response.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The URL; `{address}` in it is that of the step.
+    /// The URL; `{address}` in it is the address of the step.
     pub url: Template,
-    /// Header fields beside those that every request has.
+    /// Header fields in addition to those of every request.
     pub headers: Vec<(String, Template)>,
-    /// What is posted; `None` is a GET.
+    /// Content to post; `None` makes the request a GET.
     pub content: Option<Content>,
-    /// Variables for later requests of the same visitor: each is what the first group of its expression matches in the
-    /// answer.
+    /// Variables for later requests of the same visitor. The value is what the first group of the
+    /// expression matches in the response.
     pub keep: Vec<(String, Pattern)>,
 }
 
-/// What a request carries.
+/// Content of a request.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Names and values, as a browser sends a form.
+    /// Names and values, encoded as a browser encodes a form.
     Form(Vec<(String, Template)>),
     /// A JSON document.
     Json(Template),
 }
 
-/// A load beside the anonymous one.
+/// A load other than the anonymous one.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Its id.
+    /// Id of the load.
     pub id: String,
-    /// Its heading in reports.
+    /// Heading of the load in reports.
     pub title: String,
-    /// What it stands for.
+    /// Description of the traffic that the load imitates.
     pub about: Option<String>,
-    /// The positions of the steps that are measured under it.
+    /// Positions of the steps that are measured under this load.
     pub steps: Vec<usize>,
-    /// What differs from a step's own load.
+    /// Differences from a step's own load.
     pub change: LoadChange,
-    /// Who visits; at least one kind.
+    /// Kinds of visitors; at least one.
     pub visitors: Vec<Audience>,
-    /// What is written meanwhile.
+    /// Writes that visitors make during the load.
     pub writes: Vec<Write>,
-    /// Takes back what was written, after each load.
+    /// Actions that undo the writes after each load.
     pub undo: Vec<Action>,
 }
 
-/// A kind of visitors in a load.
+/// One kind of visitors in a load.
 #[derive(Clone, Debug)]
 pub struct Audience {
-    /// The position of the session; `None` are visitors without any.
+    /// Position of the session; `None` means visitors without a session.
     pub session: Option<usize>,
-    /// How often one of them asks, against the other kinds.
+    /// Weight of this kind's requests relative to the other kinds, 1 to 1000.
     pub share: u64,
 }
 
-/// Something that visitors write, at a constant rate.
+/// A write that a visitor makes at a constant rate.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Its name.
+    /// Name of the write.
     pub name: String,
-    /// The position of the session whose first visitor writes.
+    /// Position of the session whose first visitor writes.
     pub session: usize,
-    /// How often a second.
+    /// Writes per second.
     pub per_s: f64,
     /// The request that writes.
     pub exchange: Exchange,
 }
 
-/// What a load changes in the steps' own loads; `None` leaves their value.
+/// Changes to the steps' own loads; `None` keeps the step's value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadChange {
-    /// Users at once.
+    /// Number of users.
     pub concurrency: Option<u64>,
-    /// Whether connections are used again.
+    /// Whether connections are kept alive between requests.
     pub keepalive: Option<bool>,
-    /// Load before the measured one.
+    /// Duration of the unmeasured load before the measured one.
     pub warmup: Option<Duration>,
-    /// Length of the measured load.
+    /// Longest duration of the measured load.
     pub duration: Option<Duration>,
 }
 
 impl Session {
-    /// What the measured load looks for in pages of these visitors.
+    /// Pattern that the measured load requires in pages of these visitors.
     pub(crate) fn shown(&self) -> Result<BodyPattern, String> {
         body_pattern(&format!("(?s:{})", self.shows.0.as_str()))
     }
 }
 
-/// What no page holds that is made for visitors without a session; `None` without sessions.
+/// Pattern that no page for visitors without a session may match; `None` if there are no sessions.
 pub(crate) fn shown_to_nobody(sessions: &[Session]) -> Result<Option<BodyPattern>, String> {
     let all: Vec<String> =
         sessions.iter().map(|session| format!("(?s:{})", session.shows.0.as_str())).collect();
@@ -128,7 +131,7 @@ fn body_pattern(text: &str) -> Result<BodyPattern, String> {
 }
 
 impl LoadChange {
-    /// A step's own load with what is changed.
+    /// Applies the changes to a step's own load.
     pub(crate) fn of(&self, step: &Step) -> Load {
         Load {
             concurrency: self.concurrency.unwrap_or(step.own.concurrency),

@@ -1,7 +1,7 @@
-//! One visit to one cell: switch, prove, load, prove again.
+//! One visit to one cell: switch the layer on, prove it, run the load, prove it again.
 //!
-//! Invariant: a [`Measured`] comes out only if every proof held and the page was the reference page both before
-//! and after the load; else the reason why not.
+//! Invariant: a [`Measured`] results only if every proof held and the page equalled the reference
+//! both before and after the load. Otherwise the result is the reason why not.
 
 use crate::bound::{Figures, bound_by};
 use crate::bystander::Bystander;
@@ -28,16 +28,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// How long a request of the lab may take.
+/// Time limit of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
-/// The window in which an idle site uses next to no processor time.
+/// Window in which an idle site uses almost no processor time.
 const IDLE_WINDOW: Duration = Duration::from_millis(100);
-/// Processor time in that window up to which a site counts as idle.
+/// Processor time in that window, in clock ticks, up to which a site counts as idle.
 const IDLE_TICKS_MAX: u64 = 1;
-/// Bystander requests on the idle site, after one that is not counted.
+/// Number of bystander requests to the idle site, after one that is not counted.
 const IDLE_REQUESTS: usize = 3;
 
-/// What all visits share.
+/// State that all visits share.
 pub(crate) struct Bench<'a> {
     pub(crate) ladder: &'a Ladder,
     pub(crate) variables: &'a Variables,
@@ -45,34 +45,34 @@ pub(crate) struct Bench<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) commands: Commands<'a>,
     pub(crate) proc: ProcFs,
-    /// Process numbers of services by name.
+    /// Process ids of services by name.
     pub(crate) services: Vec<(String, u32)>,
     pub(crate) cores: u32,
     pub(crate) unique: AtomicU64,
     pub(crate) visitors: Mutex<LoggedIn>,
 }
 
-/// Visitors who have logged in, by session and site: they stay so from one visit to the next.
+/// Logged-in visitors by session and site. They stay logged in from one visit to the next.
 pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<Visitor>>>;
 
-/// The readings of a measured load, before anything is computed from them.
+/// Readings of a measured load, before anything is computed from them.
 pub(crate) struct Readings {
     pub(crate) outcome: Outcome,
     pub(crate) watch: Watch,
     pub(crate) bystander: BystanderRecord,
-    /// The bystander who has logged in.
+    /// Readings of the logged-in bystander.
     pub(crate) twin: Option<BystanderRecord>,
     pub(crate) writes: Vec<WriteRecord>,
-    /// Each meter's count before and after.
+    /// Value of each meter before and after the load.
     pub(crate) meters: Vec<(f64, f64)>,
 }
 
-/// Why a visit does not count.
+/// Reason why a visit does not count.
 #[derive(Debug)]
 pub(crate) struct Unfit {
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub(crate) reason: String,
-    /// Whether the page was right before the load, and the load got no good answer at all.
+    /// Whether the load received no good response, although the page was right before and after it.
     pub(crate) is_silent: bool,
 }
 
@@ -83,7 +83,8 @@ impl From<String> for Unfit {
 }
 
 impl Bench<'_> {
-    /// Visits a cell. `status` is shown, with phase and rate filled in.
+    /// Visits a cell and measures it. The observer receives `status` with phase, rate and remaining
+    /// time filled in.
     pub(crate) fn visit(
         &self,
         cell: &Cell,
@@ -131,7 +132,7 @@ impl Bench<'_> {
         Ok(self.measured(cell, readings, page, proofs))
     }
 
-    /// Takes back what a load has written and fills the caches again, so that the page can be compared.
+    /// Undoes the writes of a load and fills the caches again, so that the page can be compared.
     fn take_back(&self, step: &Step, traffic: Option<&Traffic>) -> Result<(), String> {
         let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(()) };
         self.settle();
@@ -142,7 +143,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The page as a step serves it: switched on, reset and warm. Makes the reference.
+    /// Switches a step on and returns its page, which becomes a reference.
     pub(crate) fn page_of(&self, step: &Step) -> Result<Page, String> {
         self.settle();
         self.prepare(step)?;
@@ -150,7 +151,7 @@ impl Bench<'_> {
         Ok(Page::new(&answer.content, &self.ladder.normalise))
     }
 
-    /// Switches a step on, resets it, warms it.
+    /// Runs a step's actions: switch on, reset, warm.
     pub(crate) fn prepare(&self, step: &Step) -> Result<(), String> {
         let parts = [("switching on", &step.on), ("resetting", &step.reset), ("warming", &step.warm)];
         for (what, actions) in parts {
@@ -173,8 +174,8 @@ impl Bench<'_> {
         Client { clock: self.clock, stop: self.stop, limit: REQUEST_LIMIT }
     }
 
-    /// Waits until the watched site, database and accelerator have finished what the cell before left them
-    /// with, so that it is not counted here; at most for the ladder's limit.
+    /// Waits until the watched processes have finished the work that the preceding cell left.
+    /// Otherwise that work would be counted here. The wait ends at the ladder's limit.
     fn settle(&self) {
         let roots: Vec<u32> = self.groups().into_iter().flat_map(|group| group.roots).collect();
         let ticks = || -> u64 {
@@ -203,7 +204,8 @@ impl Bench<'_> {
             }
             Action::Http { method, url } => {
                 let url = url.expand(self.variables);
-                // The site's name matters where the step's own page is asked, not at a switch elsewhere.
+                // The Host field is set only for requests to the step's own address. A switch
+                // elsewhere has another name.
                 let page = format!("http://{}/", step.address.expand(self.variables));
                 let host = step.host.as_deref().filter(|_| url.starts_with(&page));
                 self.client().ask_2xx(method, &url, host).map(|_| ())
@@ -221,7 +223,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether the layer is on and the page is the page. What was seen, or why not.
+    /// Checks that the layer is on and that the page is the reference page. Returns the page and a
+    /// description of each proof, or the reason why a check failed.
     fn prove(
         &self,
         step: &Step,
@@ -253,7 +256,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether the page is made for a session's visitors; if not, they log in anew for the next visit.
+    /// Checks that the page is made for a session's visitors. If not, they are forgotten, so that
+    /// they log in again for the next visit.
     fn check_visitors(&self, position: usize, step: &Step) -> Result<Option<String>, String> {
         let (place, visitors) = (self.place(step), self.visitors(position, step)?);
         let Some((session, first)) = self.ladder.sessions.get(position).zip(visitors.first()) else {
@@ -267,12 +271,14 @@ impl Bench<'_> {
         checked.map(Some)
     }
 
-    /// The visitors of a session at a step's site, who log in if they have not.
+    /// Returns the visitors of a session at a step's site. They log in if they have not done so
+    /// before.
     fn visitors(&self, position: usize, step: &Step) -> Result<Arc<Vec<Visitor>>, String> {
         let Some(session) = self.ladder.sessions.get(position) else { return Ok(Arc::default()) };
         let place = self.place(step);
         let name = (session.name.clone(), place.site().to_owned());
-        // Whoever panicked with it had put in nothing half.
+        // A panic under this lock cannot leave a partial entry, because each change is a single
+        // insertion or removal. The poisoning is therefore ignored.
         let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(visitors) = kept.get(&name) {
             return Ok(Arc::clone(visitors));
@@ -301,7 +307,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The bystander who has logged in.
+    /// The logged-in bystander; `None` if the ladder has none, or if the visitor has no cookie.
     fn twin<'b>(&'b self, step: &'b Step) -> Result<Option<Bystander<'b>>, String> {
         let Some((position, bystander)) = self.ladder.bystander_session.zip(self.bystander(step)) else {
             return Ok(None);
@@ -313,8 +319,8 @@ impl Bench<'_> {
         Ok(visitor.map(|visitor| Bystander { visitor: Some(visitor), ..bystander }))
     }
 
-    /// What the bystander's page takes when nobody else asks, for it and for its twin. One that fails counts for
-    /// nothing here; under load failures are counted.
+    /// Response times of the bystander and its twin on the idle site, in milliseconds. Failed
+    /// requests are left out here; under load they are counted.
     fn idle_bystanders(&self, cell: &Cell, step: &Step) -> Result<[Vec<f64>; 2], String> {
         let ask = |bystander: Option<Bystander<'_>>| -> Vec<f64> {
             let bystander = bystander.filter(|_| cell.own || cell.traffic.is_some());
@@ -325,7 +331,8 @@ impl Bench<'_> {
         Ok([ask(self.bystander(step)), ask(self.twin(step)?)])
     }
 
-    /// The URL of each visitor of a load, with cookies and with what its page must show.
+    /// Makes a target for each visitor of a load, with cookies and with a pattern that its page
+    /// must match.
     fn targets(
         &self,
         traffic: &Traffic,
@@ -342,7 +349,7 @@ impl Bench<'_> {
         }
         let count =
             |visitors: &Option<Arc<Vec<Visitor>>>| visitors.as_ref().map_or(1, |of| of.len().max(1) as u64);
-        // Whatever their number, the visitors of a kind together have its share.
+        // All visitors of a kind together have the kind's share, whatever their number.
         let all: u64 = kinds.iter().map(|(_, visitors)| count(visitors)).product();
         let place = self.place(step);
         let mut targets = Vec::new();
@@ -371,7 +378,7 @@ impl Bench<'_> {
         Ok(targets)
     }
 
-    /// Who writes during a load.
+    /// Makes the writers of a load: the first visitor of each write's session.
     fn writers<'b>(&'b self, traffic: Option<&'b Traffic>, step: &Step) -> Result<Vec<Writer<'b>>, String> {
         let mut writers = Vec::new();
         for write in traffic.iter().flat_map(|traffic| &traffic.writes) {
@@ -390,11 +397,12 @@ impl Bench<'_> {
         // The generator shares the cores with the site. Were it to wait for them, it would measure itself.
         plan.real_time = true;
         plan.keep_alive = cell.load.keepalive;
-        // As browsers speak: nginx compresses for nothing older.
+        // Browsers use HTTP/1.1, and nginx does not compress for older versions.
         plan.http = load::Protocol::Http11;
         plan.headers = step.host.iter().map(|host| ("Host".to_owned(), host.clone())).collect();
         if cell.traffic.is_none() {
-            // The loads of [[load]] look into pages, which a coding would hide.
+            // The loads of `[[load]]` search the content of pages, which a content coding would
+            // hide.
             plan.headers.push(("Accept-Encoding".to_owned(), record::ACCEPTED_CODINGS.to_owned()));
         }
         plan.stop = load::Stop {
@@ -410,7 +418,7 @@ impl Bench<'_> {
         Ok(plan)
     }
 
-    /// Runs a load with everything that watches it.
+    /// Runs a load together with the bystanders, the writers and the watch of the processes.
     fn loaded(
         &self,
         plan: &load::Plan,
@@ -442,7 +450,7 @@ impl Bench<'_> {
         Ok(Readings { outcome, watch, bystander, twin, writes, meters: Vec::new() })
     }
 
-    /// Hands a wish to stop on to the load, and the load's rate to the observer, until it is over.
+    /// Until the load is over, forwards a stop to it and reports its rate to the observer.
     fn accompany(&self, control: &Control, over: &Stop, status: &Status, observer: &mut dyn Observer) {
         let begun = self.clock.monotonic();
         while !over.is_requested() {
@@ -551,12 +559,13 @@ impl Bench<'_> {
     }
 }
 
-/// What a thread came to. One that panicked is a fault of ours and goes on to the caller.
+/// Joins a thread. A panic of that thread is a bug here and continues in the caller.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Sets a flag at the end of a scope, also when the scope ends by a panic: threads wait for it.
+/// Sets a stop flag at the end of a scope, also if the scope panics. Otherwise the threads that
+/// wait for the flag would never end.
 struct SetOnDrop<'a>(&'a Stop);
 
 impl Drop for SetOnDrop<'_> {

@@ -1,7 +1,9 @@
-//! A visitor who logs in: cookies, what was kept of answers, and the requests made with both.
+//! A visitor who logs in: cookies, variables kept from responses, and the requests made with both.
 //!
-//! Invariant: visitors share nothing: each logs in for itself, and its cookies go where its own answers said (RFC
-//! 6265). That a log-in succeeded is not known from the log-in's answers: a page must show it ([`Visitor::check`]).
+//! Invariant: visitors share nothing. Each logs in separately, and its cookies are sent only where
+//! its own responses allow it (RFC 6265).
+//!
+//! The responses to a log-in do not prove its success. A page must show it; see [`Visitor::check`].
 
 use crate::client::{Answer, Client, Request};
 use crate::template::Variables;
@@ -10,22 +12,23 @@ use page::Jar;
 use platform::Clock;
 use url::Url;
 
-/// Where visitors go.
+/// A site as visitors reach it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Host and port that are connected to.
+    /// Host and port to connect to.
     pub(crate) address: String,
-    /// The site's name, if not the address.
+    /// Host name of the site; `None` uses the address.
     pub(crate) host: Option<String>,
 }
 
 impl Place {
-    /// The name by which the site knows itself there: cookies are its.
+    /// Name of the site, to which cookies belong.
     pub(crate) fn site(&self) -> &str {
         self.host.as_deref().unwrap_or(&self.address)
     }
 
-    /// The URL that a visitor sees in place of one with the address.
+    /// Replaces the address at the start of a URL by the site's name, as a visitor's browser sees
+    /// it.
     fn seen(&self, url: &str) -> Result<Url, String> {
         let at_address = format!("http://{}", self.address);
         let rest =
@@ -35,16 +38,16 @@ impl Place {
     }
 }
 
-/// Somebody who has logged in.
+/// A visitor who has logged in.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     jar: Jar,
-    /// The ladder's, the visitor's number, and what was kept.
+    /// Variables of the ladder, the visitor's number, and values kept from responses.
     variables: Variables,
 }
 
 impl Visitor {
-    /// Logs visitor `number` of a session in.
+    /// Logs in visitor `number` of a session.
     pub(crate) fn log_in(
         session: &Session,
         number: u64,
@@ -62,13 +65,14 @@ impl Visitor {
         Ok(visitor)
     }
 
-    /// The value of the `Cookie` field for a path at a place.
+    /// Value of the `Cookie` field for a path at a place; `None` if no cookie applies.
     pub(crate) fn cookies(&self, place: &Place, path: &str, clock: &dyn Clock) -> Option<String> {
         let url = place.seen(&format!("http://{}{path}", place.address)).ok()?;
         self.jar.value(&url, clock.now())
     }
 
-    /// Makes a request, whose answer must be 2xx or 3xx, and keeps what it says to keep.
+    /// Sends a request, whose response must have a status of 2xx or 3xx. Stores the cookies of the
+    /// response and the variables to keep.
     pub(crate) fn exchange(
         &mut self,
         exchange: &Exchange,
@@ -106,7 +110,8 @@ impl Visitor {
         Ok(answer)
     }
 
-    /// Whether a page is made for this visitor. What was seen, or why not.
+    /// Checks that a page is made for this visitor. Returns a description of the page, or the
+    /// reason why it is not.
     pub(crate) fn check(
         &self,
         session: &Session,
@@ -136,7 +141,7 @@ impl Visitor {
     }
 }
 
-/// What a request carries, and of which kind it is.
+/// Encodes the content of a request and returns it with its media type.
 fn encoded(content: &Content, variables: &Variables) -> (&'static str, Vec<u8>) {
     match content {
         Content::Form(form) => {

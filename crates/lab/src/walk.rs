@@ -1,7 +1,11 @@
-//! Walks a ladder from the beginning to the end, or from where it was left: the assembly of the lab.
+//! Walks a ladder to its end: the assembly of this crate. A walk starts at the beginning or resumes
+//! an unfinished one.
 //!
-//! Invariant: every visit is in the journal before the next one begins; results are written also when the walk
-//! is interrupted; when [`Walk`] is dropped no service runs any more.
+//! Invariants:
+//!
+//! * Every visit is in the journal before the next one begins.
+//! * An interrupted walk writes its results, too.
+//! * After a [`Walk`] is dropped, no service runs.
 
 use crate::command::Commands;
 use crate::fingerprint::Page;
@@ -29,100 +33,102 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Where commands write, in the output directory.
+/// File for the output of commands, in the output directory.
 const COMMAND_FILE: &str = "command.out";
-/// How often a held ladder looks whether its services still run.
+/// Time between two checks whether the services of a held ladder still run.
 const HOLD_POLL: Duration = Duration::from_millis(200);
 
-/// What a walk is asked for.
+/// Options of a walk.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much is measured.
+    /// Effort, rounds, seed and loads.
     pub choice: Choice,
-    /// Where the results go.
+    /// The output directory.
     pub out: PathBuf,
-    /// Whether what an earlier walk left there is moved aside even if it could be resumed.
+    /// Whether to move an earlier walk's files aside even if it could be resumed.
     pub fresh: bool,
-    /// Whether the services are to be held afterwards: then the last step is switched on at the end.
+    /// Whether the services are held after the walk. If so, the last step is switched on at the
+    /// end.
     pub stay: bool,
-    /// The running executable: the variable `{petasos}`.
+    /// Path of the running executable: the variable `{petasos}`.
     pub petasos: PathBuf,
-    /// What this program says about its version; also part of the plan's identity.
+    /// Version of this program; part of the plan's identity.
     pub version: String,
 }
 
-/// The world outside.
+/// The outside world, passed in so that tests can replace it.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
-    /// The time.
+    /// Time source.
     pub clock: &'a dyn Clock,
-    /// The files of the output directory.
+    /// Access to the files of the output directory.
     pub disk: &'a dyn Disk,
-    /// The wish to stop.
+    /// Flag that interrupts the walk.
     pub stop: &'a Stop,
 }
 
-/// Why a ladder cannot be walked. Faults of a single step are not here: they make the step void.
+/// Reason why a ladder cannot be walked. A fault of a single step is no such error: it makes the
+/// step void.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// Another ladder is being walked with the same output directory.
+    /// Another process is walking a ladder with the same output directory.
     #[error("another ladder is writing to {}: wait for it, or choose another directory with --out", .0.display())]
     Busy(PathBuf),
-    /// A file or directory cannot be used.
+    /// A file, a directory or a port cannot be used.
     #[error("{what}: {source}")]
     Disk {
-        /// What was being done.
+        /// What the program was doing.
         what: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The journal cannot be read.
     #[error("{} cannot be read ({source}): choose another directory with --out, or move it aside with --fresh", .path.display())]
     Journal {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// The reason.
+        /// The error of reading or parsing it.
         source: io::Error,
     },
-    /// The directory holds an unfinished walk of another plan.
+    /// The output directory holds an unfinished walk of another plan.
     #[error(
         "{} holds an unfinished ladder of another plan ({found}; asked for is {asked}): resume that one with its \
          own options, choose another directory with --out, or move it aside with --fresh",
         .directory.display()
     )]
     OtherPlan {
-        /// The directory.
+        /// The output directory.
         directory: PathBuf,
-        /// The plan found there, in words.
+        /// Description of the plan that was found.
         found: String,
-        /// The plan asked for, in words.
+        /// Description of the requested plan.
         asked: String,
     },
-    /// A service did not start, or ended.
+    /// A service did not start, or ended during the walk.
     #[error("{0}")]
     Service(String),
-    /// The first step's page could not be had.
+    /// The first step's page could not be fetched.
     #[error("step {step} does not show the page that the others are compared with: {reason}")]
     Reference {
-        /// The step's number.
+        /// Number of the step.
         step: String,
-        /// Why not.
+        /// Reason for the failure.
         reason: String,
     },
-    /// It was interrupted before anything could be measured.
+    /// The walk was interrupted before anything could be measured.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// A walk that came to its end, or was interrupted. Its services still run until it is dropped.
+/// A finished or interrupted walk. Its services run until it is dropped.
 pub struct Walk<'a> {
-    /// What was measured, in this walk and in those it resumed.
+    /// Everything measured by this walk and by the ones it resumed.
     pub results: Results,
-    /// The addresses of the ladder's ports, by name.
+    /// Addresses of the ladder's ports by name.
     pub addresses: Vec<(String, String)>,
-    /// The file with the results.
+    /// Path of the results file.
     pub results_file: PathBuf,
-    /// The file with the report.
+    /// Path of the report.
     pub report_file: PathBuf,
     services: Services<'a>,
     ladder: Ladder,
@@ -131,10 +137,10 @@ pub struct Walk<'a> {
     output: Output,
 }
 
-/// Walks a ladder.
+/// Walks a ladder and writes its results and report.
 ///
 /// # Errors
-/// When it cannot be walked at all; what had been measured stays in the journal.
+/// Returns an error if the walk cannot go on. Finished visits stay in the journal.
 pub fn walk<'a>(
     ladder: &Ladder,
     options: &Options,
@@ -192,7 +198,7 @@ pub fn walk<'a>(
     Ok(Walk { results, addresses, results_file, report_file, services, ladder, variables, world, output })
 }
 
-/// What visits need.
+/// Builds the shared state of the visits.
 fn bench<'b>(
     ladder: &'b Ladder,
     variables: &'b Variables,
@@ -215,11 +221,12 @@ fn bench<'b>(
 }
 
 impl Walk<'_> {
-    /// Keeps the services running until the wish to stop comes. Each step that is `asked` for by its number is switched
-    /// on, and `told` gets the address of its page, or why it is not on.
+    /// Keeps the services running until `stop` is set. Each step whose number or id arrives on
+    /// `asked` is switched on. `told` then receives the address of its page, or the reason why it
+    /// is not on.
     ///
     /// # Errors
-    /// When one of them ends by itself.
+    /// Returns [`LabError::Service`] if a service ends.
     pub fn hold(
         &mut self,
         stop: &Stop,
@@ -236,10 +243,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The address of the page of the step with this number.
+    /// URL of the page of the step with this number or id.
     ///
     /// # Errors
-    /// When there is no such step.
+    /// Returns a sentence if there is no such step.
     pub fn url_of(&self, number: &str) -> Result<String, String> {
         let step = self.step(number)?;
         Ok(format!("http://{}{}", step.address.expand(&self.variables), step.page))
@@ -270,7 +277,7 @@ struct Walker<'a, 'b> {
 }
 
 impl Walker<'_, '_> {
-    /// The pages that the others are compared with: the noted ones, or those that their steps serve now.
+    /// Collects the reference pages: recorded ones, or pages that their steps serve now.
     fn references(&mut self, past: &Past, directory: &Path) -> Result<References, LabError> {
         let mut references = References::default();
         let ladder = self.bench.ladder;
@@ -283,7 +290,8 @@ impl Walker<'_, '_> {
                 _ => continue,
             };
             let found = match self.reference(step, noted, &directory.join(file), place == 0)? {
-                // A later step without a page is void; without the first there is nothing to compare with.
+                // A later step without a page is void. Without the first step's page, nothing can
+                // be compared.
                 Err(reason) if place == 0 => {
                     return Err(LabError::Reference { step: step.number.clone(), reason });
                 }
@@ -295,7 +303,8 @@ impl Walker<'_, '_> {
         Ok(references)
     }
 
-    /// A step's reference page, or why it has none.
+    /// Returns a step's reference page, or the reason why it has none. A new page is written to
+    /// `path` and recorded in the journal.
     fn reference(
         &mut self,
         step: &Step,
@@ -317,6 +326,7 @@ impl Walker<'_, '_> {
                 return Ok(Err(reason));
             }
         };
+        // The file is written before the journal entry, so an entry never refers to a missing file.
         self.world.disk.replace(path, &page.content).map_err(fault)?;
         let noted = if is_first {
             self.journal.reference(&page.record)
@@ -327,7 +337,8 @@ impl Walker<'_, '_> {
         Ok(Ok(page))
     }
 
-    /// Makes the visits that are still missing; ends early at a wish to stop.
+    /// Makes the visits that are still missing. Ends early when the walk is stopped; the
+    /// interrupted visit is not recorded.
     fn visits(&mut self, references: &References, observer: &mut dyn Observer) -> Result<(), LabError> {
         let done: BTreeSet<(u64, String)> =
             self.runs.iter().map(|run| (run.round, run.cell.clone())).collect();
@@ -368,7 +379,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Switches the last step on, so that what is held afterwards shows the end of the ladder.
+    /// Switches the last step on, so that the held services show the end of the ladder.
     fn switch_to_last(&self, observer: &mut dyn Observer) {
         if let Some(step) = self.bench.ladder.steps.last()
             && let Err(reason) = self.bench.prepare(step)
@@ -390,7 +401,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// How much longer visits take than was expected, from those made so far.
+/// Ratio of actual to expected visit times so far. It corrects the estimate of the remaining time.
 #[derive(Default)]
 struct Pace {
     expected: Duration,
@@ -411,13 +422,14 @@ impl Pace {
     }
 }
 
-/// A plan in words, for messages.
+/// Describes a plan in words, for messages.
 fn words(ladder: &Ladder, plan: &Plan) -> String {
     let (effort, rounds, seed) = (plan.effort.name(), plan.rounds(), plan.seed);
     format!("{}, {effort}, {rounds} rounds of {} cells, seed {seed}", ladder.title, plan.cells.len())
 }
 
-/// The journal's first line: the one that is there, with ports that are free now, or a new one.
+/// Makes the first line of a journal. A resumed walk keeps its start time and, where they are free,
+/// its ports.
 fn header(
     ladder: &Ladder,
     plan: &Plan,
@@ -497,7 +509,7 @@ fn environment(
     }
 }
 
-/// Writes `results.json` and `report.html`.
+/// Writes `results.json` and `report.html`; returns their paths.
 fn write(results: &Results, directory: &Path, disk: &dyn Disk) -> Result<(PathBuf, PathBuf), LabError> {
     let (results_file, report_file) = (directory.join(RESULTS_FILE), directory.join(REPORT_FILE));
     let json = serde_json::to_vec_pretty(results).map_err(io::Error::from);

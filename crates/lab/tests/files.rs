@@ -1,5 +1,5 @@
-//! Ladder files as people write them: the ones of this repository are read, and every mistake is answered
-//! with its line and its fix, in words that are kept here.
+//! Ladder files as users write them. The files of this repository must be readable. Each mistake
+//! must be reported with its line and its fix; snapshots keep the messages.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
 use petasos_lab::{Choice, Effort, Plan, read_ladder, read_ladder_file};
 use std::path::Path;
 
-/// A whole, right ladder, from which each case departs.
+/// A complete and valid ladder. Each case changes one part of it.
 const RIGHT: &str = r#"title = "A shop"
 page  = "/"
 ports = ["site"]
@@ -36,7 +36,7 @@ on          = ["POST http://{site}/_switch?cache=off"]
 proof       = [{ header = "X-Cache", is = "off" }]
 "#;
 
-/// What is told about a text, all problems in order.
+/// All problems that are reported for a text, in order.
 fn told(text: &str) -> String {
     match read_ladder("shop.toml", text, None) {
         Ok(_) => "nothing".to_owned(),
@@ -44,19 +44,19 @@ fn told(text: &str) -> String {
     }
 }
 
-/// What is told when `from` stands as `to` in the right ladder.
+/// The problems after replacing `from` by `to` in the valid ladder.
 fn changed(from: &str, to: &str) -> String {
     assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must occur once");
     told(&RIGHT.replace(from, to))
 }
 
 #[test]
-fn the_right_ladder_is_right() {
+fn valid_ladder_has_no_problem() {
     assert_eq!(told(RIGHT), "nothing");
 }
 
 #[test]
-fn the_demo_ladder_has_seven_steps_and_keeps_its_time() {
+fn demo_ladder_has_seven_steps_and_a_bounded_duration() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/demo/ladder.toml");
     let ladder = read_ladder_file(&path).unwrap();
     let own: Vec<(&str, u64)> =
@@ -110,7 +110,8 @@ mistakes! {
     load_of_nobody: "[[step]]" => "[[load]]\nid = \"anonymous\"\ntitle = \"nobody\"\nsteps = [\"nine\"]\n[[step]]";
 }
 
-/// What the missing file would have said is not held against the texts that need it.
+/// An unreadable variables file is the only problem: variables that it may define are not reported
+/// as unknown.
 #[test]
 fn missing_variables_file_and_what_needs_it() {
     let missing = "page = \"/\"\nvariables_from = \"no/such.toml\"\nvariables_made_by = \"make lab\"";
@@ -149,7 +150,8 @@ fn files_that_cannot_be_read() {
     insta::assert_snapshot!("not_utf8", named(told(&path)));
 }
 
-/// The labs of this repository as their files stand, without their variables.
+/// The ladder files of this repository's labs. They are parsed as TOML only, because their
+/// variables files may not exist.
 fn labs() -> Vec<(String, toml::Table)> {
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
     let files = std::fs::read_dir(labs).unwrap().map(|entry| entry.unwrap().path().join("ladder.toml"));
@@ -161,8 +163,8 @@ fn labs() -> Vec<(String, toml::Table)> {
 }
 
 #[test]
-fn step_beside_the_ladder_says_what_it_is_compared_with() {
-    // A number such as 3b is that of a step beside the ladder: step 4 does not stand upon it.
+fn side_step_declares_its_comparison() {
+    // A number such as 3b marks a side step: step 4 does not build on it.
     let is_beside = |number: &str| {
         number.starts_with(|first: char| first.is_ascii_digit())
             && number.ends_with(|last: char| last.is_ascii_alphabetic())
@@ -182,7 +184,7 @@ fn step_beside_the_ladder_says_what_it_is_compared_with() {
 }
 
 #[test]
-fn web_servers_have_each_stair_with_and_without_keep_alive() {
+fn webservers_lab_has_each_load_with_and_without_keep_alive() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/webservers/ladder.toml");
     let ladder = read_ladder_file(&file).unwrap();
     for step in &ladder.steps {

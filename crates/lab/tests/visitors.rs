@@ -1,5 +1,6 @@
-//! Loads with visitors who log in and who write, over a site in this process that knows its users by a cookie.
-//! Loads end after so many answers, each of which takes some milliseconds, so that there is time to write.
+//! Loads with visitors who log in and visitors who write. The site runs in this process and
+//! recognises its users by a cookie. Loads end after a fixed number of responses of some
+//! milliseconds each, so that writes happen meanwhile.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,19 +17,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::{Action, Origin, response};
 
-/// What the site may do wrong.
+/// Faults of the site.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Everybody gets the page of who has logged in, once the page has been asked for often enough.
+    /// After some requests, anonymous visitors receive the page of a logged-in visitor.
     Leaks,
-    /// Nobody is known by a cookie.
+    /// The site recognises no visitor by cookie.
     Forgets,
     /// Every write is refused.
     Refuses,
 }
 
-/// A site that greets its users. Each write makes its page another one until it is taken back.
+/// A site that greets its users. Each write changes its page until it is undone.
 fn site(fault: Fault) -> Origin {
     let (written, asked) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     Origin::start(move |seen| {
@@ -56,7 +57,7 @@ fn site(fault: Fault) -> Origin {
                 response("200 OK", &[], b"")
             }
             target => {
-                // The proofs ask a few times; the load asks more often.
+                // The proofs before the load send fewer requests than this; the load sends more.
                 let often = asked.fetch_add(1, Ordering::SeqCst) > 20;
                 let notes = if target == "/" { written.load(Ordering::SeqCst) } else { 0 };
                 let (greeting, verdict) = match user {
@@ -153,7 +154,7 @@ fn reason(cell: &CellRecord) -> &str {
 }
 
 #[test]
-fn a_mix_is_measured_by_kind_of_visitor_and_by_verdict_while_somebody_writes() {
+fn mixed_load_is_split_by_visitor_kind_and_verdict() {
     let results = walked(&text(&site(Fault::None)), &[]);
     let anonymous = measured(&results.cells[0]);
     assert!(anonymous.visitors.is_empty() && anonymous.writes.is_empty());
@@ -177,17 +178,17 @@ fn a_mix_is_measured_by_kind_of_visitor_and_by_verdict_while_somebody_writes() {
 }
 
 #[test]
-fn a_page_that_is_somebody_elses_is_counted() {
+fn leaked_page_makes_the_load_void() {
     let results = walked(&text(&site(Fault::Leaks)), &["mix"]);
     assert!(results.cells.is_empty());
-    // Once it leaks, the proof after the load sees it as well.
+    // Once the site leaks, the proof after the load fails as well.
     assert!(
         reason(&results.loads[0].cells[0]).ends_with("the page for everybody is one of session `reader`")
     );
 }
 
 #[test]
-fn who_is_not_known_makes_the_load_void() {
+fn unrecognised_visitors_make_the_load_void() {
     let site = site(Fault::Forgets);
     let text = text(&site).replace("{ get = \"http://{address}/token\"", "{ get = \"http://{address}/\"");
     let text =
@@ -198,7 +199,7 @@ fn who_is_not_known_makes_the_load_void() {
 }
 
 #[test]
-fn a_log_in_that_is_refused_is_told() {
+fn refused_log_in_is_reported() {
     let site = site(Fault::None);
     let text = text(&site).replace("a & b", "wrong");
     let results = walked(&text, &["mix"]);
@@ -208,7 +209,7 @@ fn a_log_in_that_is_refused_is_told() {
 }
 
 #[test]
-fn writes_that_fail_are_counted() {
+fn failed_writes_are_counted() {
     let results = walked(&text(&site(Fault::Refuses)), &["mix"]);
     let written = &measured(&results.loads[0].cells[0]).writes[0];
     assert!(written.took_ms.is_empty() && written.failed > 0, "{written:?}");

@@ -1,5 +1,5 @@
-//! Whole walks over a site in this process: proofs, voids, interruption and resumption. Loads last fractions
-//! of a second; nothing here depends on how many answers they get.
+//! Complete walks over a site in this process: proofs, void steps, interruption and resumption.
+//! Loads last fractions of a second, and no test depends on the number of responses.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::{Action, Gate, Origin, response};
 
-/// A site with one switch. `page` makes the page's body from the switch's state.
+/// A site with one switch. `page` makes the page's body from the state of the switch.
 fn site(page: impl Fn(bool) -> String + Send + Sync + 'static) -> Origin {
     let on = Arc::new(AtomicBool::new(false));
     Origin::start(move |seen| {
@@ -43,7 +43,8 @@ fn site(page: impl Fn(bool) -> String + Send + Sync + 'static) -> Origin {
     })
 }
 
-/// Loads end after so many answers, however long these take: a short time could pass without any answer.
+/// The ladder of these tests. Its loads end after a fixed number of responses, because a short time
+/// could pass without any response.
 fn ladder_text(site: &Origin) -> String {
     let address = site.address();
     format!(
@@ -90,7 +91,7 @@ fn ladder_text(site: &Origin) -> String {
     )
 }
 
-/// Stops the walk in the given visit, as Ctrl-C in its load would; counts visits.
+/// Counts visits. Stops the walk during the load of a given visit, as Ctrl-C would.
 #[derive(Default)]
 struct Watcher {
     visits: usize,
@@ -128,7 +129,7 @@ fn walked(text: &str, out: &Path, fresh: bool, watcher: &mut Watcher) -> Result<
     let walk: Walk<'_> = walk(&ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, watcher)?;
     assert!(walk.results_file.exists() && walk.report_file.exists());
     let saved: Results = serde_json::from_slice(&std::fs::read(&walk.results_file).unwrap()).unwrap();
-    assert!(saved == walk.results, "what is saved is what is returned");
+    assert!(saved == walk.results, "the saved results equal the returned ones");
     Ok(walk.results)
 }
 
@@ -148,7 +149,7 @@ fn anonymous_load_accepts_the_codings_of_browsers() {
         assert_eq!(seen.field("Accept-Encoding"), Some("gzip, deflate, br, zstd"), "{}", seen.head);
         assert!(seen.head.starts_with("GET / HTTP/1.1"), "{}", seen.head);
     }
-    // A head and 50 bytes of content.
+    // A response is a head and 50 bytes of content.
     let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("{:?}", results.cells[0]) };
     assert!(summary.bytes_per_page.is_some_and(|bytes| (80.0..200.0).contains(&bytes)), "{summary:?}");
 }
@@ -168,7 +169,7 @@ fn every_cell_is_measured_in_every_round() {
         for run in &cell.runs {
             let Outcome::Measured(measured) = &run.outcome else { panic!("{run:?}") };
             assert!(measured.answers > 0 && measured.failed() == 0, "{measured:?}");
-            assert_eq!(measured.observed_load, Some(0.0), "a sleeper does nothing");
+            assert_eq!(measured.observed_load, Some(0.0), "the process only sleeps");
             assert_eq!((measured.meters[0].per_s, measured.meters[0].name.as_str()), (0.0, "constant"));
             assert!(measured.proofs.len() >= 2, "{:?}", measured.proofs);
             assert_eq!(measured.bystander.idle_ms.len(), if cell.id.contains("-c") { 0 } else { 3 });
@@ -180,11 +181,11 @@ fn every_cell_is_measured_in_every_round() {
     let count = searches.len();
     searches.sort();
     searches.dedup();
-    assert!(count >= 8 && searches.len() == count, "each bystander's address is new");
+    assert!(count >= 8 && searches.len() == count, "a bystander's URL was used twice");
 }
 
 #[test]
-fn an_interrupted_walk_resumes_with_the_missing_cells_only() {
+fn interrupted_walk_resumes_with_the_missing_visits_only() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
     let mut first = Watcher { stop_in: Some((4, Stop::default())), ..Watcher::default() };
@@ -192,16 +193,16 @@ fn an_interrupted_walk_resumes_with_the_missing_cells_only() {
     assert!(!partial.complete);
     let runs =
         |results: &Results| results.cells.iter().flat_map(|cell| cell.runs.clone()).collect::<Vec<_>>();
-    assert_eq!(runs(&partial).len(), 3, "the visit that was interrupted does not count");
+    assert_eq!(runs(&partial).len(), 3, "the interrupted visit must not count");
     let mut second = Watcher::default();
     let whole = walked(&text, out.path(), false, &mut second).unwrap();
     assert!(whole.complete);
     assert_eq!((second.visits, runs(&whole).len()), (3, 6));
     for run in runs(&partial) {
-        assert!(runs(&whole).contains(&run), "what was measured is kept as it was");
+        assert!(runs(&whole).contains(&run), "a finished visit must be kept unchanged");
     }
     assert_eq!(whole.started_at_s, partial.started_at_s);
-    // Once more: the finished ladder is moved aside and a new one begun.
+    // A third walk moves the finished one aside and begins a new one.
     let mut third = Watcher::default();
     walked(&text, out.path(), false, &mut third).unwrap();
     assert_eq!(third.visits, 6);
@@ -209,7 +210,7 @@ fn an_interrupted_walk_resumes_with_the_missing_cells_only() {
 }
 
 #[test]
-fn an_unfinished_walk_of_another_plan_is_refused_until_a_fresh_start_is_asked_for() {
+fn unfinished_walk_of_another_plan_needs_a_fresh_start() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
     let mut first = Watcher { stop_in: Some((1, Stop::default())), ..Watcher::default() };
@@ -229,7 +230,7 @@ fn reason(results: &Results, cell: &str) -> String {
 }
 
 #[test]
-fn another_page_makes_the_step_void_with_the_place() {
+fn different_page_makes_the_step_void_with_the_place() {
     let page = |on: bool| format!("<title>Shop</title>\n<p>{}", if on { "log in first" } else { "bikes" });
     let (site, out) = (site(page), tempfile::tempdir().unwrap());
     let results = walked(&ladder_text(&site), out.path(), false, &mut Watcher::default()).unwrap();
@@ -239,7 +240,7 @@ fn another_page_makes_the_step_void_with_the_place() {
 }
 
 #[test]
-fn a_layer_that_is_not_on_makes_the_step_void() {
+fn layer_that_is_off_makes_the_step_void() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site).replace("on = [\"POST http://", "reset = [\"POST http://");
     let text = text.replace("/switch?on", "/broken");
@@ -255,10 +256,10 @@ fn a_layer_that_is_not_on_makes_the_step_void() {
 }
 
 #[test]
-fn a_service_that_ends_ends_the_walk_and_what_was_measured_stays() {
+fn ended_service_ends_the_walk_and_keeps_the_journal() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let journal = out.path().join(petasos_lab::JOURNAL_FILE);
-    // It ends when something was measured, however long that takes.
+    // The service ends as soon as the journal has a result, however long that takes.
     let script = format!(
         "until grep -qs 'run.:' {}; do sleep 0.1; done; echo out of memory; exit 3",
         journal.display()
@@ -273,7 +274,7 @@ fn a_service_that_ends_ends_the_walk_and_what_was_measured_stays() {
 }
 
 #[test]
-fn no_first_page_no_walk() {
+fn walk_fails_without_the_first_page() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site).replace("page = \"/\"", "page = \"/broken\"");
     let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
@@ -281,10 +282,11 @@ fn no_first_page_no_walk() {
 }
 
 #[test]
-fn a_layer_that_falls_off_under_load_makes_the_step_void() {
+fn layer_lost_under_load_makes_the_step_void() {
     let asked = AtomicUsize::new(0);
     let site = Origin::start(move |_| {
-        // The proof before the load sees the first few answers, the proof after it a later one.
+        // The proof before the load receives one of the first responses, the proof after it a later
+        // one.
         let on = asked.fetch_add(1, Ordering::SeqCst) < 5;
         response("200 OK", &[if on { "X-Cache: off" } else { "X-Cache: lost" }], b"page")
     });
@@ -295,13 +297,14 @@ fn a_layer_that_falls_off_under_load_makes_the_step_void() {
 }
 
 #[test]
-fn a_bystander_that_waits_in_vain_is_counted_with_its_waiting_time() {
+fn unanswered_bystander_counts_with_its_waiting_time() {
     let (searches, waits) = (AtomicUsize::new(0), Gate::default());
     let site = Origin::start(move |seen| {
         let answer = response("200 OK", &["X-Cache: off"], b"page");
         let is_load = seen.field("User-Agent") != Some("petasos-lab");
         let before = if seen.target().starts_with("/search") && searches.fetch_add(1, Ordering::SeqCst) >= 4 {
-            // The idle site answers the four requests before the load; under load nothing comes for a long time.
+            // The idle site serves the four requests before the load. Under load, the response
+            // takes five seconds.
             waits.open();
             Some(Action::Pause(Duration::from_secs(5)))
         } else {
@@ -318,7 +321,8 @@ fn a_bystander_that_waits_in_vain_is_counted_with_its_waiting_time() {
     assert!(bystander.at_least && bystander.requests == 1);
 }
 
-/// The ladder with its first step in one round, without proofs elsewhere and without warm-up.
+/// The ladder reduced to one round of its first step, with the header proof only and without
+/// warm-up.
 fn first_step_only(site: &Origin) -> String {
     let text = ladder_text(site);
     let (first, _) = text.rsplit_once("[[step]]").unwrap();
@@ -330,7 +334,7 @@ fn first_step_only(site: &Origin) -> String {
 }
 
 #[test]
-fn a_load_that_nobody_answers_is_told_from_a_layer_that_was_off() {
+fn load_without_good_responses_differs_from_a_layer_off() {
     let origin = Origin::start(|seen| {
         let is_proof = seen.field("User-Agent") == Some("petasos-lab");
         response(if is_proof { "200 OK" } else { "503 Busy" }, &["X-Cache: on"], b"<title>Shop</title>")
@@ -358,13 +362,13 @@ fn a_load_that_nobody_answers_is_told_from_a_layer_that_was_off() {
 }
 
 #[test]
-fn step_that_changes_the_page_may_declare_a_new_reference() {
+fn step_may_declare_a_new_reference() {
     let site = site(|on| if on { "<p>one script".to_owned() } else { "<p>many scripts".to_owned() });
     let text = ladder_text(&site);
     let out = tempfile::tempdir().unwrap();
     let of = |results: &Results, id: &str| standing(results.cells.iter().find(|cell| cell.id == id).unwrap());
     let same = walked(&text, &out.path().join("same"), false, &mut Watcher::default()).unwrap();
-    let Standing::Void(reason) = of(&same, "on") else { panic!("another page is void") };
+    let Standing::Void(reason) = of(&same, "on") else { panic!("a different page must make the step void") };
     assert!(reason.contains("differs from step 1's"), "{reason}");
     let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
     let stop = Stop::default();
@@ -373,7 +377,7 @@ fn step_that_changes_the_page_may_declare_a_new_reference() {
     assert!(!walked(&text, &directory, false, &mut watcher).unwrap().complete);
     let resumed = walked(&text, &directory, false, &mut Watcher::default()).unwrap();
     assert!(resumed.complete && of(&resumed, "on").summary().is_some());
-    assert!(of(&resumed, "off").summary().is_some(), "steps before it keep the first reference");
+    assert!(of(&resumed, "off").summary().is_some(), "earlier steps must keep the first reference");
     assert_eq!(resumed.steps[0].reference, None);
     let declared = resumed.steps[1].reference.as_ref().unwrap();
     assert_ne!(declared.hash, resumed.reference.as_ref().unwrap().hash);

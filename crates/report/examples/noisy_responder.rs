@@ -1,8 +1,9 @@
-//! The server behind `tests/data/runs.csv`: answers as an application does, with a tail, stalls and moods, and by a
-//! given factor slower on its second port.
+//! The server behind `tests/data/runs.csv`. It responds like an application, with a long tail,
+//! stalls and slow changes of speed. Its second port is slower by a given factor.
 //!
-//! Usage: `noisy_responder FACTOR` prints two addresses; every answer of the second takes FACTOR times as long. Both
-//! serve until killed. One thread for each connection; the delays depend on the number of the request alone.
+//! Usage: `noisy_responder FACTOR` prints two addresses; every response of the second takes FACTOR
+//! times as long. Both serve until the process is killed. There is one thread per connection. The
+//! delays depend only on the number of the request.
 
 use stats::Random;
 use std::io::{self, Read as _, Write as _};
@@ -12,13 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What most answers take, in microseconds.
+/// Usual response time in microseconds.
 const BASE_US: f64 = 3_000.0;
 
-/// Requests after which the mood changes: some hundred milliseconds, so that runs differ as well as requests.
+/// Number of requests between two changes of speed. They take some hundred milliseconds, so whole
+/// runs differ as well as single requests.
 const MOOD_REQUESTS: usize = 400;
 
-/// The answer: a page of 2 kB.
+/// Content of each response: 2 kB.
 const CONTENT: [u8; 2_000] = [b'x'; 2_000];
 
 fn main() -> io::Result<()> {
@@ -32,7 +34,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Delays of 100,000 requests: a skewed body, one in two hundred is late by 30 ms, moods of some percent.
+/// Delays of 100,000 requests in microseconds: a skewed distribution with changes of speed by some
+/// percent. One request in two hundred stalls for 30 ms.
 fn delays() -> Vec<f64> {
     let mut random = Random::from_seed(1);
     let mut uniform = move || (random.below(1 << 24) + 1) as f64 / f64::from(1 << 24);
@@ -49,7 +52,7 @@ fn delays() -> Vec<f64> {
         .collect()
 }
 
-/// Listens, prints the address, answers in threads.
+/// Starts a server: listens, prints its address, and serves each connection in a thread.
 fn serve(delays: Arc<[f64]>, factor: f64) -> io::Result<thread::JoinHandle<()>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);
@@ -57,13 +60,14 @@ fn serve(delays: Arc<[f64]>, factor: f64) -> io::Result<thread::JoinHandle<()>> 
     Ok(thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let (delays, count) = (Arc::clone(&delays), Arc::clone(&count));
-            // Whoever asks may go away at any time.
+            // The error is ignored because a client may close its connection at any time.
             thread::spawn(move || drop(answer(stream, &delays, &count, factor)));
         }
     }))
 }
 
-/// Answers each request, which must come in one piece, until the client goes.
+/// Answers the requests of a connection until the client closes it. Each request must arrive in one
+/// read.
 fn answer(mut stream: TcpStream, delays: &[f64], count: &AtomicUsize, factor: f64) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", CONTENT.len());

@@ -1,16 +1,19 @@
-//! A run as text in the layout of ApacheBench 2.4: the same labels, column widths and number formats, so that
-//! scripts and eyes that know `ab` can read it, and below it what `ab` does not say.
+//! A run as text in the layout of ApacheBench 2.3, with the same labels, column widths and number
+//! formats. Scripts written for `ab` and people used to it can therefore read it. Figures that `ab`
+//! does not have follow below.
 //!
 //! Meanings are those of `ab`, except where `ab` is known to be wrong:
 //!
-//! - *Failed requests* counts each failed request once, and counts answers with an unexpected status, which
-//!   `ab` takes for successes. The bracket keeps `ab`'s four names: *Connect* (no connection, no local port),
-//!   *Receive* (the connection broke or ended early), *Length*, *Exceptions* (timeouts, answers that are not
-//!   HTTP). Unexpected statuses and write errors are in the total only; both have lines of their own.
-//! - Medians and percentiles are right, also for even counts and for few answers.
-//! - An answer ends with its last octet, not with the closing of the connection.
+//! - *Failed requests* counts each failed request once, and includes responses with an unexpected
+//!   status, which `ab` counts as successes. The bracket keeps the four names of `ab`: *Connect*
+//!   (no connection, no local port), *Receive* (the connection broke or ended early), *Length*, and
+//!   *Exceptions* (timeouts, responses that are not HTTP). Unexpected statuses and write errors are
+//!   only in the total; both have separate lines.
+//! - Medians and percentiles are correct, also for even counts and for few responses.
+//! - A response ends with its last byte. `ab` counts until the connection is closed.
 //!
-//! Invariant: the lines above the block "Beyond ab" are those of `ab`, in its order; nothing is added between.
+//! Invariant: the lines above the block "Beyond ab" are those of `ab` in its order, with no line
+//! added between them.
 
 pub mod html;
 
@@ -22,7 +25,7 @@ use std::net::IpAddr;
 /// Percentages of the table below the times.
 const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
-/// Which of the optional parts are wanted.
+/// Optional parts of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The table "Percentage of the requests served within a certain time"; `ab -d` leaves it out.
@@ -37,7 +40,7 @@ impl Default for Parts {
     }
 }
 
-/// The lines that `ab` begins with, with our own name.
+/// Returns the first lines, in place of those of `ab`.
 pub fn banner() -> String {
     format!(
         "This is Petasos, Version {}\n\
@@ -46,7 +49,7 @@ pub fn banner() -> String {
     )
 }
 
-/// As many lines as `ab` begins with, so that what counts lines finds what it looks for.
+/// Returns as many lines as `ab` prints first, for scripts that count lines.
 pub fn plain_banner() -> String {
     format!(
         "This is Petasos, Version {}\n\
@@ -56,7 +59,8 @@ pub fn plain_banner() -> String {
     )
 }
 
-/// The whole report, beginning with the line `Server Software`, and below it what `ab` does not say.
+/// Returns the report, starting with the line `Server Software`. Figures that `ab` does not have
+/// follow below.
 pub fn report(outcome: &Outcome, parts: Parts) -> String {
     let mut text = layout(outcome, &Counts::ours(outcome), parts);
     // Writing to a string cannot fail, here and below.
@@ -64,12 +68,13 @@ pub fn report(outcome: &Outcome, parts: Parts) -> String {
     text
 }
 
-/// The report that `ab` would have printed, with its own account of failures and nothing below it.
+/// Returns the report that `ab` would have printed, with its own account of failures and without
+/// further figures.
 pub fn plain_report(outcome: &Outcome, parts: Parts) -> String {
     layout(outcome, &Counts::of_ab(outcome), parts)
 }
 
-/// The lines of `ab`.
+/// Writes the lines of `ab`.
 fn layout(outcome: &Outcome, counts: &Counts, parts: Parts) -> String {
     let mut text = String::new();
     let _ = write_summary(&mut text, outcome, counts);
@@ -85,7 +90,7 @@ fn layout(outcome: &Outcome, counts: &Counts, parts: Parts) -> String {
     text
 }
 
-/// The percentiles 0 to 100 as comma-separated values, as `ab -e` writes them.
+/// Returns the percentiles 0 to 100 as comma-separated values, in the format of `ab -e`.
 pub fn percentile_csv(outcome: &Outcome) -> String {
     let total = outcome.complete_times().total;
     let mut text = String::from("Percentage served,Time in ms\n");
@@ -95,8 +100,8 @@ pub fn percentile_csv(outcome: &Outcome) -> String {
     text
 }
 
-/// One line for each kept answer as tab-separated values, as `ab -g` writes them, but in the order in which
-/// the requests started. Times are UTC.
+/// Returns one line per kept response as tab-separated values, in the format of `ab -g`. Unlike
+/// there, lines are in the order in which the requests started. Times are UTC.
 pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     let mut text = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
     for sample in outcome.samples.iter().filter(|sample| sample.status != 0) {
@@ -153,7 +158,7 @@ fn write_summary(text: &mut String, outcome: &Outcome, counts: &Counts) -> std::
     writeln!(text, "HTML transferred:       {} bytes", counts.content_bytes)
 }
 
-/// What TLS has agreed on, and the name that the server was asked for by.
+/// Writes the negotiated TLS parameters, and the server name that was sent.
 fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if let Some(tls) = &outcome.tls {
         let terms = format!("{},{},{},{}", tls.version, tls.suite, tls.key_bits, tls.cipher_bits);
@@ -162,7 +167,7 @@ fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     let plan = &outcome.plan;
     let name = plan.tls.name.clone().unwrap_or_else(|| plan.target.host());
-    // Addresses are not sent (RFC 6066 section 3).
+    // IP addresses are not sent as server names (RFC 6066 section 3).
     if plan.target.is_secure() && plan.tls.server_name && name.parse::<IpAddr>().is_err() {
         writeln!(text, "TLS Server Name:        {name}")?;
     }
@@ -206,7 +211,7 @@ fn write_times(text: &mut String, times: &Times) -> std::fmt::Result {
     rows.into_iter().try_for_each(|(_, name, histogram)| write_warning(text, name, histogram))
 }
 
-/// What `ab` says when median and mean are far apart.
+/// Writes the warning of `ab` for a median and a mean that are far apart.
 fn write_warning(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Result {
     let distance = rounded_ms(histogram.mean_us()).abs_diff(rounded_ms(histogram.median_us() as f64)) as f64;
     let deviation = histogram.standard_deviation_us() / 1_000.0;
@@ -256,7 +261,7 @@ fn rows(times: &Times) -> [(&'static str, &'static str, &Histogram); 4] {
     ]
 }
 
-/// What `ab`'s layout hides.
+/// Writes the figures that the layout of `ab` lacks.
 fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "\nBeyond ab")?;
     writeln!(
@@ -288,7 +293,8 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     kinds.filter_map(FailureKind::advice).try_for_each(|advice| writeln!(text, "Note: {advice}."))
 }
 
-/// What changed between the first good answer and the first that differs from it, and where.
+/// Writes the changes between the first good response and the first that differs from it, with
+/// their places.
 pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let Some(drift) = crate::run::Drift::of(outcome) else { return Ok(()) };
     let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
@@ -354,7 +360,8 @@ pub(crate) fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt:
     check.reasons.iter().try_for_each(|reason| writeln!(text, "{:24}{reason}", ""))
 }
 
-/// What the users spent their time with: one line, the generator's terms always, others only if there are any.
+/// Writes the account of the users' time on one line. The server's and the generator's shares are
+/// always shown, the others only if they are not zero.
 fn write_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let account = &outcome.check.account;
     let total = account.total().as_secs_f64();
@@ -378,7 +385,7 @@ fn write_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "{label:24}{}", list.join(", "))
 }
 
-/// A line of counts, leaving out zeros; no line if all are zero.
+/// Writes a line of counts without the zeros; no line if all are zero.
 pub(crate) fn write_list<N: std::fmt::Display>(
     text: &mut String,
     label: &str,
@@ -399,7 +406,7 @@ fn milliseconds_line(histogram: &Histogram) -> String {
     )
 }
 
-/// The four numbers in `ab`'s bracket.
+/// The four counts in the bracket of `ab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AbCounts {
     connect: u64,
@@ -409,7 +416,7 @@ struct AbCounts {
 }
 
 impl AbCounts {
-    /// As we count.
+    /// Counts by the rules of Petasos.
     fn ours(outcome: &Outcome) -> Self {
         let of = |kind| outcome.failures.of(kind);
         Self {
@@ -420,14 +427,14 @@ impl AbCounts {
         }
     }
 
-    /// As `ab` would have counted.
+    /// Counts by the rules of `ab`.
     fn of_ab(account: &AbAccount) -> Self {
         let AbAccount { receive, length, exceptions, .. } = *account;
         Self { connect: 0, receive, length, exceptions }
     }
 }
 
-/// The counts of the upper half of the report, which `ab` takes in other ways than we do.
+/// Counts of the report's upper half that differ between Petasos and `ab`.
 struct Counts {
     document_bytes: u64,
     failed: u64,
@@ -447,7 +454,7 @@ impl Counts {
         }
     }
 
-    /// As `ab` takes them; a run that kept no account of it has our own.
+    /// Counts by the rules of `ab`. A run without an account of `ab` uses the counts of Petasos.
     fn of_ab(outcome: &Outcome) -> Self {
         let Some(account) = &outcome.ab else { return Self::ours(outcome) };
         Self {
@@ -460,7 +467,7 @@ impl Counts {
     }
 }
 
-/// What `ab` would have said of the same answers, where it is something else.
+/// Writes the result that `ab` would have reported for the same responses, if it differs.
 fn write_ab_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let Some(account) = &outcome.ab else { return Ok(()) };
     if let Some(reason) = why_ab_ends(outcome) {
@@ -474,7 +481,8 @@ fn write_ab_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "ab would have reported {bound}{} failed requests {}.", account.failed(), bracket(&counts))
 }
 
-/// Why `ab` would have ended this run without a report, in its own words; `None` if it would have reported.
+/// Reason why `ab` would have ended this run without a report, in its own words; `None` if it would
+/// have reported.
 pub fn why_ab_ends(outcome: &Outcome) -> Option<&'static str> {
     let account = outcome.ab.as_ref()?;
     let ends_at_breaks = outcome.plan.stop.at_first_receive_error;
@@ -498,19 +506,20 @@ pub(crate) fn milliseconds(value_us: u64) -> f64 {
     value_us as f64 / 1_000.0
 }
 
-/// Whole milliseconds as `ab` rounds them: the fraction of a microsecond is cut, half a millisecond goes up.
+/// Rounds to whole milliseconds as `ab` does: fractions of a microsecond are cut, half a
+/// millisecond is rounded up.
 fn rounded_ms(value_us: f64) -> u64 {
     (value_us as u64 + 500) / 1_000
 }
 
-/// A moment as the C library's `ctime` writes it, in UTC: `Thu Oct 17 12:00:00 2024`.
+/// Formats a time as the C library's `ctime` does, in UTC: `Thu Oct 17 12:00:00 2024`.
 fn calendar(unix_s: u64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
-    // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year; 400 years
-    // have 146,097 days.
+    // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year.
+    // 400 years have 146,097 days.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

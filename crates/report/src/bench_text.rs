@@ -1,8 +1,10 @@
-//! The report of `petasos bench` as text: what was loaded and how, what came of it, times in fractions of milliseconds,
-//! and how far to trust them.
+//! The text report of `petasos bench`: the load, its results, times in fractions of milliseconds,
+//! and the trustworthiness of the figures.
 //!
-//! Invariant: where most requests failed, failures come before every other figure. A percentile that too few answers
-//! stand for is left out: there is none without an answer beyond it.
+//! Invariants:
+//!
+//! * If most requests failed, the failures precede every other figure.
+//! * A percentile with no response beyond it is left out.
 
 use crate::ab::{milliseconds, write_connections, write_drift, write_generator, write_list};
 use crate::number::grouped;
@@ -10,19 +12,19 @@ use load::{Arrival, FailureKind, Length, Outcome, Plan};
 use stats::Histogram;
 use std::fmt::Write as _;
 
-/// What the report begins with; [`crate::import`] knows it by that.
+/// First line of the report, by which [`crate::import`] recognises it.
 pub const BEGINNING: &str = "Petasos bench report 1";
 
-/// The percentiles of the table of times.
+/// Percentiles in the table of times.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// What stands for a percentile that too few answers stand for.
+/// Text in place of a percentile that is left out.
 const LEFT_OUT: &str = "-";
 
-/// The narrowest column of names; with it the table fits 80 columns.
+/// Smallest width of the column of names. With it, the table fits 80 columns.
 const NAME_WIDTH: usize = 15;
 
-/// The report.
+/// Returns the report.
 pub fn report(outcome: &Outcome) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
@@ -30,7 +32,7 @@ pub fn report(outcome: &Outcome) -> String {
     text
 }
 
-/// Whether more requests failed than were answered as expected.
+/// Whether more requests failed than received a good response.
 fn is_dominated_by_failures(outcome: &Outcome) -> bool {
     outcome.failures.total() > outcome.good
 }
@@ -83,7 +85,7 @@ fn write_load(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "Measured:               {:.3} s", outcome.elapsed.as_secs_f64())
 }
 
-/// What a plan asked for, in words.
+/// Describes the requested load in words.
 fn said(plan: &Plan) -> String {
     let load = match (&plan.stages[..], plan.arrival) {
         ([_, ..], _) => format!("{} stages", plan.stages.len()),
@@ -110,7 +112,8 @@ fn write_transfer(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     )
 }
 
-/// A table of times: a row for each phase of good answers, then what was told apart.
+/// Writes the table of times: a row for each phase of good responses, then rows by verdict, stage
+/// and for wrong responses.
 fn write_times(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let rows = rows(outcome);
     if rows.is_empty() {
@@ -140,7 +143,7 @@ fn write_times(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     Ok(())
 }
 
-/// The rows of the table of times that have any.
+/// Rows of the table that have any times.
 fn rows(outcome: &Outcome) -> Vec<(String, &Histogram)> {
     let good = &outcome.good_times;
     let mut rows: Vec<(String, &Histogram)> = vec![
@@ -159,7 +162,7 @@ fn rows(outcome: &Outcome) -> Vec<(String, &Histogram)> {
     rows
 }
 
-/// Microseconds as milliseconds, with as many places as a column has room for.
+/// Formats microseconds as milliseconds, with fewer decimals for larger values.
 fn fraction(us: f64) -> String {
     let ms = us / 1e3;
     match ms {
@@ -169,13 +172,13 @@ fn fraction(us: f64) -> String {
     }
 }
 
-/// Whether at least one of so many answers lies beyond the percentile.
+/// Whether at least one of `count` responses lies beyond the percentile.
 pub fn is_meaningful(count: u64, percentile: f64) -> bool {
-    // 100 - 99.9 is a little less than a tenth.
+    // The limit is below 1 because 100 - 99.9 is slightly less than 0.1 in floating point.
     count as f64 * (100.0 - percentile) / 100.0 > 0.999
 }
 
-/// What an open loop asked for and got.
+/// Writes the requested and the achieved schedule of an open loop.
 fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let check = &outcome.check;
     let (Some(asked), Some(lag_us)) = (outcome.rate_asked, check.schedule_lag_p99_us) else { return Ok(()) };
@@ -199,7 +202,7 @@ fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     Ok(())
 }
 
-/// What stages had beside times.
+/// Writes rate and failures of each stage.
 fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     for (number, stage) in (1..).zip(&outcome.stages) {
         let (rate, failed) = (stage.good_per_second(), stage.failures.total());
@@ -215,7 +218,7 @@ mod tests {
     use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Target, Times};
     use std::time::Duration;
 
-    /// Answers that took 100 µs to connect and then as long as given.
+    /// Responses that took 100 µs to connect and then the given times.
     fn times(waiting_us: impl IntoIterator<Item = u64>) -> Times {
         let mut times = Times::default();
         for us in waiting_us {
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_fractions_and_lines_fit_eighty_columns() {
+    fn times_have_fractions_and_lines_fit_80_columns() {
         let text = report(&outcome(200, 0));
         assert!(text.contains("Good answers:           200 of 200, 100.00 req/s\n"), "{text}");
         assert!(text.contains("Server:                 Apache/2.4.58 at 127.0.0.1:8080\n"), "{text}");
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_few_answers_are_left_out() {
+    fn percentiles_without_a_response_beyond_are_left_out() {
         let text = report(&outcome(30, 0));
         let total = text.lines().find(|line| line.starts_with("Total ")).unwrap();
         let cells: Vec<&str> = total.split_whitespace().skip(3).collect();
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_lead_where_they_dominate() {
+    fn failures_come_first_if_most_requests_failed() {
         let place = |text: &str, label: &str| text.lines().position(|line| line.starts_with(label));
         let bad = report(&outcome(3, 7));
         assert_eq!(place(&bad, "Failed:"), Some(1), "{bad}");
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_have_fewer_places() {
+    fn long_times_have_fewer_decimals() {
         assert_eq!((fraction(1_234.0), fraction(123_456.0)), ("1.234".to_owned(), "123.46".to_owned()));
         assert_eq!(fraction(12_345_678.0), "12345.7");
     }

@@ -1,10 +1,14 @@
-//! Sides of runs compared: how far throughput and times of one lie from those of the other, with intervals, and one
-//! sentence.
+//! Compares sides of runs: the difference in throughput and times, with intervals, and a verdict in
+//! one sentence.
 //!
-//! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before the
-//! sides are held against each other, so that five figures do not get five chances to differ; the others have their
-//! intervals in the table. A verdict never claims less noise than the machine has (`pilot`). Fewer than five runs a
-//! side, or a run among them that the generator limits, give figures and no verdict.
+//! Invariants:
+//!
+//! * The unit is the run, never the request.
+//! * The sentence is about one figure that is chosen before the sides are compared. Otherwise five
+//!   figures would have five chances to differ. The table shows the intervals of the others.
+//! * A verdict never assumes less noise than the machine has (`pilot`).
+//! * With fewer than five runs a side, or with a run that the generator limited, there are figures
+//!   and no verdict.
 
 mod notes;
 mod over_runs;
@@ -21,39 +25,40 @@ use crate::run::{Distribution, Run};
 use serde::Serialize;
 use stats::{Contrast, Interval, RUNS_FOR_INTERVAL, Shown};
 
-/// Name and version of the JSON, the value of its member `schema`.
+/// Name and version of the JSON format: the value of its member `schema`.
 pub const SCHEMA: &str = "petasos-compare/1";
 
-/// The most runs a side may have: all their pairs are looked at thousands of times.
+/// Largest number of runs of a side. The limit exists because all pairs of runs are evaluated
+/// thousands of times.
 pub const RUNS_MAX: usize = 200;
 
-/// The most sides that are compared with the first one.
+/// Largest number of sides of a comparison, the first one included.
 pub const SIDES_MAX: usize = 26;
 
-/// The seed of the resamples if none is given.
+/// Seed of the resamples if the user gives none.
 pub const SEED_DEFAULT: u64 = 1;
 
-/// What is compared.
+/// A figure that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Good answers a second, or pages whose document arrived.
+    /// Good responses per second, or pages per second whose document arrived.
     Throughput,
-    /// Mean latency of good answers, or mean page time, in milliseconds like those below.
+    /// Mean latency of good responses, or mean page load time, in milliseconds.
     Mean,
-    /// Their median.
+    /// Median of these times, in milliseconds.
     P50,
-    /// Their 95th percentile.
+    /// 95th percentile of these times, in milliseconds.
     P95,
-    /// Their 99th percentile.
+    /// 99th percentile of these times, in milliseconds.
     P99,
 }
 
 impl Metric {
-    /// All, in the order of the table.
+    /// All figures, in the order of the table.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Mean, Self::P50, Self::P95, Self::P99];
 
-    /// Its name in tables and on the command line.
+    /// Name in tables and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -64,12 +69,12 @@ impl Metric {
         }
     }
 
-    /// Whether larger values are better ones.
+    /// Whether a larger value is better.
     pub const fn is_better_larger(self) -> bool {
         matches!(self, Self::Throughput)
     }
 
-    /// The figure of a run: answers a second or milliseconds; `None` if it is not known.
+    /// Value of a run, per second or in milliseconds; `None` if it is unknown.
     fn of(self, run: &Run) -> Option<f64> {
         let milliseconds = |pick: fn(&Distribution) -> Option<f64>| {
             pick(&run.good_times.latency).map(|value_us| value_us / 1e3)
@@ -84,24 +89,24 @@ impl Metric {
     }
 }
 
-/// Runs that belong together: one state of a server.
+/// Runs that belong together, for example of one state of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// What it is called: a directory, a file, a URL.
+    /// Name of the side: a directory, a file or a URL.
     pub name: String,
-    /// Its runs.
+    /// Runs of the side.
     pub runs: Vec<Run>,
 }
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What the sentence is about; `None` means throughput, or mean latency if the rate was given, or a percentile if
-    /// the first runs show that these are noisier.
+    /// Figure of the sentence. `None` chooses throughput, or mean latency if the rate was given. If
+    /// the first runs show that this figure is noisy, a less noisy percentile is chosen.
     pub on: Option<Metric>,
-    /// What chooses the resamples of the intervals.
+    /// Seed of the resamples for the intervals.
     pub seed: u64,
-    /// Whether runs in which the generator was the limit, or may have been, are judged.
+    /// Whether to judge runs in which the generator was the limit, or may have been.
     pub accept_invalid: bool,
 }
 
@@ -111,102 +116,104 @@ impl Default for Options {
     }
 }
 
-/// What cannot be compared.
+/// Reason why sides cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// Fewer than two sides.
+    /// There are fewer than two sides.
     #[error("a comparison needs two sides")]
     Sides,
-    /// Too many sides.
+    /// There are more than [`SIDES_MAX`] sides.
     #[error("at most {SIDES_MAX} sides can be compared, not {0}")]
     SidesMany(usize),
-    /// Requests and pages.
+    /// Some sides measured requests, others pages.
     #[error(
         "runs of requests cannot be compared with runs of pages (bench --page): load all sides with --page, or none"
     )]
     Mixed,
-    /// A side without runs.
+    /// A side has no runs.
     #[error("{0}: there is no run in it")]
     Empty(String),
-    /// A side with too many runs.
+    /// A side has more than [`RUNS_MAX`] runs.
     #[error("{name}: at most {RUNS_MAX} runs a side can be compared, not {runs}")]
     RunsMany {
-        /// The side.
+        /// Name of the side.
         name: String,
-        /// How many it has.
+        /// Number of its runs.
         runs: usize,
     },
 }
 
-/// The first side compared with each of the others.
+/// Result of comparing the first side with each of the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// What chose the resamples of the intervals.
+    /// Seed of the resamples for the intervals.
     pub seed: u64,
-    /// What is counted and timed.
+    /// Unit of the runs: requests or pages.
     pub unit: Unit,
-    /// The sides, the one compared with first.
+    /// All sides; the first is the one that the others are compared with.
     pub sides: Vec<Summary>,
-    /// One for each side but the first.
+    /// One comparison for each side but the first.
     pub against: Vec<Against>,
-    /// What to know before believing it.
+    /// Doubts about the comparison, for the reader.
     pub notes: Vec<String>,
 }
 
-/// A side in the comparison.
+/// A side of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// A, B and so on.
+    /// Letter of the side: A, B and so on.
     pub letter: char,
-    /// Its name.
+    /// Name of the side.
     pub name: String,
-    /// How many runs it has.
+    /// Number of runs.
     pub runs: usize,
-    /// Its figures, in the order of [`Metric::ALL`].
+    /// Figures of the side, in the order of [`Metric::ALL`].
     pub figures: Vec<Figure>,
 }
 
 /// One figure of a side over its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Which.
+    /// Name of the figure.
     pub metric: Metric,
-    /// The median over the runs; null if a run does not tell, like the others.
+    /// Median over the runs; null if the figure of a run is unknown, as for the following members.
     pub median: Option<f64>,
-    /// The smallest run.
+    /// Smallest value of a run.
     pub low: Option<f64>,
-    /// The largest run.
+    /// Largest value of a run.
     pub high: Option<f64>,
 }
 
 impl Figure {
-    /// The best run: the most answers, or the shortest time.
+    /// Value of the best run: the highest throughput or the shortest time.
     pub const fn best(&self) -> Option<f64> {
         if self.metric.is_better_larger() { self.high } else { self.low }
     }
 
-    /// The worst run.
+    /// Value of the worst run.
     pub const fn worst(&self) -> Option<f64> {
         if self.metric.is_better_larger() { self.low } else { self.high }
     }
 }
 
-/// A side set against the first one.
+/// Comparison of a side with the first one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
-    /// The letter of the side.
+    /// Letter of the side.
     pub letter: char,
-    /// What the sentence is about.
+    /// Figure of the sentence.
     pub on: Metric,
-    /// What can be said.
+    /// Verdict on this figure.
     pub verdict: Verdict,
-    /// How far this figure moves from one run of a side to the next, as a share of it; null if that is not known.
+    /// Noise of this figure from one run of a side to the next, as a share of the figure; null if
+    /// unknown.
     pub noise: Option<f64>,
-    /// How many rounds it takes to find a difference of 5% in four of five comparisons; null if that is not known.
+    /// Number of rounds that find a difference of 5% in four of five comparisons; null if unknown.
     pub rounds_for_5_percent: Option<u32>,
-    /// Whether the runs were compared round by round, as pairs; else all of one side with all of the other.
+    /// Whether runs of the same round were compared as pairs. Otherwise all runs of one side were
+    /// compared with all of the other.
     pub is_paired: bool,
     /// The verdict as a sentence.
     pub sentence: String,
@@ -214,44 +221,47 @@ pub struct Against {
     pub rows: Vec<Row>,
 }
 
-/// One figure of a side against that of the first side.
+/// One figure of a side, compared with that of the first side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which.
+    /// Name of the figure.
     pub metric: Metric,
-    /// How many times the first side's it is: the median over all pairs of runs, or over means of two rounds where
-    /// rounds are compared; null if it is not known.
+    /// Ratio of the side's figure to the first side's; null if unknown. It is the median over all
+    /// pairs of runs or, for paired rounds, over means of two rounds.
     pub ratio: Option<f64>,
-    /// The interval of the ratio, of 95% or, where rounds are compared, of 97.5%; null for too few runs.
+    /// Interval of the ratio: 95%, or 97.5% for paired rounds; null for too few runs.
     pub interval: Option<Interval>,
-    /// The probability of Mann-Whitney's test, or of Wilcoxon's where rounds are compared; null for too few runs.
+    /// P-value of the Mann-Whitney test, or of the Wilcoxon test for paired rounds; null for too
+    /// few runs.
     pub p: Option<f64>,
-    /// What this figure shows by itself; null if it is not known.
+    /// Verdict on this figure alone; null if it is unknown.
     pub shown: Option<Verdict>,
 }
 
-/// What a comparison says.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Faster than the first side.
+    /// The side is faster than the first side.
     Faster,
-    /// Slower than the first side.
+    /// The side is slower than the first side.
     Slower,
-    /// No difference is shown, which does not mean that there is none.
+    /// No difference was found. This does not prove that there is none.
     NoDifferenceShown,
-    /// Too few runs for a verdict.
+    /// There are too few runs for a verdict.
     TooFewRuns,
-    /// A run is invalid or may have lost time to its generator, so that differences may be the generator's.
+    /// A run is invalid or may have lost time to its generator. The difference may come from the
+    /// generator.
     Invalid,
-    /// The figure is not known for every run, or is zero.
+    /// The figure is unknown for a run, or zero.
     NotKnown,
 }
 
 /// Compares the first side with each of the others.
 ///
 /// # Errors
-/// If there are not two sides, or a side has no runs, or too many.
+/// Returns an error if the number of sides, or of the runs of a side, is out of range. Sides of
+/// requests cannot be compared with sides of pages; that is an error, too.
 pub fn compare(sides: &[Side], options: Options) -> Result<Comparison, CompareError> {
     let Some((first, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Err(CompareError::Sides);
@@ -280,22 +290,23 @@ pub fn compare(sides: &[Side], options: Options) -> Result<Comparison, CompareEr
 }
 
 impl Comparison {
-    /// The comparison as JSON text with a line end, indented for people.
+    /// Returns the comparison as indented JSON with a line end.
     pub fn to_json(&self) -> String {
-        // No map keys but strings, and floats that are not finite become null: nothing here can fail.
+        // Keys are strings, and floats that are not finite become null, so serialisation cannot
+        // fail.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// The table, the notes and the sentences, at most `width` characters wide where that is possible; with each side's
-    /// best run beside its median if that is wanted.
+    /// Returns the tables, the notes and the sentences, at most `width` characters wide where
+    /// possible. `shows_best` adds each side's best run beside its median.
     pub fn text(&self, width: usize, shows_best: bool) -> String {
         text::text(self, width, shows_best)
     }
 }
 
-/// The figure in all runs; `None` if one does not tell.
+/// Values of the figure in all runs; `None` if it is unknown in one of them.
 fn values(metric: Metric, side: &Side) -> Option<Vec<f64>> {
     side.runs.iter().map(|run| metric.of(run)).collect()
 }
@@ -357,7 +368,7 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Op
     against
 }
 
-/// Lets a figure show a difference only beyond the noise, and its interval be as wide as that.
+/// Widens the interval to the noise, and withdraws a verdict of a difference within the noise.
 fn bound_by_noise(row: &mut Row, bound: f64) {
     let (Some(ratio), Some(interval)) = (row.ratio, row.interval) else { return };
     row.interval = Some(pilot::widened(interval, ratio, bound));

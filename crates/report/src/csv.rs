@@ -1,7 +1,7 @@
 //! A run second by second as comma-separated values, for spreadsheets and plots.
 //!
-//! Invariant: the columns of a kind of run are always the same and in the same order; columns are added at the end.
-//! What is not known is empty.
+//! Invariant: a kind of run always has the same columns in the same order, and new columns are
+//! appended. Unknown values are empty.
 
 mod pages;
 
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 pub use pages::page_seconds_csv;
 
-/// Classes of statuses, with a column each.
+/// Status classes, each with a column.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// One column of a table whose rows are of type `S`.
+/// A column of a table whose rows have the type `S`.
 struct Column<'a, S> {
     name: String,
     cell: Box<dyn Fn(&S) -> String + 'a>,
@@ -25,13 +25,14 @@ impl<'a, S> Column<'a, S> {
         Self { name: name.to_owned(), cell: Box::new(move |row| of(row).to_string()) }
     }
 
-    /// A column that is empty where nothing is known.
+    /// Creates a column that is empty where the value is unknown.
     fn optional(name: &str, of: impl Fn(&S) -> Option<u64> + 'a) -> Self {
         Self::new(name, move |row| of(row).map(|value| value.to_string()).unwrap_or_default())
     }
 }
 
-/// A column for each of these members of a map of counts, in which only what occurred is.
+/// Creates a column for each member of a map of counts. Missing members count as 0, because the
+/// maps hold only members that occurred.
 fn counts<'a, S: 'a>(
     prefix: &'static str,
     members: impl IntoIterator<Item = &'static str>,
@@ -43,7 +44,7 @@ fn counts<'a, S: 'a>(
     })
 }
 
-/// The table with its header.
+/// Formats the table with its header.
 fn table<S>(columns: &[Column<'_, S>], rows: &[S]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let row = |row: &S| columns.iter().map(|column| (column.cell)(row)).collect::<Vec<_>>().join(",");
@@ -51,18 +52,18 @@ fn table<S>(columns: &[Column<'_, S>], rows: &[S]) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The beginning of a second in Unix time.
+/// Start of a second in Unix time.
 fn moment(started_s: f64, second: f64) -> String {
     format!("{:.3}", started_s + second)
 }
 
-/// A name as that of a column: `hit_by_age` for `hit (by Age)`.
+/// Converts a name to a column name: `hit_by_age` for `hit (by Age)`.
 fn column(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// The seconds of a run of requests.
+/// Returns the seconds of a run of requests as CSV.
 pub fn seconds_csv(run: &Run) -> String {
     let time = |second: &Second| {
         run.started_s.map(|started_s| moment(started_s, second.second as f64)).unwrap_or_default()

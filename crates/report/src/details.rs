@@ -1,5 +1,5 @@
-//! Everything that a ladder measured beside its classic table, as plain text: further figures of each step, a sentence
-//! for each, the tables of the further cells and loads, and what the figures are taken from.
+//! The tables of `--verbose`: further figures of each step, a sentence for each, the tables of
+//! further cells and loads, and notes on the measurement.
 //!
 //! Invariant: no line is longer than the given width.
 
@@ -15,12 +15,12 @@ use crate::table::{
 };
 use crate::{loads, processes};
 
-/// The width from which a staircase has room for versions, whose words are long.
+/// Width from which a staircase table shows versions, which are long texts.
 const WIDTH_VERSIONS: usize = 110;
-/// How many columns the further figures have on a narrow terminal: all but the last.
+/// Number of columns of the further figures on a narrow terminal: all but the last one.
 const NARROW_COLUMNS: usize = 9;
 
-/// All of it.
+/// Writes all details.
 pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     if !rows.is_empty() {
         anonymous(results, rows, width, out);
@@ -29,7 +29,7 @@ pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut S
     notes(results, rows, width, out);
 }
 
-/// Everything that the anonymous load has.
+/// Writes the details of the anonymous load.
 fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     if width < WIDTH_ONE_BLOCK {
         further_figures(rows, width, out);
@@ -47,9 +47,9 @@ fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String
     }
 }
 
-/// The figures of each step that the classic table has no room for.
+/// Writes the figures of each step that do not fit into the classic table.
 fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
-    // What bound each step is in its sentence.
+    // The last column, `bound by`, is left out because the step's sentence contains it.
     let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns());
     let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
     for row in rows {
@@ -58,7 +58,7 @@ fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
                 let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
                 grid.row(cells.take(NARROW_COLUMNS).collect());
             }
-            // The reason stands in the classic table.
+            // The classic table gives the reason.
             Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
             Standing::Missing => grid.row(vec![row.step.number.clone()]),
         }
@@ -75,7 +75,7 @@ fn sentences(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
 }
 
-/// Cells that used their connections again, beside the step's own.
+/// Writes the table of all cells with keep-alive.
 fn keepalive(results: &Results, out: &mut String, width: usize) {
     let cells: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
     if cells.is_empty() {
@@ -98,7 +98,7 @@ fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     }
 }
 
-/// Every step at the same concurrency, one table for each.
+/// Writes a table of all steps for each shared concurrency.
 fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
     for concurrency in shared_concurrencies(results, false) {
         let users = number::grouped(concurrency);
@@ -111,7 +111,7 @@ fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
     }
 }
 
-/// Every step with more and more users, and where it tips over.
+/// Writes the table of a staircase, and the tipping point of each step.
 fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut String, width: usize) {
     let with = if keepalive { "with" } else { "without" };
     out.push_str(&format!("\nEvery step with more and more users, {with} keep-alive\n"));
@@ -140,7 +140,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
         for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
             let (number, what) = match place {
                 0 => (staircase.step.number.as_str(), staircase.step.title.as_str()),
-                // The second line has room for the version of what the first names.
+                // The version of the step named in the first line goes into the second line.
                 1 if has_room => ("", staircase.version.unwrap_or_default()),
                 _ => ("", ""),
             };
@@ -200,7 +200,8 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     machine_note(results, &mut note);
 }
 
-/// A step whose pages are at least twice as long on the wire as those of another is one in which they lost compression.
+/// Note for a step whose pages have lost compression. This is assumed if they are at least twice as
+/// long on the wire as those of the step with the shortest pages.
 pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
     const LOST: f64 = 2.0;
     const BYTES_MIN: f64 = 4096.0;
@@ -219,7 +220,7 @@ pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
     })
 }
 
-/// What a figure is taken from, and how sure the factors are where there are any.
+/// Note on the rounds behind each figure, with the intervals of the factors.
 fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
     let rounds = results.plan.rounds;
     let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
@@ -241,7 +242,7 @@ fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
     )
 }
 
-/// The machine, the programs, the limits.
+/// Note on machine, programs and limits.
 fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
     let environment = &results.environment;
     let machine = &environment.machine;
@@ -260,7 +261,7 @@ fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
     ));
 }
 
-/// Where the load came from, for a list of facts.
+/// Place and priority of the load generator, for a list of facts.
 pub(crate) fn place_of_generator(results: &Results) -> &'static str {
     let cells = results.cells.iter().chain(results.loads.iter().flat_map(|load| &load.cells));
     let mut measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
@@ -277,7 +278,7 @@ pub(crate) fn place_of_generator(results: &Results) -> &'static str {
     }
 }
 
-/// What the bystander took on the idle site, per step, and how often it asked.
+/// Note on the bystander's times on the idle site, by step, and on its number of requests.
 fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
     let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
     let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));

@@ -1,41 +1,45 @@
-//! How many times more a cell served than another, and whether that is more than chance: pure.
+//! Compares the throughput of two cells and decides whether the difference exceeds chance. Pure
+//! functions.
 //!
-//! Invariant: a factor is called a step only if it exceeds every noise that the ladder itself shows: that of cells
-//! which measured the same thing, and that of the rounds. docs/results.md states the same rule.
+//! Invariant: a factor counts as a step only if it exceeds all noise that the ladder itself shows.
+//! This is the noise of cells that measured the same thing, and that of the rounds. docs/results.md
+//! states the same rule.
 
 use crate::results::CellRecord;
 use crate::summary::{Figure, Summary, factor, standing};
 use stats::Interval;
 use std::collections::BTreeMap;
 
-/// With one round, whose spread is unknown, smaller factors are noise. With two to four, larger ones are a step where
-/// no round of one cell reaches one of the other.
+/// With one round, the spread is unknown and factors up to this one are noise. With two to four
+/// rounds, a larger factor is a step if the ranges of the rounds do not overlap.
 pub const ONE_ROUND_TIMES: f64 = 1.5;
-/// With one round, a factor is noise within so many standard errors of the two mean response times.
+/// With one round, a factor within this many standard errors of the two mean response times is
+/// noise.
 const ONE_ROUND_ERRORS: f64 = 4.0;
-/// With two to four rounds, the span of a smaller factor is widened at either end by this share of itself.
+/// With two to four rounds and a factor up to [`ONE_ROUND_TIMES`], each range is widened at both
+/// ends by this share of its length.
 const SPAN_WIDENED: f64 = 0.5;
 
-/// How many times more a cell served than another.
+/// Throughput of a cell relative to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// So many times.
+    /// The factor.
     pub times: f64,
-    /// The 95% interval over the rounds, from five rounds on.
+    /// 95% confidence interval over the rounds; `None` for fewer than five rounds.
     pub interval: Option<Interval>,
     /// Whether the difference exceeds the noise.
     pub is_step: bool,
 }
 
-/// How far cells lie apart that measured the same thing, by their users and whether connections were used again.
+/// Noise between cells that measured the same thing, by number of users and keep-alive.
 ///
-/// Invariant: what one number of users shows says nothing of another. One user's rounds may differ by half on a machine
-/// on which those of 25 users lie within a hundredth.
+/// Invariant: the noise at one number of users says nothing about another. Rounds with one user may
+/// differ by half on a machine on which rounds with 25 users differ by one percent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noise(BTreeMap<(u64, bool), f64>);
 
 impl Noise {
-    /// The largest of these factors for each kind of cell.
+    /// Keeps the largest of the factors for each kind of cell.
     pub(crate) fn new(factors: impl Iterator<Item = ((u64, bool), f64)>) -> Self {
         let mut largest = BTreeMap::new();
         for (kind, factor) in factors {
@@ -45,15 +49,15 @@ impl Noise {
         Self(largest)
     }
 
-    /// The factor up to which two cells differ by chance: the larger of their kinds', or 1 if nothing of these kinds
-    /// was measured twice.
+    /// Factor up to which two cells differ by chance: the larger one of their kinds. It is 1 if
+    /// no cells of these kinds measured the same thing.
     fn between(&self, cells: [&CellRecord; 2]) -> f64 {
         let of = |cell: &CellRecord| self.0.get(&(cell.concurrency, cell.keepalive)).copied();
         cells.into_iter().filter_map(of).fold(1.0, f64::max)
     }
 }
 
-/// What `after` brought over `before`; `None` if either is void, missing or starred.
+/// Factor of `after` relative to `before`; `None` if either is void, missing or starred.
 pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &Noise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
@@ -72,7 +76,7 @@ pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &Noise) -> Op
     Some(Gain { times: factor.times, interval: factor.interval, is_step })
 }
 
-/// The factor up to which two single rounds may differ by chance.
+/// Factor up to which two single rounds may differ by chance.
 fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
     let relative = |of: &Summary| {
         let spread = of.response.sd_ms / of.response.mean_ms.max(f64::MIN_POSITIVE);
@@ -82,8 +86,8 @@ fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
     ONE_ROUND_TIMES.max(1.0 + ONE_ROUND_ERRORS * error)
 }
 
-/// Whether no value of one figure reaches the other's, if both spans are widened at either end by a share of
-/// themselves.
+/// Whether the ranges of two figures do not overlap, after each is widened at both ends by a share
+/// of its length.
 fn spans_are_apart(one: Figure, other: Figure, widened: f64) -> bool {
     let span = |of: Figure| {
         let more = widened * (of.high - of.low);
@@ -99,7 +103,7 @@ mod tests {
     use crate::summary::Figure;
 
     #[test]
-    fn spans_that_nearly_touch_are_not_apart() {
+    fn spans_are_apart_only_beyond_their_widening() {
         let figure = |low: f64, high: f64| Figure { median: low, low, high, interval: None };
         let apart = |one: (f64, f64), other: (f64, f64), widened| {
             spans_are_apart(figure(one.0, one.1), figure(other.0, other.1), widened)

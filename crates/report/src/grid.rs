@@ -1,22 +1,23 @@
-//! Columns of text that keep to a width; pure.
+//! Formats columns of text within a width. Pure functions.
 //!
-//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit, and no cell reaches
-//! into the next column. Width is counted in
-//! characters.
+//! Invariants:
+//!
+//! * Every line fits the width if the inflexible columns fit. Width is counted in characters.
+//! * No cell reaches into the next column.
 
-/// The space between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
-/// The narrowest a flexible column becomes.
+/// Smallest width of a flexible column.
 const FLEXIBLE_MIN: usize = 8;
 
-/// Where a column's text stands.
+/// Alignment of a column's texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// A column.
+/// A column: heading, alignment, and whether it may shrink.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     heading: Vec<String>,
@@ -25,12 +26,12 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// A column with a heading of one or more lines.
+    /// Creates a column whose heading has one or more lines.
     pub(crate) fn new(heading: &[&str], align: Align) -> Self {
         Self { heading: heading.iter().map(|line| (*line).to_owned()).collect(), align, flexible: false }
     }
 
-    /// A column whose texts may be broken between words to save width.
+    /// Lets the column's texts break between words to save width.
     pub(crate) fn flexible(mut self) -> Self {
         self.flexible = true;
         self
@@ -53,23 +54,24 @@ impl Grid {
         Self { columns, lines: Vec::new() }
     }
 
-    /// A row with a text for each column.
+    /// Adds a row with a text for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.lines.push(Line::Cells(cells));
     }
 
-    /// A row whose first columns are given and whose others are taken by one text.
+    /// Adds a row whose first columns are given. `rest` follows on separate lines and may use the
+    /// whole width.
     pub(crate) fn row_with_rest(&mut self, cells: Vec<String>, rest: &str) {
         self.lines.push(Line::CellsAndRest(cells, rest.to_owned()));
     }
 
-    /// The table.
+    /// Formats the table for a width.
     pub(crate) fn text(&self, width: usize) -> String {
         let widths = self.widths(width);
         let mut out = String::new();
         let depth = self.columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
         for line in 0..depth {
-            // Headings stand at the bottom of the head.
+            // Shorter headings are aligned at the bottom of the head.
             let heading = |column: &Column| {
                 (line + column.heading.len())
                     .checked_sub(depth)
@@ -88,7 +90,8 @@ impl Grid {
         out
     }
 
-    /// Each column as wide as its widest text, the flexible ones narrowed so that all fit.
+    /// Widths of the columns. Each is as wide as its widest text; then flexible ones shrink until
+    /// all fit.
     fn widths(&self, width: usize) -> Vec<usize> {
         let natural = |index: usize, column: &Column| {
             let cells = self.lines.iter().filter_map(|line| match line {
@@ -110,7 +113,7 @@ impl Grid {
         widths
     }
 
-    /// A row, on as many lines as its broken texts need.
+    /// Writes a row, on as many lines as its broken texts need.
     fn logical(&self, cells: &[String], widths: &[usize], out: &mut String) {
         let broken: Vec<Vec<String>> =
             cells.iter().zip(widths).map(|(cell, width)| broken(cell, *width)).collect();
@@ -148,7 +151,8 @@ fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text in lines of at most `width`, broken between words. A longer word, such as a URL, is broken where the line ends.
+/// Breaks a text between words into lines of at most `width`. A longer word, such as a URL, is
+/// broken at the end of a line.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -163,14 +167,14 @@ fn broken(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A word in pieces of at most `width` characters, and of at least one.
+/// Cuts a word into pieces of at most `width` characters, and of at least one.
 fn pieces(word: &str, width: usize) -> Vec<String> {
     let characters: Vec<char> = word.chars().collect();
     characters.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Adds a paragraph, broken to `width`; lines after the first begin with `indent`, and the first with the spaces
-/// it has.
+/// Appends a paragraph, broken to `width`. The first line keeps its leading spaces; the others
+/// begin with `indent`.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str, out: &mut String) {
     let first = &text[..text.len() - text.trim_start().len()];
     let narrow = width.saturating_sub(indent.len().max(first.len()));
@@ -187,7 +191,7 @@ mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
-    fn columns_line_up_and_flexible_ones_break() {
+    fn columns_are_aligned_and_flexible_ones_break() {
         let mut grid = Grid::new(vec![
             Column::new(&["step"], Align::Left),
             Column::new(&["caching"], Align::Left).flexible(),
@@ -212,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn breaking_keeps_the_words_and_the_width(text in "[a-zé ]{0,80}", width in 10_usize..40) {
+        fn breaking_keeps_words_and_width(text in "[a-zé ]{0,80}", width in 10_usize..40) {
             let words: Vec<&str> = text.split_whitespace().collect();
             let lines = broken(&text, width);
             prop_assert_eq!(lines.concat().replace(' ', ""), words.concat());

@@ -1,14 +1,15 @@
-//! A run as an HdrHistogram log: a line for each phase of good answers, over the whole run and for each stage.
+//! Writes a run as an HdrHistogram log: a line for each phase of good responses, for the whole run
+//! and for each stage.
 
 use load::{Outcome, Times};
 use stats::{Histogram, LogLine};
 use std::io;
 use std::time::Duration;
 
-/// The log.
+/// Returns the log as bytes.
 ///
 /// # Errors
-/// If a histogram cannot be encoded.
+/// Returns an error if a histogram cannot be encoded.
 pub fn hdr_log(outcome: &Outcome) -> io::Result<Vec<u8>> {
     let started = Duration::from_micros(outcome.started.as_micros());
     let mut lines = lines("", Duration::ZERO, outcome.elapsed, &outcome.good_times);

@@ -1,8 +1,11 @@
-//! A ladder's first sentence: from its first step to its fastest; pure.
+//! The headline of a ladder: one sentence from its first step to its fastest. Pure functions.
 //!
-//! Invariant: where the load generator was the limit, the figure and its factor are lower bounds and say so, and no
-//! claim rests on such a figure being the whole. A factor that does not exceed the noise is not given, and a starred
-//! figure is compared with none.
+//! Invariants:
+//!
+//! * If the load generator was the limit, the figure and its factor are called lower bounds. No
+//!   statement relies on such a figure as the true value.
+//! * A factor within the noise is not given.
+//! * A starred figure is compared with no other.
 
 use crate::number;
 use crate::results::Bound;
@@ -10,17 +13,17 @@ use crate::sentence::interval;
 use crate::star::MARK;
 use crate::summary::{Row, Summary};
 
-/// A piece of the sentence.
+/// A part of the headline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Words.
+    /// Ordinary text.
     Plain(String),
-    /// A figure that stands out.
+    /// A figure that is emphasised.
     Strong(String),
 }
 
 impl Part {
-    /// Its text.
+    /// Text of the part.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Plain(text) | Self::Strong(text) => text,
@@ -28,12 +31,12 @@ impl Part {
     }
 }
 
-/// The sentence as plain text.
+/// Returns the headline as plain text; `None` if no row has figures.
 pub(crate) fn headline(rows: &[Row<'_>]) -> Option<String> {
     Some(parts(rows)?.iter().map(Part::text).collect())
 }
 
-/// The sentence in its parts; `None` if no row has figures.
+/// Returns the headline in parts; `None` if no row has figures.
 pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
     let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
     let &(first, from) = measured.first()?;
@@ -82,7 +85,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// That no row is compared with another, where fewer than two count.
+/// Statement that no rows can be compared, if fewer than two measured rows are unstarred.
 fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     let counting = measured.iter().filter(|(_, of)| of.star.is_none()).count();
     let steps = match counting {
@@ -96,14 +99,14 @@ fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     (measured.len() > 1).then_some(Part::Plain(text))
 }
 
-/// The throughput of a row: a lower bound where the generator was the limit, with a star where it is not to be
-/// compared.
+/// Throughput of a row: called a lower bound if the generator was the limit, and marked if the row
+/// is starred.
 fn rate(of: &Summary) -> String {
     let mark = of.star.as_ref().map(|_| MARK.to_string()).unwrap_or_default();
     format!("{}{}{mark}", at_least(is_limited(of)), number::rate(of.throughput.median))
 }
 
-/// In which of these rows the load generator was the limit.
+/// Statement that the load generator was the limit in some of these rows.
 fn limits(rows: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     let limited: Vec<&str> =
         rows.iter().filter(|(_, of)| is_limited(of)).map(|(row, _)| row.step.number.as_str()).collect();
@@ -115,8 +118,9 @@ fn limits(rows: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     Some(Part::Plain(format!(" The load generator was the limit in {steps}.")))
 }
 
-/// How many times the first step's throughput a row has. The first step's must be no lower bound itself. A lower bound
-/// that is near shows neither a difference nor that there is none.
+/// Factor of a row over the first step. There is none if the first step's throughput is itself a
+/// lower bound. A lower bound within the noise shows neither a difference nor its absence, so
+/// nothing is said.
 fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part> {
     match row.factor_first.filter(|_| !from_is_limited) {
         Some(gain) if gain.is_step => {
@@ -129,7 +133,7 @@ fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part
     }
 }
 
-/// Whether the load generator, not the site, may have been the limit of a cell.
+/// Whether the load generator instead of the site may have been the limit of a cell.
 pub(crate) fn is_limited(summary: &Summary) -> bool {
     summary.bound_by == Bound::Generator || summary.trust == "invalid"
 }

@@ -1,7 +1,11 @@
-//! `report.html`: one file that opens anywhere, without scripts and without any request to anybody.
+//! `report.html`: a single file without scripts, which sends no request.
 //!
-//! Invariant: everything shown is computed from the results; every chart is drawn twice, for wide and for narrow
-//! pages, with the same content, and says in words what it shows. The page forbids itself to load anything.
+//! Invariants:
+//!
+//! * Everything shown is computed from the results.
+//! * Each chart is drawn twice with the same content, for wide and for narrow pages, and describes
+//!   itself in words.
+//! * The page's own policy forbids it to load anything.
 
 mod by_number;
 mod by_step;
@@ -23,24 +27,25 @@ use crate::summary::{Row, Standing, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
-/// Forbids every request; style and the empty icon are in the page itself.
+/// Content Security Policy that forbids every request. Style and the empty icon are part of the
+/// page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-/// The width of a chart that has the page's whole width, of one that shares it, and of any on a narrow page.
+/// Widths of charts in pixels: over the whole page, beside another chart, and on a narrow page.
 const WIDE: f64 = 1150.0;
 const HALF: f64 = 560.0;
 const NARROW: f64 = 350.0;
-/// Colours from the first step on; the last kind of caching has one of its own.
+/// Colours of the steps in order; the last kind of caching uses [`ACCENT`].
 const RAMP: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 const ACCENT: &str = "ca";
 
-/// How large a chart is drawn.
+/// Size of a chart.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     width: f64,
     narrow: bool,
 }
 
-/// The page.
+/// Returns the page.
 pub fn page(results: &Results) -> String {
     let rows = rows(results);
     let content = html! {
@@ -68,7 +73,7 @@ pub fn page(results: &Results) -> String {
     document(&format!("{}: what each layer brings", results.title), &content)
 }
 
-/// A page with this title and content.
+/// Returns a page with this title and content.
 fn document(title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -88,7 +93,7 @@ fn document(title: &str, content: &Markup) -> String {
     page.into_string()
 }
 
-/// The colour of a row: the last kind of caching stands out from the steps that lead to it.
+/// Colour of a row. The last kind of caching is distinguished from the steps before it.
 fn colour(rows: &[Row<'_>], position: usize) -> &'static str {
     let title = |row: &Row<'_>| row.step.title.clone();
     let last = rows.last().map(title);
@@ -127,7 +132,7 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
     }
 }
 
-/// The first sentence: from where to where.
+/// The headline: from the first step to the fastest.
 fn verdict(results: &Results, rows: &[Row<'_>]) -> Markup {
     let Some(parts) = parts(rows) else { return without_anonymous(results) };
     html! {
@@ -140,7 +145,7 @@ fn verdict(results: &Results, rows: &[Row<'_>]) -> Markup {
     }
 }
 
-/// The first sentence where no step has figures of anonymous visitors.
+/// The headline if no step has figures of the anonymous load.
 fn without_anonymous(results: &Results) -> Markup {
     let has_figures = |load: &&LoadRecord| load.cells.iter().any(|cell| standing(cell).summary().is_some());
     let loads: Vec<&str> = results.loads.iter().filter(has_figures).map(|load| load.title.as_str()).collect();
@@ -150,7 +155,7 @@ fn without_anonymous(results: &Results) -> Markup {
     }
 }
 
-/// The charts that stand before the details.
+/// Charts above the details.
 fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     let alike = one_concurrency(results);
     html! {
@@ -188,7 +193,7 @@ fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     }
 }
 
-/// A chart for wide pages and for narrow ones, with its heading and how to read it.
+/// A chart, drawn for wide and for narrow pages, with its heading and explanation.
 fn figure(id: &str, heading: &str, caption: &str, width: f64, draw: impl Fn(&str, Size) -> Markup) -> Markup {
     html! {
         figure id=(id) {

@@ -1,7 +1,9 @@
-//! What load testers wrote, as runs: the report of `petasos bench`, ab's, wrk's, and JMeter's JTL.
+//! Imports the output of load testers as runs: the reports of `petasos bench`, ab and wrk, and
+//! JMeter's JTL.
 //!
-//! Invariant: nothing is invented. What a tool does not tell stays null, and what it counts differently is either
-//! turned into our meaning or stays null; `docs/import.md` says which is which.
+//! Invariant: no value is invented. A value that a tool does not report is null. A value that a
+//! tool counts differently is converted to the meaning that Petasos uses, or is null.
+//! `docs/import.md` lists these values.
 
 mod ab;
 mod bench;
@@ -13,42 +15,42 @@ mod xml;
 use crate::run::{Phases, Run};
 use std::io::{self, BufRead};
 
-/// The longest line that is looked at, in bytes: far above what any of these formats writes.
+/// Length limit of a line in bytes, far above the lines of all supported formats.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The most bytes of a text report; a JTL is read as a stream and has no such limit.
+/// Size limit of a text report in bytes. A JTL has no such limit because it is read as a stream.
 pub const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What came of a file.
+/// Result of importing a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imported {
-    /// The runs in it, in their order.
+    /// Runs in the order of the file.
     pub runs: Vec<Run>,
-    /// What was left out, and why.
+    /// Notes on omitted parts, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Why a file could not be imported.
+/// Reason why a file could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// Nothing in its beginning is known.
+    /// The file has none of the known formats.
     #[error(
         "neither a report of petasos bench, nor one of ab (no line \"Requests per second:\"), nor one of wrk (no line \"Running ... test @ URL\"), nor \
          a JTL (no header \"timeStamp,elapsed,...\" and no <testResults>)"
     )]
     Unknown,
-    /// A line that does not fit the format.
+    /// A line does not fit the format.
     #[error("line {line}: {reason}")]
     Line {
-        /// Which line, counting from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Reason, in words.
         reason: String,
     },
-    /// Something is missing.
+    /// A required part is missing or invalid, at no particular line.
     #[error("{0}")]
     Missing(String),
 }
@@ -59,10 +61,10 @@ impl ImportError {
     }
 }
 
-/// Reads the runs of a file, whichever of the formats it has.
+/// Reads the runs of a file. The format is detected from the content.
 ///
 /// # Errors
-/// With the line that does not fit.
+/// Returns an error if the format is unknown, or at the first line that does not fit it.
 pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
     let beginning = file.fill_buf()?;
     let first = beginning
@@ -91,8 +93,9 @@ pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
 }
 
 impl Run {
-    /// Puts times that a tool gives for all complete answers together where they belong: to the wrong ones if none was
-    /// good, else to the good ones, among which the wrong ones are.
+    /// Assigns times that a tool reports for all complete responses together. They belong to the
+    /// wrong responses if no response was good. Otherwise they are assigned to the good ones,
+    /// although they include the wrong ones.
     fn place_times(&mut self, times: Phases) {
         if self.good == Some(0) {
             self.wrong_times = times;
@@ -102,9 +105,9 @@ impl Run {
     }
 }
 
-/// The lines of a text in parts, each beginning with a line that `begins` says yes to; lines before the first such
-/// line are in no part. Lines carry their number, counting from 1, and are without what mail and Markdown put before
-/// text that they quote: blanks, `>` and `|`.
+/// Splits a text into parts that each start with a line for which `begins` returns true. Lines
+/// before the first of these are dropped. Lines are numbered from 1. Quotation marks of mail and
+/// Markdown before a line are removed: blanks, `>` and `|`.
 fn parts(text: &str, begins: impl Fn(&str) -> bool) -> Vec<Vec<(u64, &str)>> {
     let mut parts: Vec<Vec<(u64, &str)>> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -119,7 +122,7 @@ fn parts(text: &str, begins: impl Fn(&str) -> bool) -> Vec<Vec<(u64, &str)>> {
     parts
 }
 
-/// A number at the beginning of a text, such as the one in `12.5 seconds`.
+/// Parses the number at the start of a text, such as `12.5 seconds`.
 fn leading_number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }

@@ -1,8 +1,9 @@
-//! Single requests as JMeter's JTL in CSV, with the header that `CSVSaveService` of JMeter 5 writes by default, so that
-//! JMeter's listeners and dashboard and what else reads such files can show our runs.
+//! Writes single requests as JMeter's JTL in CSV, for JMeter's listeners and dashboard and for
+//! other tools that read this format. The header is the default of `CSVSaveService` in JMeter 5.
 //!
-//! Invariant: the columns are JMeter's, all of them and in its order. What the load tester does not keep for each
-//! request is told once for the run: `docs/outputs.md` says which columns these are.
+//! Invariant: the columns are JMeter's, complete and in its order. Some columns have one value for
+//! the whole run, because the load tester does not keep it for each request. `docs/outputs.md`
+//! lists these columns.
 
 use load::{FailureKind, Outcome, Sample};
 use message::Status;
@@ -13,10 +14,10 @@ use std::io;
 pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,\
                           failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect";
 
-/// Writes the kept requests in the order in which they started.
+/// Writes the kept requests in the order of their start.
 ///
 /// # Errors
-/// As `out` reports them.
+/// Returns the errors of `out`.
 pub fn write(outcome: &Outcome, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "{HEADER}")?;
     let columns = Columns::new(outcome);
@@ -30,14 +31,14 @@ pub fn write(outcome: &Outcome, out: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What all rows share.
+/// Values that all rows share.
 struct Columns {
     started_us: u64,
-    /// URLs, ready to be written.
+    /// URLs, quoted as needed.
     urls: Vec<String>,
-    /// Octets of an answer's head, as the first one had them.
+    /// Size of a response's head in bytes, taken from the first response.
     head_bytes: u64,
-    /// Octets sent for a request, as a mean.
+    /// Mean number of bytes sent for a request.
     sent_bytes: u64,
     users: u64,
 }
@@ -88,7 +89,7 @@ impl Columns {
     }
 }
 
-/// A value that may stand in a row: in quotes if it has to.
+/// Quotes a value if it contains a delimiter, a quote or a line break.
 fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", value.replace('"', "\"\""))
@@ -97,7 +98,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// The exception that JMeter names for such a failure, and what it says.
+/// The exception that JMeter reports for a kind of failure, and its message.
 const fn exception(kind: FailureKind) -> (&'static str, &'static str) {
     match kind {
         FailureKind::Connect => ("java.net.ConnectException", "no connection could be made"),
@@ -112,7 +113,7 @@ const fn exception(kind: FailureKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Why a complete answer failed.
+/// Reason why a complete response failed.
 const fn failure(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Status => "the status is not an expected one",
@@ -122,7 +123,7 @@ const fn failure(kind: FailureKind) -> &'static str {
     }
 }
 
-/// The usual phrase of a status; nothing for one without.
+/// Reason phrase of a status; empty if it has none.
 fn phrase(status: u16) -> &'static str {
     Status::from_code(status).map_or("", Status::reason)
 }

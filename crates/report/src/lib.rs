@@ -1,7 +1,8 @@
-//! Results for people and programs: text tables, `report.html`, `results.json`, ab's layout.
+//! Presents results to people and programs: text tables, `report.html`, `results.json` and
+//! ApacheBench's layout.
 //!
-//! Invariant: nothing here measures, decides or opens a file; texts come out, and are the same for the same
-//! results.
+//! Invariant: this crate measures nothing, decides nothing about a run and opens no file. The same
+//! results always give the same text.
 
 pub mod ab;
 pub mod bench_text;

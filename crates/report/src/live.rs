@@ -1,46 +1,50 @@
-//! What a run says of itself while it goes on: a few lines for a terminal of any size, or one line for a log.
+//! Progress of a running load test: a few lines for a terminal of any size, or one line for a log.
 //!
-//! Invariant: never more lines than the height less one, no line as wide as the width: nothing wraps or scrolls. What
-//! does not fit is left out whole, the least important first. No escape sequence comes from here.
+//! Invariants:
+//!
+//! * There are fewer lines than the terminal's height, and each is shorter than its width. Nothing
+//!   wraps or scrolls.
+//! * A part that does not fit is left out completely, the least important first.
+//! * The text contains no escape sequences.
 
 use crate::number;
 use load::{CacheVerdict, FailureKind, Failures, Second};
 use std::time::Duration;
 
-/// Columns of the drawing of rates, at most: so many seconds are worth keeping.
+/// Largest width of the rate chart in columns, and so the most seconds worth keeping.
 pub const SPARK_SECONDS_MAX: usize = 60;
 
-/// Fewer columns than this draw nothing that could be read.
+/// Smallest width of the rate chart; a narrower one would be unreadable.
 const SPARK_SECONDS_MIN: usize = 5;
 
-/// What stands between two parts of a line.
+/// Separator between two parts of a line.
 const GAP: &str = "  ";
 
-/// How far a run is, and what it was like lately.
+/// Progress of a run, and its most recent figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// Time since the measured part began; `None` before that and during the warm-up.
     pub elapsed: Option<Duration>,
-    /// How long the measured part is meant to take, where that is known.
+    /// Planned duration of the measured part, if it is known.
     pub time_max: Option<Duration>,
-    /// Requests that have ended, well or badly.
+    /// Requests that ended, successful or not.
     pub done: u64,
-    /// How many there are to be, where that is known.
+    /// Planned number of requests, if it is known.
     pub requests_max: Option<u64>,
-    /// How many of them failed.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Failures by kind, up to the last second of `recent`.
+    /// Failures by kind, up to the last second in `recent`.
     pub failures: Failures,
     /// The last complete seconds, oldest first.
     pub recent: Vec<Second>,
 }
 
-/// What levels are drawn with, lowest first.
+/// Characters of the rate chart, lowest level first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glyphs {
     /// Blocks of eight heights.
     Blocks,
-    /// For terminals that know ASCII only.
+    /// ASCII characters, for terminals without Unicode.
     Ascii,
 }
 
@@ -53,7 +57,7 @@ impl Glyphs {
     }
 }
 
-/// The lines for a terminal of so many columns and rows.
+/// Returns the lines for a terminal with `width` columns and `height` rows.
 pub fn screen(live: &Live, width: usize, height: usize, glyphs: Glyphs) -> Vec<String> {
     let room = width.saturating_sub(1);
     let lines = match live.elapsed {
@@ -74,7 +78,7 @@ pub fn screen(live: &Live, width: usize, height: usize, glyphs: Glyphs) -> Vec<S
     }
 }
 
-/// One line for a log; `None` before anything is measured.
+/// Returns one line for a log; `None` before the measured part.
 pub fn log_line(live: &Live) -> Option<String> {
     let elapsed = live.elapsed?;
     let mut parts = headline(live, elapsed);
@@ -84,7 +88,7 @@ pub fn log_line(live: &Live) -> Option<String> {
     Some(parts.join(GAP))
 }
 
-/// As many parts as there is room for, from the first on.
+/// Joins as many leading parts as fit.
 fn fitting(parts: &[String], room: usize) -> String {
     let mut line = String::new();
     let mut used = 0;
@@ -113,12 +117,13 @@ fn headline(live: &Live, elapsed: Duration) -> Vec<String> {
     parts
 }
 
-/// A number of seconds, whole if it is.
+/// Formats seconds, without decimals for a whole number.
 fn short(seconds: f64) -> String {
     if seconds.fract() == 0.0 { format!("{seconds:.0}") } else { format!("{seconds:.1}") }
 }
 
-/// Requests that ended in the last second; before there is one, so far.
+/// Requests that ended in the last second. Before the first second is complete, the mean rate so
+/// far.
 fn rate_now(live: &Live, elapsed: Duration) -> f64 {
     match live.recent.last() {
         Some(second) => ended(second) as f64,
@@ -130,11 +135,11 @@ fn ended(second: &Second) -> u64 {
     second.good + second.failures.total()
 }
 
-/// The rates of the last seconds, from nothing to the highest of them.
+/// Chart of the rates in the last seconds, scaled from zero to the highest of them.
 fn sparkline(recent: &[Second], room: usize, glyphs: Glyphs) -> String {
     let rates: Vec<u64> = recent.iter().map(ended).collect();
     let label = |max: u64| format!("{GAP}max {}", number::compact(max as f64));
-    // The label of the highest of all is the longest that there can be.
+    // The label of the overall maximum is the longest possible one.
     let widest = label(rates.iter().copied().max().unwrap_or(0)).chars().count() + 1;
     let columns = room.saturating_sub(widest).min(SPARK_SECONDS_MAX);
     if columns < SPARK_SECONDS_MIN || rates.is_empty() {
@@ -151,14 +156,14 @@ fn sparkline(recent: &[Second], room: usize, glyphs: Glyphs) -> String {
     format!("{drawing}{}", label(max))
 }
 
-/// The percentiles of the last second in which there were answers.
+/// Percentiles of the last second that had responses.
 fn latencies(live: &Live) -> Vec<String> {
     let Some(second) = live.recent.iter().rev().find(|second| second.max_us > 0) else { return Vec::new() };
     let part = |name: &str, us: u64| format!("{name} {}", number::milliseconds(us as f64 / 1000.0));
     vec![part("p50", second.p50_us), part("p95", second.p95_us), part("p99", second.p99_us)]
 }
 
-/// What caches said of the good answers of the last second.
+/// Cache verdicts as shares of the good responses in the last second.
 fn verdicts(live: &Live) -> Vec<String> {
     let Some(second) = live.recent.last() else { return Vec::new() };
     let share = |count: u64| number::percent(count as f64 / second.good.max(1) as f64);
@@ -184,7 +189,7 @@ fn failures(live: &Live) -> Vec<String> {
     parts
 }
 
-/// How many requests there were, and how many users there are.
+/// Number of requests, unless a plan limits it, and of users.
 fn requests(live: &Live) -> Vec<String> {
     let mut parts = Vec::new();
     if live.requests_max.is_none() {
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_terminal_shows_everything() {
+    fn small_terminal_shows_everything() {
         let lines = screen(&live(), 40, 10, Glyphs::Blocks);
         assert_eq!(
             lines,
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_is_kept_to() {
+    fn output_fits_every_terminal_size() {
         let many = Live { recent: [14_000; 200].map(second).to_vec(), ..live() };
         let counted = Live { requests_max: Some(2_000_000), ..live() };
         for live in [live(), many, counted, Live::default()] {
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_left_out_whole() {
+    fn parts_that_do_not_fit_are_left_out() {
         let narrow = screen(&live(), 24, 10, Glyphs::Blocks);
         assert_eq!(narrow[0], "12/60 s  14,000 req/s");
         assert_eq!(narrow[2], "p50 1.20 ms");
@@ -269,18 +274,18 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_seconds_are_drawn() {
+    fn chart_shows_the_latest_seconds() {
         let mut recent = vec![second(90_000)];
         recent.extend([1_000, 2_000, 4_000, 8_000, 8_000, 0].map(second));
         let lines = screen(&Live { recent, ..live() }, 17, 3, Glyphs::Ascii);
         assert_eq!(
             lines[1], ".-=##_  max 8k",
-            "the highest rate has left the drawing, and its label with it"
+            "the highest rate is no longer shown, so the label must not name it"
         );
     }
 
     #[test]
-    fn there_is_something_to_say_from_the_beginning() {
+    fn warm_up_and_first_second_are_shown() {
         assert_eq!(screen(&Live::default(), 40, 10, Glyphs::Blocks), ["warming up"]);
         assert_eq!(log_line(&Live::default()), None);
         let begun = Live { elapsed: Some(Duration::from_millis(100)), done: 7, ..Live::default() };
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_it_in_one_line() {
+    fn log_has_everything_in_one_line() {
         assert_eq!(
             log_line(&live()).unwrap(),
             "12/60 s  14,000 req/s  15 failed  p50 1.20 ms  p95 3.40 ms  p99 12.1 ms  \

@@ -1,8 +1,9 @@
-//! What each kind of visitors got: answers by verdict, the bystander beside its logged-in twin, and a section for each
-//! load beside the anonymous one.
+//! Figures by kind of visitor: responses by verdict, the bystander beside its logged-in twin, and a
+//! section for each load other than the anonymous one.
 //!
-//! Invariant: a figure is the median over the rounds, but for counts of visitors and writes, which are sums; a step
-//! without figures has none here either. No line is longer than the given width.
+//! Invariant: a figure is the median over the rounds. Counts of visitors and writes are sums. A
+//! step without figures in the classic table has none here either. No line is longer than the given
+//! width.
 
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
@@ -13,10 +14,10 @@ use crate::summary::{
 };
 use crate::table::{bystander, first_cells, first_columns, names, no_figures};
 
-/// The word for answers of which no cache said anything.
+/// Name for responses without a verdict.
 pub(crate) const SILENT: &str = "none";
 
-/// Good answers by verdict, in the order in which the runs name them.
+/// Good responses by verdict, in the order in which the runs list them.
 pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
     let all = || runs.iter().flat_map(|run| run.verdicts.iter().map(move |verdict| (*run, verdict)));
     let mut names: Vec<&str> = Vec::new();
@@ -45,7 +46,7 @@ pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
     names.iter().filter_map(verdict).collect()
 }
 
-/// The answers of each kind of visitors.
+/// Responses by kind of visitor.
 pub(crate) fn visitors(runs: &[&Measured]) -> Vec<Visitors> {
     let kinds = runs.first().map_or(&[][..], |run| &run.visitors);
     let kind = |(place, first): (usize, &crate::results::VisitorRecord)| {
@@ -60,7 +61,7 @@ pub(crate) fn visitors(runs: &[&Measured]) -> Vec<Visitors> {
     kinds.iter().enumerate().map(kind).collect()
 }
 
-/// What was written of each kind.
+/// Writes by kind.
 pub(crate) fn writes(runs: &[&Measured]) -> Vec<Writes> {
     let kinds = runs.first().map_or(&[][..], |run| &run.writes);
     let kind = |(place, first): (usize, &crate::results::WriteRecord)| {
@@ -81,23 +82,23 @@ fn measured<'a>(rows: &'a [Row<'a>]) -> impl Iterator<Item = (&'a Row<'a>, &'a S
     rows.iter().filter_map(|row| Some((row, row.standing.summary()?)))
 }
 
-/// Whether any cache said what it did.
+/// Whether any response had a verdict.
 pub(crate) fn has_verdicts(rows: &[Row<'_>]) -> bool {
     measured(rows).any(|(_, summary)| summary.verdicts.iter().any(|verdict| verdict.name != SILENT))
 }
 
-/// Whether a visitor who has logged in was asking meanwhile.
+/// Whether a logged-in bystander was measured.
 pub(crate) fn has_twin(rows: &[Row<'_>]) -> bool {
     measured(rows).any(|(_, summary)| summary.twin.is_some())
 }
 
-/// What the anonymous load has beside its own tables.
+/// Writes the tables that the anonymous load has in addition to its own.
 pub(crate) fn beside(rows: &[Row<'_>], width: usize, out: &mut String) {
     by_verdict(rows, width, out);
     bystanders(rows, width, out);
 }
 
-/// A section for each load beside the anonymous one.
+/// Writes a section for each load other than the anonymous one.
 pub(crate) fn sections(results: &Results, width: usize, out: &mut String) {
     for load in &results.loads {
         section(results, load, width, out);
@@ -123,7 +124,7 @@ fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String)
     who(&rows, width, out);
 }
 
-/// What a page cost, and what was counted meanwhile, a second and for a page.
+/// Writes the processor time per page, and the meters' values per second and per page.
 fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
     let Some((_, first)) = measured(rows).next() else { return };
     let mut columns = vec![
@@ -132,7 +133,7 @@ fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
         Column::new(&["CPU per", "page"], Align::Right),
     ];
     for meter in &first.meters {
-        // A line for each word, so that columns stay narrow.
+        // Each word of the name gets its own line, so that columns stay narrow.
         let heading: Vec<&str> = meter.name.split(' ').chain(["a second"]).collect();
         columns.push(Column::new(&heading, Align::Right));
         columns.push(Column::new(&["for a", "page"], Align::Right));
@@ -153,7 +154,7 @@ fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// Rate and times of the answers of each verdict.
+/// Writes rates and times of the responses by verdict.
 fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
     if !has_verdicts(rows) {
         return;
@@ -184,7 +185,7 @@ fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// The bystander and its twin, on the idle site and under load.
+/// Writes the bystander and its twin, on the idle site and under load.
 fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
     if !has_twin(rows) {
         return;
@@ -215,7 +216,7 @@ fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// The sentences below a load's tables.
+/// Writes the sentences below a load's tables.
 fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
     let sentences = sentences(rows);
     if !sentences.is_empty() {
@@ -226,8 +227,8 @@ fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
 }
 
-/// Who was served, and what was written, in a sentence for each step that tells it; then which figures are not the
-/// server's alone.
+/// One sentence for each step that has figures of visitors or writes. Notes on disturbed rows
+/// follow.
 pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
     let who = measured(rows).map(|(row, summary)| (&row.step.number, said(summary)));
     let told = who.filter(|(_, said)| !said.is_empty());
@@ -235,7 +236,7 @@ pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
     told.chain(measured(rows).filter_map(|(row, summary)| note(row, summary))).collect()
 }
 
-/// Who was served, and what was written, in words.
+/// Figures of visitors and writes in words.
 fn said(summary: &Summary) -> String {
     let kind = |of: &Visitors| {
         let mean =

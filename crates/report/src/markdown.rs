@@ -1,4 +1,5 @@
-//! A ladder as Markdown: the sentence, the classic table, the rows with keep-alive, and the commands that repeat them.
+//! A ladder as Markdown: headline, classic table, rows with keep-alive, further loads, and the
+//! commands that repeat the rows.
 
 use crate::headline::headline;
 use crate::number;
@@ -10,10 +11,10 @@ use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, load_rows, rows, stand
 use crate::table::{no_figures, times};
 use std::fmt::{self, Write as _};
 
-/// The whole document.
+/// Returns the document.
 pub fn markdown(results: &Results) -> String {
     let mut text = String::new();
-    // Writing into a text cannot fail.
+    // Writing into a string cannot fail.
     let _ = write(results, &mut text);
     text
 }
@@ -41,7 +42,7 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// A cell beside the classic ones, without factors.
+/// A further cell as a row without factors.
 fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<Row<'a>> {
     let step = step_of(results, cell)?;
     Some(Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None })
@@ -52,7 +53,7 @@ fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Resul
     section(&load_rows(results, load), out)
 }
 
-/// The sentence and the table of some rows.
+/// Writes the headline and the table of some rows.
 fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     if let Some(headline) = headline(rows) {
         writeln!(out, "{}\n", escaped(&headline))?;
@@ -116,7 +117,7 @@ fn commands(results: &Results, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// A text in which no sign means anything to Markdown or HTML.
+/// Escapes a text so that it has no meaning in Markdown or HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for sign in text.chars() {

@@ -1,9 +1,10 @@
-//! Numbers as tables and charts write them: three significant digits at most, units always.
+//! Formats numbers for tables and charts: mostly three significant digits, and always with unit.
 
 use std::time::Duration;
 
-/// A number with three significant digits below 100, whole from there on, and in groups from 1,000 on: `0.831`, `7.31`,
-/// `73.1`, `731`, `7,310`, `73,100`.
+/// Formats a number with three significant digits below 1,000 and as a grouped whole number from
+/// there on: `0.831`, `7.31`, `73.1`, `731`, `7,310`, `73,100`. Below 1 there are at most three
+/// decimals.
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 999.5 {
@@ -20,7 +21,7 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A whole number with a comma before every third digit from the right.
+/// Formats a whole number with a comma before every third digit from the right.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -33,7 +34,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// A number where there is little room: `7.31`, `731`, `7.3k`, `731k`.
+/// Formats a number for narrow places: `7.31`, `731`, `7.3k`, `731k`.
 pub fn compact(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}M", one_decimal_below_ten(v / 1e6)),
@@ -47,7 +48,7 @@ fn one_decimal_below_ten(value: f64) -> String {
     text.trim_end_matches(".0").to_owned()
 }
 
-/// A time given in milliseconds: `6,880 ms`, `37.2 ms`, `0.42 ms`, `45 µs`.
+/// Formats a time given in milliseconds: `6,880 ms`, `37.2 ms`, `0.420 ms`, `45.0 µs`.
 pub fn milliseconds(ms: f64) -> String {
     if ms.abs() < 0.0995 && ms != 0.0 {
         format!("{} µs", three_digits((ms * 1000.0).round()))
@@ -56,17 +57,17 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
-/// A mean with its standard deviation, in milliseconds.
+/// Formats a mean with its standard deviation, both in milliseconds.
 pub fn mean_and_deviation(mean_ms: f64, sd_ms: f64) -> String {
     format!("{} ± {} ms", three_digits(mean_ms), three_digits(sd_ms))
 }
 
-/// A rate a second: `0.83`, `322`, `12,400`.
+/// Formats a rate per second without its unit: `0.830`, `322`, `12,400`.
 pub fn rate(per_second: f64) -> String {
     three_digits(per_second)
 }
 
-/// A mean number of tasks: `3.5`, `12.0`, `0.04`, `0`.
+/// Formats a mean number of tasks: `3.5`, `12.0`, `0.04`, `0`.
 pub fn load(tasks: f64) -> String {
     match tasks {
         0.0 => "0".to_owned(),
@@ -75,7 +76,7 @@ pub fn load(tasks: f64) -> String {
     }
 }
 
-/// How many times: `1.3×`, `94×`, `2,150×`.
+/// Formats a factor for tables: `1.3×`, `94×`, `2,150×`.
 pub fn times(factor: f64) -> String {
     match factor {
         f if f >= 9.95 => format!("{}×", grouped(f.round() as u64)),
@@ -84,17 +85,18 @@ pub fn times(factor: f64) -> String {
     }
 }
 
-/// A factor to two decimals, where these say anything: `13.22`, `0.87`, `546`.
+/// Formats a factor with two decimals below 100 and as a whole number above: `13.22`, `0.87`,
+/// `546`.
 pub fn factor(factor: f64) -> String {
     if factor >= 99.995 { grouped(factor.round() as u64) } else { format!("{factor:.2}") }
 }
 
-/// What a factor is as a gain or a loss: `+1222%`, `-67%`.
+/// Formats a factor as a gain or loss in percent: `+1222%`, `-67%`.
 pub fn change(factor: f64) -> String {
     format!("{:+.0}%", (factor - 1.0) * 100.0)
 }
 
-/// Bytes in binary units: `512 B`, `45.3 MiB`.
+/// Formats a number of bytes in binary units: `512 B`, `45.3 MiB`.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, size)| bytes >= *size) {
@@ -103,12 +105,12 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A share as a percentage: `97%`.
+/// Formats a share (0 to 1) as a percentage: `97%`.
 pub fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
 }
 
-/// A length of time for people: `2 min 40 s`, `9 s`.
+/// Formats a duration in whole seconds: `2 min 40 s`, `9 s`.
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().round() as u64;
     match (seconds / 60, seconds % 60) {
@@ -117,7 +119,8 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
-/// A moment as UTC, `2012-06-30 23:59:59 UTC`, from seconds since 1970-01-01 (days to date after Hinnant 2013).
+/// Formats seconds since 1970-01-01 as UTC, `2012-06-30 23:59:59 UTC` (conversion of days to a date
+/// after Hinnant 2013).
 pub fn moment(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
@@ -141,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn factors_in_full_and_as_gains() {
+    fn factors_are_shown_as_multiples_and_as_percentages() {
         let told = |value: f64| format!("{} times, {}", factor(value), change(value));
         assert_eq!(told(135.24 / 10.23), "13.22 times, +1222%");
         assert_eq!((told(0.334), told(1.0)), ("0.33 times, -67%".to_owned(), "1.00 times, +0%".to_owned()));
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn digits() {
+    fn numbers_have_three_significant_digits() {
         let cases = [(0.0, "0"), (0.000_4, "0"), (0.0312, "0.031"), (0.83, "0.830"), (9.994, "9.99")];
         let more = [
             (9.996, "10.0"),
@@ -165,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn little_room() {
+    fn compact_numbers_use_k_and_m() {
         let numbers = [0.5, 7.314, 731.0, 1000.0, 7314.0, 21_800.0, 1e6].map(compact);
         assert_eq!(numbers, ["0.500", "7.31", "731", "1k", "7.3k", "22k", "1M"]);
         assert_eq!([999, 1000, 1_234_567].map(grouped), ["999", "1,000", "1,234,567"]);
     }
 
     #[test]
-    fn units() {
+    fn values_carry_their_units() {
         assert_eq!(
             [milliseconds(6880.3), milliseconds(37.25), milliseconds(0.0453)],
             ["6,880 ms", "37.2 ms", "45.0 µs"]
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn moments() {
+    fn moments_are_formatted_as_utc() {
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(moment(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(moment(1_341_100_799), "2012-06-30 23:59:59 UTC");

@@ -1,8 +1,11 @@
-//! Page loads for people and programs: a text and a JSON of [`browse::PageOutcome`]. `docs/page-mode.md` describes
-//! both.
+//! Reports of page loads: a text for people and JSON for programs, both made from
+//! [`browse::PageOutcome`]. `docs/page-mode.md` describes them.
 //!
-//! Invariant: as for a run's JSON, members are added, never renamed or given another meaning, as long as [`SCHEMA`]
-//! stays the same. Units are in the names. What failed and what was left out is said before anything is summed up.
+//! Invariants:
+//!
+//! * As long as [`SCHEMA`] is unchanged, members of the JSON are only added. None is renamed or
+//!   changes its meaning.
+//! * Names end with their units.
 
 use crate::number::{grouped, milliseconds, three_digits};
 use crate::run::{Condition, Distribution, Round};
@@ -15,211 +18,212 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Name and version of the format, the value of the member `schema`.
+/// Name and version of the format: the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-page-run/1";
 
-/// Foreign hosts that the text lists; the JSON has all that were kept.
+/// Number of foreign hosts in the text. The JSON lists all that were kept.
 const FOREIGN_SHOWN_MAX: usize = 20;
 
-/// A run of page loads.
+/// A run of page mode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageRun {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The page.
+    /// URL of the page.
     pub url: String,
-    /// When the measured part began, in seconds since 1970-01-01 UTC.
+    /// Start of the measured part, in seconds since 1970-01-01 UTC.
     pub started_s: f64,
-    /// How long it took.
+    /// Duration of the measured part in seconds.
     pub elapsed_s: f64,
-    /// The round in which it was made beside runs of other sides; null if it was made by itself.
+    /// Round of the comparison that this run belongs to; null for a single run.
     pub round: Option<Round>,
-    /// Why it ended: `pages`, `time`, `stopped` or `failing`.
+    /// Reason for the end: `pages`, `time`, `stopped` or `failing`.
     pub ended: String,
-    /// Visitors at a time.
+    /// Number of simultaneous visitors.
     pub users: u64,
-    /// Pages a second that were asked for; null in a closed loop.
+    /// Requested pages per second; null in a closed loop.
     pub rate_asked_per_s: Option<f64>,
-    /// The shortest time that a visitor's place stayed empty after a page.
+    /// Shortest think time after a page, in seconds.
     pub think_min_s: f64,
-    /// The longest.
+    /// Longest think time after a page, in seconds.
     pub think_max_s: f64,
-    /// How long connections stayed open after their page.
+    /// Time for which connections stayed open after their page, in seconds.
     pub linger_s: f64,
-    /// The share of returning visitors that was asked for, 0 to 1.
+    /// Requested share of returning visitors, 0 to 1.
     pub returning_asked: f64,
-    /// Connections to one host that a visitor had at most.
+    /// Largest number of connections of a visitor to one host.
     pub connections_per_host_max: u64,
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
     pub protocol: String,
-    /// Pages.
+    /// Counts of pages.
     pub pages: Pages,
-    /// Pages a second whose document arrived.
+    /// Pages per second whose document arrived.
     pub pages_per_s: f64,
-    /// Times of pages whose document arrived.
+    /// Load times of pages whose document arrived.
     pub page_times: Distribution,
-    /// The same for visitors who had been here before.
+    /// Load times of these pages for returning visitors.
     pub returning_times: Distribution,
-    /// From a page's beginning to the first octet of its document.
+    /// Times from the start of a page to the first byte of its document.
     pub first_octet_times: Distribution,
     /// Times of all requests.
     pub request_times: Distribution,
-    /// Requests by class.
+    /// Requests by class of resource.
     pub classes: BTreeMap<String, ClassRun>,
-    /// Answers by status code.
+    /// Responses by status code.
     pub statuses: BTreeMap<String, u64>,
     /// Failed requests by kind; kinds that did not occur are 0.
     pub failed_by_kind: BTreeMap<String, u64>,
-    /// The first failures.
+    /// Examples of failures: the first ones.
     pub examples: Vec<Example>,
-    /// What the nearest cache said, for documents.
+    /// Responses to requests for documents, by verdict of the nearest cache.
     pub document_verdicts: BTreeMap<String, u64>,
-    /// What the nearest cache said, for everything else.
+    /// Responses to all other requests, by verdict of the nearest cache.
     pub other_verdicts: BTreeMap<String, u64>,
-    /// Hosts that were not asked, and for how many resources.
+    /// Foreign hosts that received no requests, with the number of their resources.
     pub foreign_hosts: BTreeMap<String, u64>,
-    /// Resources on foreign hosts that are not listed by name.
+    /// Number of resources on foreign hosts that are not listed by name.
     pub foreign_beyond: u64,
-    /// Lazy pictures and frames, which were not loaded.
+    /// Number of lazy images and frames, which were not loaded.
     pub lazy: u64,
-    /// Redirects that were followed.
+    /// Number of redirects that were followed.
     pub redirects: u64,
-    /// Connections that were opened.
+    /// Number of connections opened.
     pub connections: u64,
-    /// Connections that were closed before the time of `linger_s` was up, because too many were open.
+    /// Connections closed before `linger_s` had passed, because too many were open.
     pub closed_early: u64,
-    /// Octets received, heads included.
+    /// Bytes received, heads included.
     pub received_bytes: u64,
-    /// Bounds that were reached; all are there.
+    /// How often each limit was reached; lists all limits.
     pub limits: BTreeMap<String, u64>,
-    /// What the first page of a new visitor dealt with.
+    /// Resources of the first page of a new visitor, and what happened to each.
     pub trace: Vec<Traced>,
-    /// What ended in each second.
+    /// Figures of each second.
     pub seconds: Vec<PageSecond>,
-    /// How far to trust the figures.
+    /// Trustworthiness of the figures.
     pub generator: Generator,
-    /// The conditions that the run was held against, in the order in which they were given.
+    /// Conditions that the run was judged by, in the order of the command line.
     pub thresholds: Vec<Condition>,
 }
 
-/// Pages by what became of them.
+/// Pages by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pages {
-    /// Everything arrived.
+    /// Pages that arrived completely.
     pub good: u64,
-    /// The document arrived, something else did not.
+    /// Pages whose document arrived, but not all of the rest.
     pub incomplete: u64,
-    /// No document.
+    /// Pages whose document did not arrive.
     pub failed: u64,
-    /// Loads by visitors who had been here before, of those that ended.
+    /// Ended page loads of returning visitors.
     pub returning: u64,
-    /// Under way when the run ended.
+    /// Page loads under way at the end of the run.
     pub unfinished: u64,
-    /// Fell due while all visitors were busy.
+    /// Page loads that were due while all visitors were busy, and so never started.
     pub not_started: u64,
 }
 
-/// The requests of one class.
+/// Requests of one class of resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassRun {
-    /// Requests that ended, well or badly.
+    /// Requests that ended, successful or not.
     pub requests: u64,
     /// Resources that did not arrive.
     pub failed: u64,
-    /// Answers 304.
+    /// Responses with status 304.
     pub not_modified: u64,
-    /// What a returning visitor still had, without asking.
+    /// Resources that a returning visitor had in its cache and did not request.
     pub from_cache: u64,
-    /// Octets received.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Times of the answers.
+    /// Times of the responses.
     pub times: Distribution,
 }
 
-/// A failure.
+/// Example of a failed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Example {
-    /// The address.
+    /// URL of the resource.
     pub url: String,
-    /// The kind.
+    /// Kind of the failure.
     pub kind: String,
 }
 
-/// One address of a page.
+/// One resource of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traced {
-    /// The address.
+    /// URL of the resource.
     pub url: String,
-    /// What it is for.
+    /// Class of the resource.
     pub class: String,
-    /// `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the kind of its failure.
+    /// Result: `loaded`, `redirected` (the target of a redirect), `cached`, `lazy`, `foreign`, or
+    /// the kind of failure.
     pub what: String,
 }
 
-/// One second of the measured part. Pages and answers belong to the second in which they ended.
+/// One second of the measured part. Pages and responses belong to the second in which they ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageSecond {
-    /// Which one: 0 is the first.
+    /// Number of the second; 0 is the first of the measured part.
     pub second: u32,
-    /// Visitors who had begun when it ended; 0 with a rate.
+    /// Visitors that had started by its end; 0 with a requested rate.
     pub users: u64,
-    /// Pages that began.
+    /// Pages that started.
     pub started: u64,
-    /// Pages that fell due while all visitors were busy.
+    /// Pages that were due while all visitors were busy.
     pub not_started: u64,
-    /// Pages of which everything arrived.
+    /// Pages that arrived completely.
     pub good: u64,
-    /// Pages of which something did not.
+    /// Pages whose document arrived, but not all of the rest.
     pub incomplete: u64,
-    /// Pages without a document.
+    /// Pages whose document did not arrive.
     pub failed: u64,
-    /// Answers.
+    /// Number of responses.
     pub requests: u64,
-    /// Resources that did not arrive.
+    /// Number of resources that did not arrive.
     pub failed_requests: u64,
-    /// The same by kind; only kinds that occurred.
+    /// Failed resources by kind; only kinds that occurred.
     pub failed_by_kind: BTreeMap<String, u64>,
-    /// Answers by class of their status (`2xx`); only classes that occurred.
+    /// Responses by status class, for example `2xx`; only classes that occurred.
     pub statuses: BTreeMap<String, u64>,
-    /// Answers by what the nearest cache said; only verdicts that occurred.
+    /// Responses by verdict of the nearest cache; only verdicts that occurred.
     pub verdicts: BTreeMap<String, u64>,
-    /// Bytes of the answers, heads included.
+    /// Bytes of the responses, heads included.
     pub received_bytes: u64,
-    /// Median of the page times; null without any, here and below.
+    /// Median page load time; null without any, as for the following percentiles.
     pub page_p50_us: Option<u64>,
-    /// Their 95th percentile.
+    /// 95th percentile of the page load times.
     pub page_p95_us: Option<u64>,
-    /// Their 99th percentile.
+    /// 99th percentile of the page load times.
     pub page_p99_us: Option<u64>,
-    /// The longest.
+    /// Longest page load time.
     pub page_max_us: Option<u64>,
-    /// Median of the answers' times.
+    /// Median response time.
     pub request_p50_us: Option<u64>,
-    /// Their 95th percentile.
+    /// 95th percentile of the response times.
     pub request_p95_us: Option<u64>,
-    /// Their 99th percentile.
+    /// 99th percentile of the response times.
     pub request_p99_us: Option<u64>,
-    /// The longest.
+    /// Longest response time.
     pub request_max_us: Option<u64>,
 }
 
-/// How far to trust the figures.
+/// Trustworthiness of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Generator {
-    /// `clean`, `tight` or `invalid`.
+    /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: String,
-    /// Why it is not clean.
+    /// Reasons why the self-check is not clean.
     pub reasons: Vec<String>,
-    /// CPU time of each thread.
+    /// Processor time of each thread in seconds.
     pub cpu_s: Vec<f64>,
-    /// The share of the time that the busiest thread was on a core.
+    /// Share of the time that the busiest thread spent on a core.
     pub cpu_share_max: f64,
 }
 
@@ -296,9 +300,9 @@ impl From<&PageOutcome> for PageRun {
 }
 
 impl PageRun {
-    /// The JSON, with a line end.
+    /// Returns the run as indented JSON with a line end.
     pub fn to_json(&self) -> String {
-        // A tree of numbers and texts always has a JSON form.
+        // Numbers and texts always have a JSON form, so serialisation cannot fail.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
@@ -321,7 +325,7 @@ fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRu
     (class.name().to_owned(), run)
 }
 
-/// The class of a status code, as runs of requests name it.
+/// Class of a status code, named as in runs of single requests.
 fn class_of_status(code: u16) -> String {
     match code / 100 {
         class @ 1..=5 => format!("{class}xx"),
@@ -379,10 +383,10 @@ fn trace(outcome: &PageOutcome) -> Vec<Traced> {
         .collect()
 }
 
-/// The report for people.
+/// Returns the text report for people.
 pub fn text(outcome: &PageOutcome) -> String {
     let mut text = String::new();
-    // Writing into a String cannot fail.
+    // Writing to a String cannot fail.
     let _ = write_head(&mut text, outcome)
         .and_then(|()| write_times(&mut text, outcome))
         .and_then(|()| write_classes(&mut text, outcome))

@@ -1,14 +1,14 @@
-//! Who used the processor during each step, and what the meters counted: one more table of text.
+//! Table of the processor use of each step and of its meters.
 //!
-//! Invariant: a figure is the median over the rounds, and a step without figures has none here either; why
-//! stands in the classic table.
+//! Invariant: a figure is the median over the rounds. A step without figures in the classic table
+//! has none here either; the classic table gives the reason.
 
 use crate::grid::{Align, Column, Grid};
 use crate::number;
 use crate::results::Measured;
 use crate::summary::{Named, Row, Standing, Summary};
 
-/// Cores used by each group of processes and last by the generator.
+/// Cores used by each group of processes; the last one is the generator.
 pub(crate) fn cores(runs: &[&Measured]) -> Vec<Named> {
     let generator = |run: &&Measured| (run.generator.cpu_s, run.seconds);
     let mut cores = named(runs, |run| {
@@ -19,19 +19,19 @@ pub(crate) fn cores(runs: &[&Measured]) -> Vec<Named> {
     cores
 }
 
-/// What each meter counted a second.
+/// Counted units per second, for each meter.
 pub(crate) fn meters(runs: &[&Measured]) -> Vec<Named> {
     named(runs, |run| run.meters.iter().map(|meter| (meter.unit.clone(), meter.per_s)).collect())
 }
 
-/// What each meter counted for a good answer.
+/// Counted units per good response, for each meter.
 pub(crate) fn meters_per_page(runs: &[&Measured]) -> Vec<Named> {
     named(runs, |run| {
         run.meters.iter().filter_map(|meter| Some((meter.unit.clone(), meter.per_page?))).collect()
     })
 }
 
-/// The median of each name over the runs, in the order of the first run.
+/// Median of each name over the runs, in the order of the first run.
 fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) -> Vec<Named> {
     let all: Vec<Vec<(String, f64)>> = runs.iter().map(|run| figures(run)).collect();
     let names = all.first().into_iter().flatten().map(|(name, _)| name);
@@ -43,7 +43,7 @@ fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) 
     names.filter_map(median).collect()
 }
 
-/// The table, for results with any group or meter.
+/// Writes the table. Without measured rows there is none.
 pub(crate) fn table(rows: &[Row<'_>], width: usize, out: &mut String) {
     let Some(first) = rows.iter().find_map(|row| row.standing.summary()) else { return };
     let columns = first.cores.iter().chain(&first.meters).map(|figure| heading(&figure.name));
@@ -68,7 +68,7 @@ fn figures(summary: &Summary) -> Vec<String> {
     cores.chain(meters).collect()
 }
 
-/// A name over as many lines as it has parts, so that columns stay narrow.
+/// Breaks a name at its separators into lines, so that columns stay narrow.
 fn heading(name: &str) -> Column {
     let broken = name.replace('-', "-\n").replace('/', "\n/").replace(' ', "\n");
     Column::new(&broken.lines().collect::<Vec<_>>(), Align::Right)

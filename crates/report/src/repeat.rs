@@ -1,23 +1,24 @@
-//! The ApacheBench command that repeats the load of each row, and why it is as it is; pure.
+//! ApacheBench commands that repeat the load of each row, with the reason for their options. Pure
+//! functions.
 
 use crate::results::{CellRecord, Results, StepRecord};
 use crate::summary::step_of;
 
-/// What a reader needs to know before running one of the commands.
+/// Instructions for a reader before running one of the commands.
 pub(crate) const HOW: &str = "Give the command that made this report once more, with --stay and the same --out \
 (`petasos ladder FILE --stay`, `petasos demo --stay`). A finished ladder keeps its figures: the command measures nothing \
 again, starts the site and keeps it running. Enter a step's number there to switch that step on: the answer is a line URL=… for your shell. ab speaks HTTP/1.0, for which nginx does not compress, \
 so bytes a page and figures may differ from those of the ladder, which speaks HTTP/1.1 as browsers do.";
 
-/// One row's command.
+/// Command of one row.
 pub(crate) struct Repeat<'a> {
     pub(crate) step: &'a StepRecord,
     pub(crate) cell: &'a CellRecord,
-    /// Why it has the flag -k or not.
+    /// Reason why the command has the option -k or lacks it.
     pub(crate) why: &'static str,
 }
 
-/// The commands of the classic rows, then those of the rows with keep-alive.
+/// Commands of the steps' own cells, then those of other cells with keep-alive.
 pub(crate) fn repeats(results: &Results) -> Vec<Repeat<'_>> {
     let is_own = |cell: &CellRecord| results.steps.iter().any(|step| step.cell == cell.id);
     let own = results.cells.iter().filter(|cell| is_own(cell));

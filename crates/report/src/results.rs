@@ -1,269 +1,277 @@
-//! What a ladder measured: the types of `results.json` and of the journal's lines (docs/results.md).
+//! Results of a ladder: the types of `results.json` and of the journal's lines (docs/results.md).
 //!
-//! Invariant: everything that any text, table or page shows is computed from these types, so a report can be
-//! made again from `results.json` alone. Fields have their unit last in the name. Nothing here computes.
+//! Invariant: every text, table and page is computed from these types alone. A report can therefore
+//! be made again from `results.json`. Names of fields end with their unit. These types hold data
+//! and derive only sums.
 
 use serde::{Deserialize, Serialize};
 
 /// The value of [`Results::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "petasos-ladder-1";
 
-/// A whole ladder.
+/// All results of a ladder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What the report is called.
+    /// Title of the report.
     pub title: String,
-    /// Whether the site was made for measuring.
+    /// Whether the site was made for measuring only.
     pub synthetic: bool,
     /// A paragraph about the site.
     pub about: Option<String>,
     /// Path and query of the page under test.
     pub page: String,
-    /// What was to be measured.
+    /// Planned cells and order of visits.
     pub plan: PlanRecord,
     /// Whether every cell was visited in every round.
     pub complete: bool,
-    /// When the first visit began, in seconds since 1970-01-01 UTC.
+    /// Start of the walk, in seconds since 1970-01-01 UTC.
     pub started_at_s: u64,
-    /// When this was written, in seconds since 1970-01-01 UTC.
+    /// Time of writing this document, in seconds since 1970-01-01 UTC.
     pub written_at_s: u64,
-    /// Where it was measured.
+    /// Machine and programs of the measurement.
     pub environment: EnvironmentRecord,
-    /// The page as the first step served it before the rounds: what the other steps are held against.
+    /// Page that the first step served before the rounds; the other steps' pages are compared with
+    /// it.
     pub reference: Option<PageRecord>,
-    /// The rungs, in order.
+    /// Steps, in order.
     pub steps: Vec<StepRecord>,
-    /// Every step at every concurrency under anonymous visitors, with its runs.
+    /// Cells of the anonymous load with their runs: each step at each of its concurrencies.
     pub cells: Vec<CellRecord>,
-    /// The loads beside that one.
+    /// Loads other than the anonymous one.
     #[serde(default)]
     pub loads: Vec<LoadRecord>,
 }
 
 impl Results {
-    /// The cells of all loads.
+    /// Returns the cells of all loads, the anonymous one first.
     pub fn all_cells(&self) -> impl Iterator<Item = &CellRecord> {
         self.cells.iter().chain(self.loads.iter().flat_map(|load| &load.cells))
     }
 }
 
-/// A load beside the anonymous one.
+/// A load other than the anonymous one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
-    /// Its id.
+    /// Id of the load.
     pub id: String,
-    /// Its heading.
+    /// Heading of the load.
     pub title: String,
-    /// What it stands for.
+    /// Description of the traffic that the load imitates.
     pub about: Option<String>,
-    /// The steps that were measured under it, with their runs; they have no ApacheBench command.
+    /// Cells of the steps measured under this load, with their runs. They have no ApacheBench
+    /// command.
     pub cells: Vec<CellRecord>,
 }
 
-/// What was to be measured.
+/// The plan of a walk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Identifies the plan: the same file, flags and version give the same text.
+    /// Identity of the plan: the same file, flags and version give the same text.
     pub hash: String,
     /// `quick`, `normal` or `full`.
     pub effort: String,
-    /// Where the order came from.
+    /// Seed of the order.
     pub seed: u64,
-    /// How often each cell was to be visited.
+    /// Planned number of visits to each cell.
     pub rounds: u64,
-    /// The cells' ids in the order of the visits, round by round.
+    /// Ids of the cells in the order of the visits, round by round.
     pub order: Vec<Vec<String>>,
 }
 
-/// The machine and the programs.
+/// Machine and programs of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// The machine of the lab.
+    /// Machine that ran the ladder and its load generator.
     pub machine: probe::Environment,
-    /// Programs with the first line that they print about their version.
+    /// Programs, each with the first line of its version output.
     pub versions: Vec<VersionRecord>,
-    /// Whether the load came from the machine that served it.
+    /// Whether the load generator ran on the machine that served the site.
     pub generator_shares_host: bool,
 }
 
-/// A program's version.
+/// Version of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionRecord {
-    /// The program.
+    /// Name of the program.
     pub name: String,
-    /// What it says about itself.
+    /// First line that the program prints about its version.
     pub version: String,
 }
 
-/// What identifies a page.
+/// Title, length and hash of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRecord {
-    /// The content of its title element, if it has one.
+    /// Text of the title element, if the page has one.
     pub title: Option<String>,
-    /// Its length in bytes as served.
+    /// Length in bytes, as served.
     pub length_bytes: u64,
-    /// The hash of its normalised content (FNV-1a, 64 bits, hexadecimal).
+    /// Hash of the normalised content (FNV-1a, 64 bits, hexadecimal).
     pub hash: String,
 }
 
-/// A rung.
+/// One step of a ladder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Its id.
+    /// Id of the step.
     pub id: String,
-    /// The first column of the table.
+    /// Number of the step: the first column of the table.
     pub number: String,
-    /// The `caching` column.
+    /// Title of the step: the `caching` column of the table.
     pub title: String,
-    /// What its layer does.
+    /// Description of the step's layer.
     pub about: String,
-    /// The id of the cell that stands in the classic table.
+    /// Id of the step's own cell, which the table of steps shows.
     pub cell: String,
-    /// The name of the program, in [`EnvironmentRecord::versions`], whose version is the step's.
+    /// Name of the program in [`EnvironmentRecord::versions`] whose version is the step's.
     #[serde(default)]
     pub version: Option<String>,
-    /// The id of the earlier step that it is compared with, if not the one before.
+    /// Id of the earlier step that this one is compared with; `None` means the preceding step.
     #[serde(default)]
     pub against: Option<String>,
-    /// The step's page before the rounds, if it is the reference for this step and those after it.
+    /// The step's page before the rounds, if it is the reference for this step and the following
+    /// ones.
     #[serde(default)]
     pub reference: Option<PageRecord>,
 }
 
-/// A step at one concurrency.
+/// A step at one concurrency, under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellRecord {
-    /// Its id.
+    /// Id of the cell.
     pub id: String,
-    /// The step's id.
+    /// Id of the step.
     pub step: String,
     /// Users, each with one request at a time.
     pub concurrency: u64,
-    /// Whether connections were used again.
+    /// Whether connections were kept alive between requests.
     pub keepalive: bool,
-    /// The ApacheBench command that repeats the load.
+    /// ApacheBench command that repeats the load; empty for loads other than the anonymous one.
     pub ab: String,
-    /// What was measured, at most one run a round, in the order of the rounds.
+    /// Runs of the cell, at most one per round, in the order of the rounds.
     pub runs: Vec<Run>,
 }
 
 /// One visit to a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The cell's id.
+    /// Id of the cell.
     pub cell: String,
-    /// The round, counted from 1.
+    /// Number of the round, counted from 1.
     pub round: u64,
-    /// When the visit began, in seconds since 1970-01-01 UTC.
+    /// Start of the visit, in seconds since 1970-01-01 UTC.
     pub started_at_s: u64,
-    /// How long the whole visit took, in seconds.
+    /// Duration of the whole visit in seconds.
     pub visit_s: f64,
-    /// What came of it.
+    /// Result of the visit.
     pub outcome: Outcome,
 }
 
-/// What came of a visit.
+/// Result of a visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The layer was on, the page was the page, and this was measured.
+    /// The layer was on and the page was right: the measurement counts.
     Measured(Box<Measured>),
-    /// It cannot count.
+    /// The visit does not count.
     Void {
-        /// Why, in a sentence.
+        /// Reason, in a sentence.
         reason: String,
-        /// Whether the page was right before the load, and the load got no good answer at all.
+        /// Whether the load received no good response, although the page was right before and after
+        /// it.
         #[serde(default)]
         is_silent: bool,
     },
 }
 
-/// One measured load.
+/// Measurement of one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// How long it lasted, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Good answers.
+    /// Number of good responses.
     pub answers: u64,
-    /// Requests that failed, by kind; kinds that did not occur are left out.
+    /// Failed requests by kind; kinds that did not occur are left out.
     pub failures: Vec<CountRecord>,
-    /// Good answers whose length differs from the first one's.
+    /// Number of good responses whose length differs from the first one's.
     pub other_length: u64,
-    /// What changed from one good answer to another, in a few words; `None` if nothing did.
+    /// Change from one good response to another, in a few words. `None` if there was none, or if
+    /// the content has a coding other than gzip.
     #[serde(default)]
     pub what_changed: Option<String>,
     /// Bytes received, heads included.
     pub received_bytes: u64,
-    /// Good answers a second.
+    /// Good responses per second.
     pub throughput_per_s: f64,
-    /// Response times of good answers.
+    /// Response times of good responses.
     pub response: ResponseTimes,
-    /// The load generator itself.
+    /// Figures of the load generator itself.
     pub generator: GeneratorRecord,
-    /// Mean number of runnable and blocked tasks in groups with role site or database; `None` if the file
-    /// names no such group.
+    /// Mean number of runnable and blocked tasks in groups with role site or database. `None` if
+    /// the ladder has no such group, or if one of them has no process.
     pub observed_load: Option<f64>,
-    /// The same, at each sample (10 Hz).
+    /// The number of these tasks at each sample (10 Hz).
     pub load_samples: Vec<u32>,
-    /// The watched groups.
+    /// Watched groups of processes.
     pub groups: Vec<GroupRecord>,
-    /// The host.
+    /// Figures of the host.
     pub host: probe::HostWatch,
-    /// Good answers by what the nearest cache said.
+    /// Good responses by verdict of the nearest cache.
     #[serde(default)]
     pub verdicts: Vec<VerdictRecord>,
-    /// Answers by kind of visitors; empty under the anonymous load.
+    /// Responses by kind of visitor; empty under the anonymous load.
     #[serde(default)]
     pub visitors: Vec<VisitorRecord>,
-    /// What was written meanwhile.
+    /// Writes made during the load.
     #[serde(default)]
     pub writes: Vec<WriteRecord>,
-    /// What an uncached page took meanwhile.
+    /// Response times of an uncached page during the load and before it.
     pub bystander: BystanderRecord,
-    /// What the same page took for a visitor who has logged in; `None` if the ladder has none.
+    /// The same for a logged-in visitor; `None` if the ladder has no logged-in bystander.
     #[serde(default)]
     pub twin: Option<BystanderRecord>,
-    /// Counters.
+    /// Changes of the ladder's counters.
     pub meters: Vec<MeterRecord>,
-    /// The page as it was served before the load.
+    /// The page as served before the load.
     pub page: PageRecord,
-    /// What the proofs saw, before and after the load.
+    /// Findings of the proofs, before and after the load.
     pub proofs: Vec<String>,
-    /// What held the throughput where it was.
+    /// Resource that limited the throughput.
     pub bound_by: Bound,
-    /// Why the run is starred, so that nothing may be concluded from it; empty for a run that counts.
+    /// Reasons to star the run, which excludes it from comparisons; empty for a run that counts.
     #[serde(default)]
     pub starred: Vec<String>,
 }
 
 impl Measured {
-    /// All requests that failed.
+    /// Number of all failed requests.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|failure| failure.count).sum()
     }
 }
 
-/// How often something happened.
+/// A named count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountRecord {
-    /// What.
+    /// Name of the counted event.
     pub name: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Response times in milliseconds, from the start of the request (connecting included) to the last byte.
+/// Response times in milliseconds, from the start of the request to the last byte. Connecting is
+/// included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseTimes {
-    /// The mean.
+    /// Arithmetic mean.
     pub mean_ms: f64,
-    /// The standard deviation within the run: a description, not an uncertainty.
+    /// Standard deviation within the run. It describes the spread and is no uncertainty of the
+    /// mean.
     pub sd_ms: f64,
-    /// The shortest.
+    /// Shortest time.
     pub min_ms: f64,
-    /// Half of the answers took at most this.
+    /// Median: half of the responses took at most this.
     pub p50_ms: f64,
     /// 75% took at most this.
     pub p75_ms: f64,
@@ -275,64 +283,65 @@ pub struct ResponseTimes {
     pub p99_ms: f64,
     /// 99.9% took at most this.
     pub p999_ms: f64,
-    /// The longest.
+    /// Longest time.
     pub max_ms: f64,
 }
 
-/// Good answers of which the nearest cache said the same.
+/// Good responses with the same verdict of the nearest cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRecord {
-    /// `hit`, `hit (by Age)`, `stale`, `revalidated`, `miss`, `pass`, `other`; `none` if no cache said anything.
+    /// `hit`, `hit (by Age)`, `stale`, `revalidated`, `miss`, `pass`, `other`, or `none` for
+    /// responses without a verdict.
     pub name: String,
-    /// How many.
+    /// Number of responses.
     pub answers: u64,
-    /// How many a second.
+    /// Responses per second.
     pub per_s: f64,
-    /// Their times; `None` for those of `none` where other answers had a verdict.
+    /// Response times. `None` for the row `none` if other responses had a verdict.
     pub response: Option<ResponseTimes>,
 }
 
-/// The answers that a kind of visitors got.
+/// Responses to one kind of visitor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitorRecord {
-    /// The session's name, or `anonymous`.
+    /// Name of the session, or `anonymous`.
     pub name: String,
-    /// Good answers: pages made for them.
+    /// Good responses: pages made for these visitors.
     pub answers: u64,
-    /// Requests that failed, and pages that were not made for them.
+    /// Failed requests, and pages that were not made for these visitors.
     pub failed: u64,
-    /// The mean time of whole answers.
+    /// Mean time of complete responses, in milliseconds; `None` without any.
     pub mean_ms: Option<f64>,
 }
 
-/// Something written during a load.
+/// Writes of one kind during a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WriteRecord {
-    /// What.
+    /// Name of the write.
     pub name: String,
-    /// Response times of those that succeeded, in milliseconds.
+    /// Response times of successful writes, in milliseconds.
     pub took_ms: Vec<f64>,
-    /// How many failed.
+    /// Number of failed writes.
     pub failed: u64,
-    /// How the first of these failed.
+    /// Reason of the first failure.
     pub first_failure: Option<String>,
 }
 
-/// What the generator used.
+/// Resources that the load generator used, and its self-check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorRecord {
     /// Processor time in seconds.
     pub cpu_s: f64,
-    /// The share of one core that its busiest thread used, 0 to 1.
+    /// Share of one core that the busiest thread used, 0 to 1.
     pub busiest_thread: f64,
-    /// The generator's self-check in a word: `clean`, `tight` or `invalid`.
+    /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: String,
-    /// Why it is not clean.
+    /// Reasons why the self-check is not clean.
     pub reasons: Vec<String>,
-    /// What the users spent their time with; null in results of earlier versions.
+    /// Account of the users' time; null in results of earlier versions.
     #[serde(default)]
     pub account: Option<crate::run::Account>,
-    /// Whether its threads ran before all ordinary programs of the machine.
+    /// Whether the threads ran at a real-time priority, above all ordinary programs.
     #[serde(default)]
     pub is_real_time: bool,
 }
@@ -340,7 +349,7 @@ pub struct GeneratorRecord {
 /// A watched group of processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupRecord {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// `site`, `database`, `accelerator` or `other`.
     pub role: String,
@@ -348,7 +357,7 @@ pub struct GroupRecord {
     pub load: f64,
     /// Processor time in seconds.
     pub cpu_s: f64,
-    /// Processor time per good answer, in milliseconds.
+    /// Processor time per good response, in milliseconds; `None` without good responses.
     pub cpu_per_page_ms: Option<f64>,
     /// Memory (proportional set size) at the end, in bytes.
     pub pss_bytes: Option<u64>,
@@ -356,55 +365,55 @@ pub struct GroupRecord {
     pub processes: u32,
 }
 
-/// The uncached page that is asked once a second.
+/// Requests of the bystander: an uncached page, requested once a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BystanderRecord {
     /// Response times during the load, in milliseconds.
     pub loaded_ms: Vec<f64>,
-    /// How long requests had waited that were not answered when the load ended, in milliseconds: they would
-    /// have taken longer.
+    /// Waiting times of requests without a response at the end of the load, in milliseconds. Their
+    /// response times would have been longer.
     pub unanswered_ms: Vec<f64>,
-    /// Requests during the load that failed.
+    /// Number of failed requests during the load.
     pub failed: u64,
     /// Response times before the load, one at a time on the idle site, in milliseconds.
     pub idle_ms: Vec<f64>,
 }
 
-/// A counter's movement.
+/// Change of a counter during a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeterRecord {
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// What is counted.
+    /// Unit that is counted.
     pub unit: String,
-    /// Per second of the load.
+    /// Change per second of the load.
     pub per_s: f64,
-    /// Per good answer.
+    /// Change per good response; `None` without good responses.
     pub per_page: Option<f64>,
 }
 
-/// What held the throughput where it was.
+/// Resource that limited the throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// The accelerator had the cores.
+    /// The accelerator used most of the processor time, and the cores were busy.
     AcceleratorCpu,
-    /// The load generator had no more to give.
+    /// The load generator was at its limit.
     Generator,
     /// A network link was full.
     Link,
-    /// The site (with its database) had the cores.
+    /// The site with its database used most of the processor time, and the cores were busy.
     OriginCpu,
-    /// It cannot be told from the figures.
+    /// The figures do not show the limit.
     Unclear,
-    /// Too few users ask to keep the cores busy.
+    /// There were too few users to keep the cores busy.
     Users,
     /// Requests waited for workers or locks while cores were idle.
     Workers,
 }
 
 impl Bound {
-    /// The words for tables.
+    /// The name in tables.
     pub const fn words(self) -> &'static str {
         match self {
             Self::AcceleratorCpu => "accelerator's CPU",

@@ -1,8 +1,10 @@
-//! One run as JSON, for programs and for later comparison. `docs/run-json.md` describes every member.
+//! One run as JSON, for programs and for later comparison. `docs/run-json.md` describes every
+//! member.
 //!
-//! Invariant: members are added, never renamed or given another meaning, as long as [`SCHEMA`] stays the same.
-//! What is not known is null: runs of Petasos know everything, runs imported from other tools much less.
-//! Units are in the names: `_s` seconds, `_us` microseconds, `_bytes` octets.
+//! Invariant: as long as [`SCHEMA`] is unchanged, members are only added. None is renamed or
+//! changes its meaning. A member is null if its value is unknown; imported runs of other tools
+//! leave many unknown. Names end with their units: `_s` seconds, `_us` microseconds, `_bytes`
+//! bytes.
 
 mod account;
 mod drift;
@@ -20,10 +22,10 @@ pub use pages::AskedOfPages;
 pub use read::{ReadError, read_runs};
 pub use white_space::{is_white_space_alone, visible_space};
 
-/// Name and version of the format, the value of the member `schema`.
+/// Name and version of the format: the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-run/1";
 
-/// What made a run: Petasos itself.
+/// The source of runs that Petasos measured itself.
 pub const SOURCE_PETASOS: &str = "petasos";
 
 /// One run.
@@ -32,198 +34,204 @@ pub const SOURCE_PETASOS: &str = "petasos";
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Which tool measured: `petasos`, `ab`, `wrk` or `jtl`.
+    /// Tool that measured the run: `petasos`, `ab`, `wrk` or `jtl`.
     pub source: String,
-    /// The URL the requests were for; of several, the first.
+    /// URL of the requests; the first of several.
     pub url: Option<String>,
-    /// The address they went to.
+    /// Network address that received the requests.
     pub address: Option<String>,
-    /// When the measured part began, in seconds since 1970-01-01 UTC.
+    /// Start of the measured part, in seconds since 1970-01-01 UTC.
     pub started_s: Option<f64>,
-    /// How long the measured part took.
+    /// Duration of the measured part in seconds.
     pub elapsed_s: Option<f64>,
-    /// Why the run ended: `requests`, `time`, `stopped`, `target gone`, `receive error` or `failing`.
+    /// Reason for the end: `requests`, `time`, `stopped`, `target gone`, `receive error` or
+    /// `failing`.
     pub ended: Option<String>,
-    /// The round in which it was made beside runs of other sides; null if it was made by itself.
+    /// Round of the comparison that this run belongs to; null for a single run.
     pub round: Option<Round>,
-    /// What was asked for.
+    /// Requested load.
     pub plan: Asked,
-    /// What page mode was asked for, if each request of the run is a page. Pages have a JSON schema of their own.
+    /// Requested page mode, if each request of the run is a page. This member is not written,
+    /// because runs of page mode have a separate JSON schema.
     #[serde(skip)]
     pub pages: Option<AskedOfPages>,
-    /// Requests that ended, well or badly.
+    /// Requests that ended, successful or not.
     pub requests: Option<u64>,
-    /// Answers received in full.
+    /// Responses received completely.
     pub complete: Option<u64>,
-    /// Answers as expected.
+    /// Responses that met all expectations.
     pub good: Option<u64>,
     /// Requests that failed.
     pub failed: Option<u64>,
     /// Failed requests by kind; kinds that did not occur are 0.
     pub failed_by_kind: BTreeMap<String, u64>,
-    /// Requests in flight at the end, which are in no other count.
+    /// Requests in flight at the end. No other count includes them.
     pub unfinished: Option<u64>,
-    /// Requests of an open loop that fell due while too many were in flight, and were not started.
+    /// Requests of an open loop that were due while too many were in flight, and so never started.
     pub not_started: Option<u64>,
-    /// Answers of an open loop that came after the time was up; they are in no rate.
+    /// Complete responses of an open loop that came after the end of the measured time; no rate
+    /// includes them.
     pub late: Option<u64>,
-    /// Requests per second that an open loop was asked for, as a mean over the run; null in a closed loop.
+    /// Requested rate of an open loop in requests per second, as a mean over the run; null in a
+    /// closed loop.
     pub rate_asked_per_s: Option<f64>,
-    /// Good answers per second.
+    /// Good responses per second.
     pub good_per_s: Option<f64>,
-    /// Complete answers per second.
+    /// Complete responses per second.
     pub complete_per_s: Option<f64>,
-    /// Complete answers by status code.
+    /// Complete responses by status code.
     pub statuses: BTreeMap<String, u64>,
-    /// Content octets of the first answer with a good status; null if there was none.
+    /// Content length in bytes of the first response with a good status; null if there was none.
     pub document_bytes: Option<u64>,
-    /// Answers with a good status whose length differs from that.
+    /// Responses with a good status whose length differs from `document_bytes`.
     pub length_differs: Option<u64>,
-    /// Complete answers whose length was announced.
+    /// Complete responses that announced their length.
     pub lengths_known: Option<u64>,
-    /// Octets received, heads and framing included.
+    /// Bytes received, heads and framing included.
     pub received_bytes: Option<u64>,
-    /// Content octets received.
+    /// Content bytes received.
     pub content_bytes: Option<u64>,
-    /// Octets sent.
+    /// Bytes sent.
     pub sent_bytes: Option<u64>,
-    /// First word of the `Server` field of the first answer.
+    /// First word of the `Server` field in the first response.
     pub server_software: Option<String>,
-    /// How long it took to find the addresses.
+    /// Duration of the name resolution in seconds.
     pub dns_s: Option<f64>,
-    /// What became of connections.
+    /// Counts of connections.
     pub connections: Connections,
-    /// Times of good answers.
+    /// Times of good responses.
     pub good_times: Phases,
-    /// Times of complete answers that failed for status, length or content.
+    /// Times of complete responses with an unexpected status, length or content.
     pub wrong_times: Phases,
-    /// Total times of good answers by what the nearest cache said.
+    /// Total times of good responses by verdict of the nearest cache.
     pub verdicts: BTreeMap<String, Distribution>,
-    /// What happened in each second.
+    /// Figures of each second.
     pub seconds: Vec<Second>,
-    /// The stages in order; empty if there were none.
+    /// Stages in order; empty for a plan without stages.
     pub stages: Vec<Stage>,
-    /// The URLs in the order of the plan; empty if there was one.
+    /// URLs in the order of the plan; empty if there was only one.
     pub urls: Vec<Url>,
-    /// How answers differed; null if those that were compared did not.
+    /// Differences between responses; null if the compared responses were equal.
     pub drift: Option<Drift>,
-    /// How far to trust the figures.
+    /// Trustworthiness of the figures.
     pub generator: Generator,
-    /// The conditions that the run was held against, in the order in which they were given.
+    /// Conditions that the run was judged by, in the order of the command line.
     pub thresholds: Vec<Condition>,
-    /// The generator's machine; null if nobody looked.
+    /// Machine of the load generator; null if it was not examined.
     pub machine: Option<probe::Environment>,
 }
 
-/// One round of a comparison: each side was loaded once, in an order drawn for it.
+/// One round of a comparison. Each side is loaded once, in a random order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Round {
-    /// Tells this comparison from others.
+    /// Identity of the comparison.
     pub comparison: String,
-    /// Which round, from 1.
+    /// Number of the round, counted from 1.
     pub number: u64,
 }
 
-/// A condition under which a run has failed, and what the run showed.
+/// A condition for failing a run, and the run's result for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// The condition as it was given, such as `p95 > 300ms`.
+    /// The condition as it was given, for example `p95 > 300ms`.
     pub condition: String,
-    /// Whether it holds, so that the run has failed by it.
+    /// Whether the condition holds, so that the run has failed.
     pub missed: bool,
-    /// What the run showed, in words.
+    /// The value found in the run, in words.
     pub found: String,
 }
 
-/// What was asked for.
+/// Requested load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asked {
     /// Users of the closed loop; null in an open one.
     pub users: Option<u64>,
-    /// When requests were meant to start: `closed`, `constant`, `poisson`, `ramp` or `stages`.
+    /// Arrival process, which decides when requests should start: `closed`, `constant`, `poisson`,
+    /// `ramp` or `stages`.
     pub arrival: Option<String>,
-    /// Requests in flight beyond which an open loop starts none; null in a closed loop.
+    /// Number of requests in flight from which an open loop starts no more; null in a closed loop.
     pub in_flight_max: Option<u64>,
-    /// Time over which the load grew to its full size.
+    /// Time over which the load grew to its full size, in seconds.
     pub ramp_up_s: Option<f64>,
-    /// Requests that a connection may have had under way at once.
+    /// Largest number of requests in flight on one connection.
     pub pipeline: Option<u64>,
-    /// Where everything that is left to chance came from.
+    /// Seed of all random choices.
     pub seed: Option<u64>,
-    /// Requests to make; null without such a limit.
+    /// Number of requests to make; null for no limit.
     pub requests: Option<u64>,
-    /// Time to measure; null without such a limit.
+    /// Time to measure in seconds; null for no limit.
     pub time_s: Option<f64>,
-    /// Load before the measured part.
+    /// Duration of the unmeasured load before the measured part, in seconds.
     pub warmup_s: Option<f64>,
-    /// Time limit of a request.
+    /// Time limit of a request in seconds.
     pub timeout_s: Option<f64>,
-    /// Whether connections were to be kept.
+    /// Whether connections should be kept alive.
     pub keep_alive: Option<bool>,
-    /// How connections ended that the server had closed: `fin` or `rst`.
+    /// Way of closing a connection after the server has closed it: `fin` or `rst`.
     pub close: Option<String>,
     /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: Option<String>,
-    /// The method.
+    /// Request method.
     pub method: Option<String>,
-    /// Content octets of each request.
+    /// Content length of each request in bytes.
     pub body_bytes: Option<u64>,
-    /// Status codes that counted as good, such as `2xx` or `200,304`.
+    /// Status codes that count as good, for example `2xx` or `200,304`.
     pub expect_status: Option<String>,
-    /// Whether answers had to be as long as the first good one.
+    /// Whether every response had to be as long as the first good one.
     pub expect_constant_length: Option<bool>,
 }
 
-/// What became of connections.
+/// Counts of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connections {
-    /// Opened in the measured part.
+    /// Connections opened in the measured part.
     pub opened: Option<u64>,
-    /// Those of them whose TLS resumed an earlier session; 0 without TLS.
+    /// Opened connections whose TLS handshake resumed an earlier session; 0 without TLS.
     pub resumed: Option<u64>,
-    /// Answers whose connection stayed open.
+    /// Responses after which the connection stayed open.
     pub kept: Option<u64>,
-    /// Requests sent again because a kept connection had been closed unannounced.
+    /// Requests sent again because the server had closed a kept connection without notice.
     pub resent: Option<u64>,
-    /// Closed by us because the server did not.
+    /// Connections that the generator closed because the server did not.
     pub closed_by_us: Option<u64>,
-    /// The fewest requests that a connection carried.
+    /// Smallest number of requests on one connection.
     pub requests_min: Option<u64>,
-    /// The mean number of requests that a connection carried.
+    /// Mean number of requests on one connection.
     pub requests_mean: Option<f64>,
-    /// The most requests that a connection carried.
+    /// Largest number of requests on one connection.
     pub requests_max: Option<u64>,
 }
 
-/// The times of a set of answers.
+/// Distributions of the times of a set of responses, by phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phases {
-    /// Start to connected; 0 on kept connections.
+    /// From the start to the established connection; 0 on kept connections.
     pub connect: Distribution,
-    /// TCP connected to TLS agreed on; part of connect.
+    /// From the TCP connection to the end of the TLS handshake; part of `connect`.
     pub tls: Distribution,
-    /// Connected to last octet.
+    /// From the established connection to the last byte.
     pub processing: Distribution,
-    /// Request sent to first octet.
+    /// From the sent request to the first byte.
     pub waiting: Distribution,
-    /// First octet to last octet.
+    /// From the first to the last byte.
     pub transfer: Distribution,
-    /// Start to last octet.
+    /// From the start to the last byte.
     pub total: Distribution,
-    /// Intended start to last octet.
+    /// From the intended start to the last byte.
     pub latency: Distribution,
 }
 
-/// A distribution of times in microseconds. Mean and deviation are exact, percentiles within 0.1 percent.
+/// A distribution of times in microseconds. Mean and deviation are exact, percentiles are within
+/// 0.1 percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub count: Option<u64>,
     /// Smallest.
     pub min_us: Option<u64>,
@@ -247,67 +255,68 @@ pub struct Distribution {
     pub max_us: Option<u64>,
 }
 
-/// One second of a run. An answer belongs to the second in which it ended.
+/// One second of a run. A response belongs to the second in which it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Second {
-    /// Which second: 0 is the first of the measured part.
+    /// Number of the second; 0 is the first of the measured part.
     pub second: u64,
-    /// Users at its end; 0 in an open loop.
+    /// Users at the end of the second; 0 in an open loop.
     pub users: u64,
-    /// Requests in flight at its end.
+    /// Requests in flight at the end of the second.
     pub in_flight: u64,
-    /// Requests started.
+    /// Number of started requests.
     pub started: u64,
-    /// Good answers.
+    /// Number of good responses.
     pub good: u64,
-    /// Failed requests.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Requests that fell due and were not started.
+    /// Number of requests that were due and not started.
     pub not_started: u64,
     /// Failed requests by kind; only kinds that occurred.
     pub failed_by_kind: BTreeMap<String, u64>,
-    /// Complete answers by class of their status (`2xx`); only classes that occurred.
+    /// Complete responses by status class, for example `2xx`; only classes that occurred.
     pub statuses: BTreeMap<String, u64>,
-    /// Good answers by cache verdict; only verdicts that occurred.
+    /// Good responses by cache verdict; only verdicts that occurred.
     pub verdicts: BTreeMap<String, u64>,
-    /// Octets received.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Share of all processor cores of the generator's host that was busy; null if nobody looked.
+    /// Busy share of all processor cores of the generator's host, 0 to 1; null if it was not
+    /// watched.
     pub host_busy: Option<f64>,
-    /// Share of them that the generator had; null if nobody looked.
+    /// Share of all processor cores that the generator used, 0 to 1; null if it was not watched.
     pub generator_busy: Option<f64>,
-    /// Median of the latencies of complete answers; null without any, here and below.
+    /// Median latency of complete responses; null without any, as for the following percentiles.
     pub p50_us: Option<u64>,
-    /// Their 95th percentile.
+    /// 95th percentile of the latency.
     pub p95_us: Option<u64>,
-    /// Their 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_us: Option<u64>,
-    /// The longest.
+    /// Longest latency.
     pub max_us: Option<u64>,
 }
 
-/// One stage. A request belongs to the stage in which it was meant to start.
+/// One stage. A request belongs to the stage in which its start was intended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stage {
-    /// Users asked for; null if it was a rate.
+    /// Requested number of users; null if a rate was requested.
     pub users: Option<u64>,
-    /// Requests per second asked for; null if it was users.
+    /// Requested requests per second; null if users were requested.
     pub rate_per_s: Option<f64>,
-    /// How long it was measured.
+    /// Duration of the measurement in seconds.
     pub elapsed_s: f64,
-    /// Complete answers.
+    /// Number of complete responses.
     pub complete: u64,
-    /// Good answers.
+    /// Number of good responses.
     pub good: u64,
-    /// Good answers per second.
+    /// Good responses per second.
     pub good_per_s: f64,
     /// Failed requests by kind; kinds that did not occur are 0.
     pub failed_by_kind: BTreeMap<String, u64>,
-    /// Requests that fell due and were not started.
+    /// Number of requests that were due and not started.
     pub not_started: u64,
-    /// Times of good answers.
+    /// Times of good responses.
     pub good_times: Phases,
 }
 
@@ -317,55 +326,56 @@ pub struct Stage {
 pub struct Url {
     /// The URL.
     pub url: String,
-    /// How often it was to be taken compared with the others.
+    /// Weight of the URL relative to the others.
     pub weight: u64,
-    /// Complete answers.
+    /// Number of complete responses.
     pub complete: u64,
-    /// Good answers.
+    /// Number of good responses.
     pub good: u64,
-    /// Failed requests.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Content octets of its first answer with a good status.
+    /// Content length in bytes of the URL's first response with a good status.
     pub document_bytes: Option<u64>,
-    /// Mean total time of its complete answers; null without any.
+    /// Mean total time of complete responses; null without any.
     pub mean_us: Option<f64>,
-    /// The longest; null without any.
+    /// Longest total time of complete responses; null without any.
     pub max_us: Option<u64>,
 }
 
-/// How far to trust the figures.
+/// Trustworthiness of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Generator {
-    /// `clean`, `tight` or `invalid`.
+    /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: Option<String>,
-    /// Why it is not clean.
+    /// Reasons why the self-check is not clean.
     pub reasons: Vec<String>,
-    /// CPU time of each thread over the measured part.
+    /// Processor time of each thread over the measured part, in seconds.
     pub cpu_s: Vec<f64>,
-    /// Share of the measured time that the busiest thread was on a core.
+    /// Share of the measured time that the busiest thread spent on a core.
     pub cpu_share_max: Option<f64>,
-    /// 99th percentile of how long an answer may have lain unread.
+    /// 99th percentile of the time for which a response may have lain unread.
     pub lag_p99_us: Option<u64>,
-    /// How far the mean number of requests in flight was below the number of users, as a share of it; null if
-    /// the run was too short to tell.
+    /// Share of the users (in an open loop, of the requests in flight) that Little's law misses:
+    /// 0.03 means that the recorded times account for 3% fewer. Null if the run was too short.
     pub little_residual: Option<f64>,
-    /// Whether the generator took more than a twentieth of the users' time, or may have, and more than waking takes:
-    /// differences between this run and others may be the generator's. False if the tool does not tell.
+    /// Whether the generator took, or may have taken, more than 5% of the users' time. Time that
+    /// waking up explains does not count. If set, differences from other runs may come from the
+    /// generator. False if the tool does not report it.
     pub may_have_lost: bool,
-    /// What the users spent their time with; null if the tool does not tell.
+    /// Account of the users' time; null if the tool does not report it.
     pub account: Option<Account>,
 }
 
 impl Run {
-    /// A run that another tool measured, of which nothing is known yet.
+    /// Creates a run that another tool measured, with all figures unknown.
     pub fn of_source(source: &str) -> Self {
         Self { schema: SCHEMA.to_owned(), source: source.to_owned(), ..Self::default() }
     }
 
-    /// The run as JSON text with a line end, indented for people.
+    /// Returns the run as indented JSON with a line end.
     pub fn to_json(&self) -> String {
-        // Strings as keys and finite numbers: nothing in this type can fail to serialise.
+        // Keys are strings and numbers are finite, so serialisation cannot fail.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text

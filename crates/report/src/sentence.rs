@@ -1,11 +1,12 @@
-//! One sentence for each step: what its layer does and what it brought, in numbers; pure.
+//! Describes each step in one sentence: what its layer does, and what it gained in numbers. Pure
+//! functions.
 
 use crate::difference::Gain;
 use crate::number;
 use crate::results::{Bound, Results};
 use crate::summary::{Row, Standing, Summary, twins};
 
-/// The sentence of a row; `before` is the row that it is compared with.
+/// Returns the sentence of a row; `before` is the row that it is compared with.
 pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
     let about = row.step.about.trim().trim_end_matches('.');
     match &row.standing {
@@ -31,7 +32,7 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
     }
 }
 
-/// What a first step, or one after a void step, shows by itself.
+/// Figures of a step that is compared with no other: the first, or one without a valid factor.
 fn alone(now: &Summary, concurrency: u64) -> String {
     let cpu = now.cpu_per_page_ms.map(|cpu| format!(", {} of CPU a page", number::milliseconds(cpu)));
     format!(
@@ -42,7 +43,7 @@ fn alone(now: &Summary, concurrency: u64) -> String {
     )
 }
 
-/// What a step brought over the one before it.
+/// Gain of a step over the one that it is compared with.
 fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) -> String {
     if !factor.is_step {
         return format!(
@@ -68,7 +69,7 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) ->
     )
 }
 
-/// The interval of a factor, if it has one. To two decimals: whether it has 1 in it matters.
+/// The interval of a factor, if it has one. Two decimals show whether it includes 1.
 pub(crate) fn interval(factor: Gain) -> String {
     let text = |interval: stats::Interval| {
         format!(" (95% interval {}× to {}×)", number::factor(interval.low), number::factor(interval.high))
@@ -76,7 +77,8 @@ pub(crate) fn interval(factor: Gain) -> String {
     factor.interval.map(text).unwrap_or_default()
 }
 
-/// How far measurements of the same thing lay apart; `None` if nothing was measured twice.
+/// Sentence about the largest difference between two measurements of the same thing; `None` if
+/// nothing was measured twice.
 pub(crate) fn noise(results: &Results) -> Option<String> {
     let twins = twins(results);
     let widest = twins.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;

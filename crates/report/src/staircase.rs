@@ -1,78 +1,82 @@
-//! Steps that were measured with more and more users: each one's stairs, and where it tips over; pure.
+//! Staircases: steps measured with increasing numbers of users, and the point where each tips over.
+//! Pure functions.
 //!
-//! Invariant: a tipping point is named only where figures of measured cells show it, or a load that nobody answered, by
-//! the rule of [`tipping_point`]; a cell that is void for another reason, or missing, shows nothing, and is told as not
-//! measured. So does a starred one, and is told as such. docs/ladder.md states the same rule.
+//! Invariant: a tipping point is reported only if it follows from measured cells, or from a load
+//! without any good response, by the rule of [`tipping_point`]. A cell that is missing, or void for
+//! another reason, shows nothing and is reported as not measured. A starred cell shows nothing
+//! either and is reported as starred. docs/ladder.md states the same rule.
 
 use crate::number;
 use crate::results::{CellRecord, Outcome, Results, StepRecord};
 use crate::summary::{Figure, Standing, shared_concurrencies, standing};
 use std::fmt;
 
-/// With fewer numbers of users at which most steps were measured there is no staircase.
+/// A staircase needs this many numbers of users at which most steps were measured.
 pub const STAIRS_MIN: usize = 3;
 
-/// Throughput has fallen if it is below this share of the best with fewer users.
+/// Throughput counts as fallen below this share of the best throughput with fewer users.
 pub const THROUGHPUT_SHARE: f64 = 0.9;
 
-/// The 99% response has jumped if it is more than so many times what it was with the users before, in proportion to
-/// the users: at capacity, in a closed loop, twice as many users wait twice as long.
+/// The 99th percentile counts as jumped above this multiple of the preceding stair's, in proportion
+/// to the users. The proportion is needed because at capacity, in a closed loop, twice as many
+/// users wait twice as long.
 pub const P99_FACTOR: f64 = 2.0;
 
-/// More than this share of requests failing is too much.
+/// Highest acceptable share of failed requests, 0 to 1.
 pub const FAILED_SHARE: f64 = 0.01;
 
-/// One step with more and more users.
+/// One step with increasing numbers of users.
 #[derive(Clone, Debug)]
 pub struct Staircase<'a> {
     /// The step.
     pub step: &'a StepRecord,
-    /// The version of what it measures, if the ladder says which that is.
+    /// Version of the measured program, if the ladder names one.
     pub version: Option<&'a str>,
-    /// What it came to with so many users, ascending.
+    /// Result for each number of users, ascending.
     pub stairs: Vec<(u64, Standing)>,
-    /// Where it tips over.
+    /// Point where the step tips over, if it does.
     pub tip: Option<Tip>,
 }
 
-/// What the rule looks at: one cell's figures.
+/// Figures of one cell: the input of the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stair {
     /// Users, each with one request at a time.
     pub users: u64,
-    /// Good answers a second.
+    /// Good responses per second.
     pub throughput: Figure,
-    /// 99% of the good answers took at most this, in milliseconds.
+    /// 99th percentile of the response times in milliseconds.
     pub p99_ms: f64,
-    /// Failed requests as a share of all that ended.
+    /// Share of failed requests among all that ended.
     pub failed_share: f64,
-    /// Whether a load got no good answer at all; then there are no figures.
+    /// Whether a load received no good response. The other figures are then unset.
     pub is_silent: bool,
 }
 
-/// The first number of users that is too many.
+/// Smallest number of users that is too many.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tip {
-    /// So many.
+    /// Number of users.
     pub users: u64,
-    /// What shows it; at least one.
+    /// Evidence; at least one sign.
     pub signs: Vec<Sign>,
 }
 
-/// What shows that users are too many.
+/// Evidence that there are too many users.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
-    /// Good answers a second: the best with fewer users, and here.
+    /// Good responses per second: the best with fewer users, and the value here.
     Throughput(f64, f64),
-    /// The 99% response in milliseconds: with the users before, and here.
+    /// 99th percentile in milliseconds: at the preceding stair, and here.
     Response(f64, f64),
-    /// The share of requests that fail here.
+    /// Share of failed requests here.
     Failed(f64),
-    /// A load got no good answer at all.
+    /// A load received no good response.
     Silent,
 }
 
-/// The staircases of a ladder's steps with or without keep-alive; none if there are too few stairs for one.
+/// Returns the staircases of a ladder's steps, with or without keep-alive. The list is empty if
+/// there are too few stairs.
 pub fn staircases(results: &Results, keepalive: bool) -> Vec<Staircase<'_>> {
     let shared = shared_concurrencies(results, keepalive);
     if shared.len() < STAIRS_MIN {
@@ -105,7 +109,7 @@ fn staircase<'a>(
     Staircase { step, version: version.map(|version| version.version.as_str()), stairs, tip }
 }
 
-/// What a cell shows; `None` if that is nothing.
+/// Figures that a cell shows; `None` if it is missing, void or starred.
 fn seen(cell: &CellRecord, users: u64, standing: &Standing) -> Option<Stair> {
     if cell.runs.iter().any(|run| matches!(run.outcome, Outcome::Void { is_silent: true, .. })) {
         return Some(Stair { users, is_silent: true, ..Stair::default() });
@@ -121,7 +125,8 @@ fn seen(cell: &CellRecord, users: u64, standing: &Standing) -> Option<Stair> {
 }
 
 impl Staircase<'_> {
-    /// Where it tips over, or how far it is known not to, without a point at the end.
+    /// Describes the tipping point, or the largest number of users without one. There is no full
+    /// stop at the end.
     pub fn said(&self) -> String {
         if let Some(tip) = &self.tip {
             return tip.to_string();
@@ -144,12 +149,14 @@ impl Staircase<'_> {
     }
 }
 
-/// The first stair, of ascending ones, at which one of these holds:
+/// Returns the first stair, in ascending order, at which one of these conditions holds:
 ///
-/// 1. throughput is below [`THROUGHPUT_SHARE`] of the best with fewer users, and each round below each of that one's;
-/// 2. the 99% response is more than [`P99_FACTOR`] times that of the stair before, in proportion to the users;
-/// 3. more than [`FAILED_SHARE`] of the requests fail;
-/// 4. a load gets no good answer at all.
+/// 1. Throughput is below [`THROUGHPUT_SHARE`] of the best with fewer users, and each round is
+///    below each round of that stair.
+/// 2. The 99th percentile is more than [`P99_FACTOR`] times that of the preceding stair, in
+///    proportion to the users.
+/// 3. More than [`FAILED_SHARE`] of the requests fail.
+/// 4. A load receives no good response.
 pub fn tipping_point(stairs: &[Stair]) -> Option<Tip> {
     stairs.iter().enumerate().find_map(|(place, stair)| {
         if stair.is_silent {
@@ -204,7 +211,7 @@ impl fmt::Display for Sign {
     }
 }
 
-/// A share of failed requests: `0`, `0.03%`, `7%`.
+/// Formats a share of failed requests: `0`, `0.03%`, `7%`.
 pub(crate) fn share_text(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0".to_owned(),
@@ -219,14 +226,14 @@ mod tests {
     use super::{Sign, Stair, share_text, tipping_point};
     use crate::summary::Figure;
 
-    /// A stair whose rounds were within 1% of each other.
+    /// A stair whose rounds are within 1% of its median.
     fn stair(users: u64, rate: f64, p99_ms: f64, failed_share: f64) -> Stair {
         let throughput = Figure { median: rate, low: rate * 0.99, high: rate * 1.01, interval: None };
         Stair { users, throughput, p99_ms, failed_share, is_silent: false }
     }
 
     #[test]
-    fn who_bears_all_users_does_not_tip() {
+    fn step_that_serves_all_users_has_no_tipping_point() {
         let stairs = [
             stair(100, 9_000.0, 12.0, 0.0),
             stair(500, 9_500.0, 60.0, 0.0),
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_that_falls_is_measured_against_the_best() {
+    fn falling_throughput_is_compared_with_the_best() {
         let stairs = [
             stair(100, 9_000.0, 12.0, 0.0),
             stair(500, 10_000.0, 60.0, 0.0),
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_overlap_show_no_fall() {
+    fn overlapping_rounds_show_no_fall() {
         let mut low = stair(500, 8_000.0, 60.0, 0.0);
         low.throughput.high = 9_950.0;
         assert_eq!(tipping_point(&[stair(100, 10_000.0, 12.0, 0.0), low]), None);
@@ -259,11 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn waiting_in_proportion_is_no_jump() {
+    fn response_time_in_proportion_to_users_is_no_jump() {
         let rate = 10_000.0;
         let at = |p99_ms| tipping_point(&[stair(100, rate, 10.0, 0.0), stair(500, rate, p99_ms, 0.0)]);
         assert_eq!(at(50.0), None);
-        assert_eq!(at(100.0), None, "five times the users, and twice that");
+        assert_eq!(at(100.0), None, "exactly twice the proportion of five times the users");
         assert_eq!(at(101.0).unwrap().signs, [Sign::Response(10.0, 101.0)]);
     }
 
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_tips_wherever_it_is() {
+    fn stair_without_good_responses_tips_anywhere() {
         let silent = Stair { users: 500, is_silent: true, ..Stair::default() };
         let stairs = [stair(100, 9_000.0, 12.0, 0.0), silent, stair(1_000, 1.0, 9.0, 1.0)];
         let tip = tipping_point(&stairs).unwrap();
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn all_signs_of_the_first_stair_are_told_and_no_later_one() {
+    fn tip_lists_all_signs_of_the_first_tipping_stair_only() {
         let stairs = [
             stair(100, 9_000.0, 12.0, 0.0),
             stair(500, 4_000.0, 900.0, 0.2),
@@ -295,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_readable() {
+    fn failed_shares_are_formatted_by_size() {
         let shares = [0.0, 0.000_01, 0.000_3, 0.009, 0.07, 1.0];
         assert_eq!(shares.map(share_text), ["0", "<0.01%", "0.03%", "0.90%", "7%", "100%"]);
     }

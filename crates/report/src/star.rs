@@ -1,33 +1,35 @@
-//! Cells that may not be compared with others: their mark, and why; pure.
+//! Starred cells: cells that may not be compared with others. This module finds them and explains
+//! the mark. Pure functions.
 //!
-//! Invariant: one starred round stars the cell, because its median, its range and its factors are made of all rounds. A
-//! starred cell keeps its figures, each with the mark, and is in no factor, tipping point or measure of noise.
+//! Invariant: one starred round stars the cell, because median, range and factors use all rounds. A
+//! starred cell keeps its figures, with the mark beside them. It takes no part in factors, tipping
+//! points and the measure of noise.
 
 use crate::number;
 use crate::results::{CellRecord, Outcome};
 use crate::run::Account;
 use crate::summary::{Row, Summary};
 
-/// Stands behind the throughput of a starred cell.
+/// Mark behind the throughput of a starred cell.
 pub const MARK: char = '★';
 
-/// What the mark means, for tables whose cells have no notes of their own.
+/// Meaning of the mark, for tables whose cells have no notes.
 pub(crate) const MEANING: &str = "★: the generator or other processes disturbed a round, and the figures are in no comparison. results.json has the reason of each round.";
 
-/// Why a cell is starred.
+/// Reason why a cell is starred.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Star {
-    /// So many of its rounds are.
+    /// Number of starred rounds.
     pub rounds: usize,
-    /// The first of them.
+    /// Number of the first starred round.
     pub first: u64,
-    /// Its reasons.
+    /// Reasons of that round.
     pub reasons: Vec<String>,
-    /// The time of its users.
+    /// Account of the users' time in that round.
     pub account: Option<Account>,
 }
 
-/// The star of a cell; `None` for one that counts.
+/// Returns the star of a cell; `None` for a cell that counts.
 pub fn star(cell: &CellRecord) -> Option<Star> {
     let measured = cell.runs.iter().filter_map(|run| match &run.outcome {
         Outcome::Measured(measured) => Some((run.round, measured)),
@@ -39,7 +41,7 @@ pub fn star(cell: &CellRecord) -> Option<Star> {
     Some(Star { rounds: 1 + starred.count(), first, reasons, account })
 }
 
-/// The mark of a starred cell, else that of one with few answers, else nothing.
+/// Mark of a cell: a star, an asterisk for few responses, both, or nothing.
 pub(crate) fn mark(summary: &Summary) -> &'static str {
     match (&summary.star, summary.few) {
         (Some(_), true) => "★*",
@@ -49,8 +51,9 @@ pub(crate) fn mark(summary: &Summary) -> &'static str {
     }
 }
 
-/// What to know of a row whose figures are not the server's alone: why it is starred, and what its users had; or that
-/// the generator may have been the limit, of results without stars.
+/// Note on a row whose figures do not show the server alone. For a starred row it gives the reasons
+/// and the account of the users' time. Older results have no stars; their note says that the
+/// generator may have been the limit.
 pub(crate) fn note(row: &Row<'_>, summary: &Summary) -> Option<String> {
     let number = &row.step.number;
     let Some(star) = &summary.star else {

@@ -1,10 +1,15 @@
-//! From runs to the figures of tables and charts; pure.
+//! Computes the figures of tables and charts from runs. Pure functions.
 //!
-//! Invariant: the unit is the run. A figure is the median over the rounds; intervals come from `stats` and exist
-//! for five rounds or more only. A cell with one void run is void: a layer that was off once may have been off
-//! at other times. Percentiles are taken within each run and then over runs, never over pooled requests. The
-//! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
-//! are put together, and their number is told.
+//! Invariants:
+//!
+//! * The unit is the run. A figure is the median over the rounds, and its interval exists only for
+//!   five rounds or more.
+//! * A cell with one void run is void, because a layer that was off once may have been off at other
+//!   times.
+//! * Percentiles are computed within each run and then combined over the runs. Requests of several
+//!   runs are never pooled.
+//! * The bystander and the writes are the exception, because one run has too few of their requests
+//!   for a percentile. Their times are pooled, and reports show their number.
 
 use crate::difference::{Gain, Noise, gain};
 use crate::results::{
@@ -14,22 +19,22 @@ use crate::star::{Star, star};
 use crate::{loads, processes};
 use stats::{Factor, Interval};
 
-/// A run with fewer good answers is marked: its percentiles are coarse.
+/// A run with fewer good responses is marked, because its percentiles are coarse.
 pub const ANSWERS_FEW: u64 = 100;
 
-/// What a cell came to.
+/// Result of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// Figures.
+    /// The figures of the cell.
     Measured(Box<Summary>),
-    /// No run yet.
+    /// The cell has no run yet.
     Missing,
-    /// At least one run proved nothing; the reason of the first.
+    /// At least one run is void; this is the reason of the first.
     Void(String),
 }
 
 impl Standing {
-    /// The figures, if there are any.
+    /// Returns the figures, if there are any.
     pub fn summary(&self) -> Option<&Summary> {
         match self {
             Self::Measured(summary) => Some(summary),
@@ -38,143 +43,145 @@ impl Standing {
     }
 }
 
-/// One number over the rounds.
+/// A number over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// The median of the rounds.
+    /// Median of the rounds.
     pub median: f64,
-    /// The smallest round.
+    /// Smallest value of a round.
     pub low: f64,
-    /// The largest round.
+    /// Largest value of a round.
     pub high: f64,
-    /// The 95% interval of the median.
+    /// 95% confidence interval of the median; `None` for fewer than five rounds.
     pub interval: Option<Interval>,
 }
 
-/// The uncached page that was asked meanwhile.
+/// Figures of the bystander: an uncached page requested beside the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bystander {
-    /// 95% of the requests took at most this, in milliseconds.
+    /// 95th percentile of the response times in milliseconds.
     pub p95_ms: f64,
-    /// Whether that is only a lower bound, because requests were still waiting when the load ended.
+    /// Whether `p95_ms` is only a lower bound, because requests had no response when the load
+    /// ended.
     pub at_least: bool,
-    /// How many requests it is taken from.
+    /// Number of requests behind the percentile.
     pub requests: usize,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
 }
 
 /// A named figure of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// The group's name, or the meter's unit.
+    /// Name of the group, or unit of the meter.
     pub name: String,
-    /// The median of the rounds.
+    /// Median of the rounds.
     pub value: f64,
 }
 
-/// Good answers of which the nearest cache said the same: medians of the rounds that had any.
+/// Good responses with the same verdict of the nearest cache. Figures are medians over the rounds
+/// with that verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The verdict, or `none`.
     pub name: String,
-    /// How many a second.
+    /// Responses per second.
     pub per_s: f64,
-    /// Their share of all good answers, 0 to 1.
+    /// Share of all good responses, 0 to 1.
     pub share: f64,
-    /// Their times, if they were kept apart.
+    /// Response times, if they were recorded by verdict.
     pub response: Option<ResponseTimes>,
 }
 
-/// What a kind of visitors got in all rounds.
+/// Responses to one kind of visitor, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visitors {
-    /// The session's name, or `anonymous`.
+    /// Name of the session, or `anonymous`.
     pub name: String,
-    /// Good answers.
+    /// Number of good responses.
     pub answers: u64,
-    /// Requests that failed, and pages that were not made for them.
+    /// Failed requests, and pages that were not made for these visitors.
     pub failed: u64,
-    /// The median of the rounds' mean times.
+    /// Median of the rounds' mean times, in milliseconds.
     pub mean_ms: Option<f64>,
 }
 
-/// What was written in all rounds.
+/// Writes of one kind, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Writes {
-    /// What.
+    /// Name of the write.
     pub name: String,
-    /// How many succeeded.
+    /// Number of successful writes.
     pub done: usize,
-    /// How many failed.
+    /// Number of failed writes.
     pub failed: u64,
-    /// 95% of them took at most this, in milliseconds.
+    /// 95th percentile of the successful writes' times, in milliseconds; `None` without any.
     pub p95_ms: Option<f64>,
 }
 
-/// The figures of a cell.
+/// Figures of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// How many rounds were measured.
+    /// Number of measured rounds.
     pub rounds: usize,
-    /// Good answers in all rounds.
+    /// Good responses in all rounds.
     pub answers: u64,
-    /// Whether a round had fewer than [`ANSWERS_FEW`].
+    /// Whether a round had fewer good responses than [`ANSWERS_FEW`].
     pub few: bool,
-    /// Good answers a second.
+    /// Good responses per second.
     pub throughput: Figure,
-    /// Response times: each the median of the rounds' own.
+    /// Response times: each is the median of the rounds' values.
     pub response: ResponseTimes,
-    /// The rounds' 95th percentiles in milliseconds.
+    /// 95th percentile of the response times in milliseconds, over the rounds.
     pub p95: Figure,
-    /// Bytes on the wire for each good answer, head included.
+    /// Received bytes per good response, heads included.
     pub bytes_per_page: Option<f64>,
     /// Failed requests in all rounds.
     pub failed: u64,
-    /// Good answers of another length than the first, in all rounds.
+    /// Good responses in all rounds whose length differs from the first one's.
     pub other_length: u64,
-    /// What changed from one good answer to another, in the first round in which anything did.
+    /// Change between good responses, in the first round that had one.
     pub what_changed: Option<String>,
-    /// Runnable and blocked tasks of the site.
+    /// Number of runnable and blocked tasks of the site and its database.
     pub observed_load: Option<f64>,
-    /// The system's load average over one minute.
+    /// Load average of the system over one minute.
     pub load_average: Option<f64>,
-    /// The share of all cores' time that was used.
+    /// Used share of all cores' time, 0 to 1.
     pub host_busy: Option<f64>,
-    /// Processor milliseconds of site, database and accelerator per good answer.
+    /// Processor time of site, database and accelerator per good response, in milliseconds.
     pub cpu_per_page_ms: Option<f64>,
-    /// Memory of site and database in bytes.
+    /// Memory (proportional set size) of site and database in bytes.
     pub site_pss_bytes: Option<f64>,
-    /// The bystander during the load; `None` if it never asked.
+    /// Bystander during the load; `None` if it sent no request.
     pub bystander: Option<Bystander>,
-    /// The bystander on the idle site.
+    /// Bystander on the idle site.
     pub idle: Option<Bystander>,
-    /// The bystander who has logged in, during the load.
+    /// Logged-in bystander during the load.
     pub twin: Option<Bystander>,
-    /// The same on the idle site.
+    /// Logged-in bystander on the idle site.
     pub idle_twin: Option<Bystander>,
-    /// Good answers by what the nearest cache said.
+    /// Good responses by verdict of the nearest cache.
     pub verdicts: Vec<Verdict>,
-    /// Answers by kind of visitors, in all rounds.
+    /// Responses by kind of visitor, in all rounds.
     pub visitors: Vec<Visitors>,
-    /// What was written, in all rounds.
+    /// Writes in all rounds.
     pub writes: Vec<Writes>,
-    /// What bound most rounds.
+    /// Limit of more than half of the rounds; else [`Bound::Unclear`].
     pub bound_by: Bound,
-    /// The worst word of the generator's self-checks.
+    /// Worst result of the generator's self-checks.
     pub trust: String,
-    /// Why the cell is starred; `None` if it counts.
+    /// Reason to star the cell; `None` if it counts.
     pub star: Option<Star>,
-    /// Cores used by each watched group, and last by the generator.
+    /// Cores used by each watched group; the last one is the generator.
     pub cores: Vec<Named>,
-    /// What each meter counted a second.
+    /// Counted units per second, for each meter.
     pub meters: Vec<Named>,
-    /// What each meter counted for a good answer.
+    /// Counted units per good response, for each meter.
     pub meters_per_page: Vec<Named>,
 }
 
 impl Summary {
-    /// Failed requests as a share of all that ended, in all rounds.
+    /// Share of failed requests among all that ended, in all rounds.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.failed + self.answers).max(1) as f64
     }
@@ -188,7 +195,7 @@ fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
     })
 }
 
-/// What a cell came to.
+/// Computes the result of a cell.
 pub fn standing(cell: &CellRecord) -> Standing {
     let void = cell.runs.iter().find_map(|run| match &run.outcome {
         Outcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
@@ -246,7 +253,7 @@ fn summary(runs: &[&Measured]) -> Summary {
     }
 }
 
-/// Each time the median of the given ones.
+/// Combines response times: each figure is the median of the given ones.
 pub(crate) fn times(of: &[&ResponseTimes]) -> ResponseTimes {
     let middle = |field: fn(&ResponseTimes) -> f64| {
         stats::median(&of.iter().map(|times| field(times)).collect::<Vec<_>>()).unwrap_or(0.0)
@@ -274,7 +281,7 @@ fn figure(values: &[f64]) -> Figure {
     }
 }
 
-/// What serving a page costs, whoever pays it. The bystander's pages are in it too.
+/// Processor time per page of all groups that serve it. The bystander's requests are included.
 fn cpu_per_page(run: &Measured) -> Option<f64> {
     let serving = run.groups.iter().filter(|group| group.role != "other");
     let costs: Vec<f64> = serving.filter_map(|group| group.cpu_per_page_ms).collect();
@@ -288,6 +295,7 @@ fn site_pss(run: &Measured) -> Option<f64> {
 }
 
 fn bystander(runs: &[&BystanderRecord]) -> Option<Bystander> {
+    // The few times of each run are pooled; one run has too few for a percentile.
     let answered: Vec<f64> = runs.iter().flat_map(|run| run.loaded_ms.iter().copied()).collect();
     let unanswered: Vec<f64> = runs.iter().flat_map(|run| run.unanswered_ms.iter().copied()).collect();
     let failed = runs.iter().map(|run| run.failed).sum();
@@ -296,8 +304,8 @@ fn bystander(runs: &[&BystanderRecord]) -> Option<Bystander> {
         return None;
     }
     let p95_ms = stats::quantile(&all, 0.95).unwrap_or(0.0);
-    // A request still waiting would have ended at or above where it stood, so any that could reach the
-    // percentile makes it a lower bound.
+    // A waiting request would have taken at least as long as it waited. If more than 5% of the
+    // requests were waiting, the percentile is only a lower bound.
     let at_least = unanswered.len() as f64 > 0.05 * all.len() as f64;
     Some(Bystander { p95_ms, at_least, requests: all.len(), failed })
 }
@@ -308,7 +316,7 @@ fn idle(runs: &[&BystanderRecord]) -> Option<Bystander> {
     Some(Bystander { p95_ms, at_least: false, requests: all.len(), failed: 0 })
 }
 
-/// The bound of more than half of the runs; else it is unclear.
+/// Returns the limit of more than half of the runs, or `Unclear`.
 fn most_frequent(runs: &[&Measured]) -> Bound {
     let count = |bound: Bound| runs.iter().filter(|run| run.bound_by == bound).count();
     runs.iter().map(|run| run.bound_by).find(|bound| 2 * count(*bound) > runs.len()).unwrap_or(Bound::Unclear)
@@ -321,8 +329,8 @@ fn worst_trust(runs: &[&Measured]) -> String {
     order.get(worst).copied().unwrap_or_default().to_owned()
 }
 
-/// How many times more a cell served than another, over the rounds that measured both; `None` if either is void,
-/// missing or starred.
+/// Throughput of `after` relative to `before`, over the rounds that measured both cells. `None` if
+/// either is void, missing or starred.
 pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
     standing(before).summary()?;
     standing(after).summary()?;
@@ -338,28 +346,28 @@ pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
     stats::factor(&pairs)
 }
 
-/// A row of the classic table.
+/// A row of the classic table, which has one row per step.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     /// The step.
     pub step: &'a StepRecord,
-    /// Its own cell.
+    /// The step's own cell.
     pub cell: &'a CellRecord,
-    /// What it came to.
+    /// Result of the cell.
     pub standing: Standing,
-    /// Against the row that [`row_before`] names.
+    /// Factor relative to the row that [`row_before`] returns.
     pub factor_before: Option<Gain>,
-    /// Against the first row.
+    /// Factor relative to the first row.
     pub factor_first: Option<Gain>,
 }
 
-/// The classic table's rows, in order.
+/// Returns the rows of the classic table, in order.
 pub fn rows(results: &Results) -> Vec<Row<'_>> {
     let own = |step: &StepRecord| results.cells.iter().find(|cell| cell.id == step.cell);
     rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
 }
 
-/// The rows of a load beside the anonymous one, in the order of the steps.
+/// Returns the rows of a load other than the anonymous one, in the order of the steps.
 pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<Row<'a>> {
     let own = |step: &StepRecord| load.cells.iter().find(|cell| cell.step == step.id);
     rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
@@ -381,7 +389,8 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &Noise) -> V
     cells.iter().enumerate().map(row).collect()
 }
 
-/// The row that a row is compared with: that of the step which its own names, or the one above it.
+/// Returns the row that a row is compared with: the one that its step names in `against`, or else
+/// the preceding one.
 pub fn row_before<'a>(rows: &'a [Row<'a>], place: usize) -> Option<&'a Row<'a>> {
     let steps: Vec<&StepRecord> = rows.iter().map(|row| row.step).collect();
     rows.get(place_before(&steps, place)?)
@@ -394,12 +403,13 @@ fn place_before(steps: &[&StepRecord], place: usize) -> Option<usize> {
     }
 }
 
-/// The step that a cell belongs to.
+/// Returns the step that a cell belongs to.
 pub fn step_of<'a>(results: &'a Results, cell: &CellRecord) -> Option<&'a StepRecord> {
     results.steps.iter().find(|step| step.id == cell.step)
 }
 
-/// The concurrencies, ascending, at which more than half of the steps were measured with or without keep-alive.
+/// Returns the concurrencies, ascending, at which more than half of the steps were measured with
+/// this keep-alive setting.
 pub fn shared_concurrencies(results: &Results, keepalive: bool) -> Vec<u64> {
     let alike = || results.cells.iter().filter(|cell| cell.keepalive == keepalive);
     let mut shared: Vec<u64> = alike().map(|cell| cell.concurrency).collect();
@@ -412,8 +422,8 @@ pub fn shared_concurrencies(results: &Results, keepalive: bool) -> Vec<u64> {
     shared
 }
 
-/// The steps at the one concurrency, without keep-alive, at which most of them were measured; of several such the
-/// highest. `None` if no two steps share one.
+/// Returns the concurrency without keep-alive at which most steps were measured, with its rows. Of
+/// several, the highest is chosen. `None` if no two steps share a concurrency.
 pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
     let at = |users: u64| -> Vec<Row<'_>> {
         let cell = |step: &StepRecord| {
@@ -434,27 +444,28 @@ pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
     alike.max_by_key(|(_, rows)| measured(rows)).filter(|(_, rows)| measured(rows) > 1)
 }
 
-/// Two cells that measured the same thing: what they differ by is noise.
+/// Two cells that measured the same thing. Their difference is noise.
 #[derive(Clone, Copy, Debug)]
 pub struct Twins<'a> {
     /// The earlier step.
     pub first: &'a StepRecord,
     /// The later step.
     pub second: &'a StepRecord,
-    /// Their concurrency.
+    /// Number of users of both cells.
     pub concurrency: u64,
-    /// Whether their connections were used again.
+    /// Whether their connections were kept alive between requests.
     pub keepalive: bool,
-    /// The larger throughput over the smaller.
+    /// Larger throughput divided by the smaller one.
     pub ratio: f64,
 }
 
-/// The noise that cells show which measured the same thing.
+/// Noise between cells that measured the same thing.
 fn noise_of(results: &Results) -> Noise {
     Noise::new(twins(results).iter().map(|twins| ((twins.concurrency, twins.keepalive), twins.ratio)))
 }
 
-/// Cells of different steps with the same caching, concurrency and keep-alive, unless one is starred.
+/// Finds pairs of cells of different steps with the same title, concurrency and keep-alive. Starred
+/// cells are left out.
 pub fn twins(results: &Results) -> Vec<Twins<'_>> {
     let measured: Vec<(&StepRecord, &CellRecord, f64)> = results
         .cells

@@ -1,9 +1,9 @@
-//! The classic table as plain text: step, concurrency, caching, throughput, mean and 95% response, observed load. It
-//! stands last, under the sentence that sums the ladder up; everything else stands above both, and only if it is
-//! asked for.
+//! The plain-text report of a ladder. It ends with the headline and the classic table: step,
+//! concurrency, caching, throughput, mean and 95% response, bytes per page, observed load. With
+//! `--verbose`, all other tables precede these two.
 //!
-//! Invariant: no line is longer than the given width, as long as that is at least [`WIDTH_MIN`]. No colours, no
-//! terminal codes.
+//! Invariant: no line is longer than the given width, if that is at least [`WIDTH_MIN`]. The text
+//! has no colours and no terminal codes.
 
 use crate::details;
 use crate::difference::Gain;
@@ -14,14 +14,15 @@ use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
 use crate::summary::{ANSWERS_FEW, Bystander, Row, Standing, Summary, load_rows, rows, standing};
 
-/// The narrowest width that is kept.
+/// Smallest supported width in columns. A smaller width is raised to it.
 pub const WIDTH_MIN: usize = 80;
-/// The width from which the classic table has room for factors.
+/// Width from which the classic table includes the factors.
 const WIDTH_FACTORS: usize = 118;
-/// The width from which all figures of a step stand in one row.
+/// Width from which all figures of a step are in one row.
 pub(crate) const WIDTH_ONE_BLOCK: usize = 175;
 
-/// The whole text for a terminal or pipe of `width` columns; `is_verbose` adds every figure there is.
+/// Returns the report for a terminal or pipe of `width` columns. `is_verbose` adds the tables with
+/// all other figures.
 pub fn text(results: &Results, width: usize, is_verbose: bool) -> String {
     let width = width.max(WIDTH_MIN);
     let rows = rows(results);
@@ -44,7 +45,7 @@ pub fn text(results: &Results, width: usize, is_verbose: bool) -> String {
     out
 }
 
-/// The sentence and the table of a load.
+/// Writes the headline and the table of a load.
 fn summary(rows: &[Row<'_>], width: usize, out: &mut String) {
     if let Some(headline) = headline(rows) {
         wrapped(&headline, width, "", out);
@@ -53,14 +54,14 @@ fn summary(rows: &[Row<'_>], width: usize, out: &mut String) {
     classic(rows, width, out);
 }
 
-/// A load whose ladder has no anonymous visitors.
+/// Writes the report of a load when the anonymous load was not measured.
 fn load_alone(results: &Results, load: &LoadRecord, width: usize, out: &mut String) {
     wrapped(&format!("Load: {}", load.title), width, "", out);
     summary(&load_rows(results, load), width, out);
     out.push('\n');
 }
 
-/// The classic columns, and as many more as there is room for.
+/// Writes the classic columns, and more columns if the width allows.
 fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
     let columns = match width {
         WIDTH_ONE_BLOCK.. => more_columns(),
@@ -84,7 +85,7 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// What the signs of the table mean, and what else there is.
+/// Writes the meaning of the table's signs, and notes on what else was measured.
 fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, out: &mut String) {
     let mut say = |text: &str| wrapped(text, width, "  ", out);
     let few = |cell| standing(cell).summary().is_some_and(|summary| summary.few);
@@ -115,7 +116,7 @@ fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, ou
     }
 }
 
-/// Why a row has no figures.
+/// Reason why a row has no figures.
 pub(crate) fn no_figures(standing: &Standing) -> String {
     match standing {
         Standing::Void(reason) => format!("VOID: {reason}"),
@@ -123,7 +124,7 @@ pub(crate) fn no_figures(standing: &Standing) -> String {
     }
 }
 
-/// The columns of the classic table.
+/// Columns of the classic table.
 pub(crate) fn first_columns() -> Vec<Column> {
     vec![
         Column::new(&["step"], Align::Left),
@@ -137,12 +138,12 @@ pub(crate) fn first_columns() -> Vec<Column> {
     ]
 }
 
-/// The first cells of a row, which say what it is.
+/// First cells of a row: number, concurrency and title.
 pub(crate) fn names(row: &Row<'_>) -> Vec<String> {
     vec![row.step.number.clone(), number::grouped(row.cell.concurrency), row.step.title.clone()]
 }
 
-/// The cells of a row for the classic columns.
+/// Cells of a row for the classic columns.
 pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     let mut cells = names(row);
     cells.extend([
@@ -155,7 +156,7 @@ pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     cells
 }
 
-/// How many times more a row serves than another; `≈1×` if the difference is noise.
+/// Factor of a row relative to another; `≈1×` if the difference is noise.
 pub(crate) fn times(gain: Gain) -> String {
     if gain.is_step { number::times(gain.times) } else { "≈1×".to_owned() }
 }
@@ -196,7 +197,7 @@ pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     ]
 }
 
-/// The bystander's 95th percentile: with a sign if it can only be more.
+/// The bystander's 95th percentile, with `>` before it if it is only a lower bound.
 pub(crate) fn bystander(figure: Bystander) -> String {
     if figure.requests == 0 {
         return "failed".to_owned();

@@ -1,8 +1,8 @@
-//! Conditions under which a run has failed, such as `p95 > 300ms` or `errors > 0.1%`.
+//! Conditions for failing a run, for example `p95 > 300ms` or `errors > 0.1%`.
 //!
-//! Invariant: [`METRICS`], [`FIGURES`] and [`PHASES`] are the only list of names; the parser, the judgement and
-//! docs/thresholds.md come from them. A condition about something that is not known counts as met: a run that shows
-//! nothing has not shown that it is good.
+//! Invariant: [`METRICS`], [`FIGURES`] and [`PHASES`] are the only lists of names; the parser, the
+//! judgement and docs/thresholds.md use them. A condition on an unknown figure counts as true, so
+//! the run fails: it has not shown that it is good.
 
 mod pages;
 mod reference;
@@ -15,34 +15,36 @@ use std::str::FromStr;
 
 pub use reference::thresholds_reference;
 
-/// The longest expression, in bytes.
+/// Length limit of an expression in bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 200;
 
-/// What values of a metric are.
+/// Kind of value that a metric has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A time; the value has a unit.
+    /// A time; the value needs a unit.
     Time,
-    /// A number of requests or answers; with `%` the share of a whole.
+    /// A number of requests or responses; with `%`, a share of a whole.
     Amount,
-    /// So many a second.
+    /// A number per second.
     Rate,
 }
 
-/// A metric that is not a time.
+/// A metric other than a time.
 struct Metric {
-    /// Its name; with a dot at the end, a family whose members follow.
+    /// Name of the metric. A name with a dot at the end is a family; the name of a member follows
+    /// the dot.
     name: &'static str,
     kind: Kind,
-    /// What it means.
+    /// Meaning of the metric, for the documentation.
     about: &'static str,
     of: Find,
 }
 
-/// The amount in a run and the whole that it is a share of; the member of a family is given.
+/// Finds the metric's amount in a run, and the whole that it is a share of. The second argument is
+/// the member of a family, else empty.
 type Find = fn(&Run, &str) -> Option<(f64, Option<f64>)>;
 
-/// Metrics that are not times.
+/// Metrics other than times.
 const METRICS: &[Metric] = &[
     Metric {
         name: "rate",
@@ -100,10 +102,10 @@ const METRICS: &[Metric] = &[
     },
 ];
 
-/// A figure of a distribution.
+/// Reads one figure of a distribution.
 type Pick = fn(&Distribution) -> Option<f64>;
 
-/// Figures of times, in microseconds.
+/// Figures of times: name, meaning, and the value in microseconds.
 const FIGURES: &[(&str, &str, Pick)] = &[
     ("mean", "mean", |times| times.mean_us),
     ("sd", "standard deviation", |times| times.sd_us),
@@ -117,10 +119,10 @@ const FIGURES: &[(&str, &str, Pick)] = &[
     ("max", "longest", |times| count(times.max_us)),
 ];
 
-/// The times of a phase.
+/// Reads the distribution of a phase's times.
 type Phase = fn(&Run) -> &Distribution;
 
-/// Phases of good answers; the first is the one that is meant without a name.
+/// Phases of good responses. The first one is used for figures without a phase.
 const PHASES: &[(&str, &str, Phase)] = &[
     ("latency", "intended start to last octet", |run| &run.good_times.latency),
     ("total", "start to last octet", |run| &run.good_times.total),
@@ -131,7 +133,7 @@ const PHASES: &[(&str, &str, Phase)] = &[
     ("transfer", "first octet to last octet", |run| &run.good_times.transfer),
 ];
 
-/// Members of families that are not free.
+/// Valid members of the family `cache.`.
 const CACHE_WORDS: [&str; 6] = ["hit", "stale", "revalidated", "miss", "pass", "other"];
 
 fn count(value: Option<u64>) -> Option<f64> {
@@ -150,7 +152,7 @@ fn statuses(run: &Run, wanted: &str) -> f64 {
     run.statuses.iter().filter(|(code, _)| is_wanted(code)).map(|(_, count)| *count).sum::<u64>() as f64
 }
 
-/// How the figure is compared with the value.
+/// Comparison of the figure with the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
     Above,
@@ -159,24 +161,24 @@ enum Operator {
     AtMost,
 }
 
-/// What is compared.
+/// The figure that is compared.
 #[derive(Clone, Copy)]
 enum Subject {
-    /// A figure of a phase.
+    /// A figure of a phase's times.
     Time { name: &'static str, phase: Phase, figure: Pick },
-    /// Anything else.
+    /// Any other metric.
     Other(&'static Metric),
 }
 
-/// A condition under which a run has failed.
+/// A condition for failing a run.
 #[derive(Clone)]
 pub struct Threshold {
     text: String,
     subject: Subject,
-    /// The member of a family.
+    /// Member of a family; empty for other metrics.
     member: String,
     operator: Operator,
-    /// Microseconds, a share, a number or a rate.
+    /// Value in the subject's unit: microseconds, a share (0 to 1), a number, or a rate per second.
     value: f64,
     is_share: bool,
 }
@@ -193,24 +195,24 @@ impl fmt::Debug for Threshold {
     }
 }
 
-/// What is wrong with an expression, and where.
+/// Error of an expression, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {reason}")]
 pub struct ThresholdError {
-    /// Where it begins, counting characters from 1.
+    /// Column of the faulty part, in characters counted from 1.
     pub column: usize,
-    /// What is wrong there, and what to write.
+    /// Reason, and what to write instead.
     pub reason: String,
 }
 
-/// A threshold and what a run showed.
+/// A threshold with the judgement of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// The expression.
     pub text: String,
-    /// Whether the run has failed by it.
+    /// Whether the condition holds, so that the run has failed.
     pub is_missed: bool,
-    /// What the run showed, in words.
+    /// Value found in the run, in words.
     pub found: String,
 }
 
@@ -224,7 +226,7 @@ impl From<&Judged> for Condition {
 impl FromStr for Threshold {
     type Err = ThresholdError;
 
-    /// Reads `METRIC OPERATOR VALUE`; spaces may be left out.
+    /// Parses `METRIC OPERATOR VALUE`; spaces are optional.
     fn from_str(text: &str) -> Result<Self, ThresholdError> {
         let error = |byte: usize, reason: String| ThresholdError {
             column: text.get(..byte).unwrap_or(text).chars().count() + 1,
@@ -264,7 +266,8 @@ impl FromStr for Threshold {
     }
 }
 
-/// A run in which everything is known, to ask metrics whether they are shares.
+/// A run in which every figure is known. The parser uses it to find out whether a metric can be a
+/// share.
 fn whole_of_one() -> Run {
     Run {
         requests: Some(1),
@@ -337,7 +340,7 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
     }
 }
 
-/// The value, and whether it is a share.
+/// Parses a value; the flag tells whether it is a share.
 fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -357,16 +360,17 @@ fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
 }
 
 impl Threshold {
-    /// Whether it is about failed requests: whoever sets such a bound allows what is within it.
+    /// Whether the condition limits failed requests. If so, failures within the limit are accepted.
     pub fn is_about_errors(&self) -> bool {
         matches!(self.subject, Subject::Other(metric) if metric.name.starts_with("errors") || metric.name == "good")
     }
 
-    /// Holds a run against it.
+    /// Judges a run by this condition.
     pub fn judge(&self, run: &Run) -> Judged {
         let found = match self.subject {
             Subject::Time { phase, figure, .. } => {
-                // A run without good answers has zeros for times, not knowledge.
+                // Without good responses the times are zero, which says nothing, so they count as
+                // unknown.
                 let times = phase(run);
                 figure(times).filter(|_| times.count != Some(0))
             }
@@ -398,7 +402,7 @@ impl Threshold {
     }
 }
 
-/// The judgements as lines of text; empty without any.
+/// Returns the judgements as lines of text; empty if there are none.
 pub fn text(judged: &[Judged]) -> String {
     if judged.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The texts and the JSON of a run, held against an outcome made by hand.
+//! Compares the texts and the JSON of a run with expectations, using an outcome written by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -12,12 +12,12 @@ use petasos_report::run::{Run, SCHEMA};
 use platform::Timestamp;
 use std::time::Duration;
 
-/// Times of answers that took 1 ms to connect and then as long as given, in milliseconds.
+/// Times of responses that took 1 ms to connect and then the given times, in milliseconds.
 fn times(processing_ms: &[u64]) -> Times {
     times_us(processing_ms.iter().map(|ms| ms * 1_000))
 }
 
-/// As [`times`], in microseconds.
+/// Like [`times`], with microseconds.
 fn times_us(processing_us: impl IntoIterator<Item = u64>) -> Times {
     let mut times = Times::default();
     for us in processing_us {
@@ -29,7 +29,7 @@ fn times_us(processing_us: impl IntoIterator<Item = u64>) -> Times {
     times
 }
 
-/// Ten good answers within two seconds.
+/// Ten good responses within two seconds.
 fn ten_good() -> Outcome {
     let mut plan = Plan::new(Target::parse("http://example.test:8080/page?x").unwrap());
     plan.stop = Stop { requests: Some(10), ..Stop::default() };
@@ -57,7 +57,8 @@ fn ten_good() -> Outcome {
     }
 }
 
-/// As [`ten_good`], with three answers of status 404 among the ten and one request that timed out.
+/// Like [`ten_good`], but three of the ten responses have status 404, and one more request timed
+/// out.
 fn with_failures() -> Outcome {
     Outcome {
         good: 7,
@@ -71,7 +72,7 @@ fn with_failures() -> Outcome {
 }
 
 #[test]
-fn the_report_of_a_good_run() {
+fn report_of_a_good_run_matches_the_layout_of_ab() {
     let expected = "\
 Server Software:        Apache/2.4.58
 Server Hostname:        example.test
@@ -120,7 +121,7 @@ Generator:              clean; threads 2, busiest 10% of a core, lag p99 0.000 m
 }
 
 #[test]
-fn error_pages_are_failed_requests_and_ab_is_quoted() {
+fn error_pages_count_as_failed_and_counts_of_ab_are_quoted() {
     let text = report(&with_failures(), Parts::default());
     for line in [
         "Complete requests:      10\n",
@@ -138,7 +139,7 @@ fn error_pages_are_failed_requests_and_ab_is_quoted() {
 }
 
 #[test]
-fn runs_that_ab_would_not_have_reported_say_so() {
+fn report_tells_if_ab_would_have_ended_without_one() {
     let account = AbAccount { complete: 9, silent: 1, ..AbAccount::default() };
     let text = report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
     let says = "ab would have ended without a report: apr_pollset_poll: The timeout specified has expired (70007).\n";
@@ -148,7 +149,7 @@ fn runs_that_ab_would_not_have_reported_say_so() {
 }
 
 #[test]
-fn plain_reports_have_the_counts_of_ab_and_end_there() {
+fn plain_report_has_only_the_counts_of_ab() {
     let account =
         AbAccount { complete: 10, non_2xx: 3, length: 3, document_bytes: 7, ..AbAccount::default() };
     let text = plain_report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
@@ -196,9 +197,9 @@ Beyond ab
     assert!(text.contains("Note: all local ports toward this address are in use"), "{text}");
 }
 
-/// A name is asked for in the handshake unless it is an address, or not to be sent.
+/// A host name is sent in the handshake, unless it is an IP address or sending is switched off.
 #[test]
-fn a_name_that_was_asked_for_is_said() {
+fn report_names_the_tls_server_name_that_was_sent() {
     let said = |url: &str, change: fn(&mut Plan)| {
         let mut outcome = ten_good();
         outcome.plan.target = Target::parse(url).unwrap();
@@ -215,7 +216,7 @@ fn a_name_that_was_asked_for_is_said() {
 }
 
 #[test]
-fn the_table_in_html_has_the_figures_of_the_text() {
+fn html_table_has_the_figures_of_the_text() {
     let attributes = Attributes { table: "border=1".into(), row: "a".into(), cell: "b".into() };
     let text = html::report(&with_failures(), &attributes);
     let expected = "\n\n<table border=1>\n\
@@ -245,7 +246,7 @@ fn the_table_in_html_has_the_figures_of_the_text() {
 }
 
 #[test]
-fn a_run_without_answers_has_no_times() {
+fn run_without_responses_has_no_times() {
     let failures = Failures::of_kinds(&[(FailureKind::Timeout, 2)]);
     let outcome = Outcome {
         complete: 0,
@@ -261,9 +262,9 @@ fn a_run_without_answers_has_no_times() {
 }
 
 #[test]
-fn a_mean_far_from_the_median_is_warned_about() {
-    // The mean is never further from the median than one deviation, but `ab` compares whole milliseconds: here
-    // a median of 10 with a mean of 11, and deviations of 0.2, 0.6 and 5.
+fn mean_far_from_the_median_causes_a_warning() {
+    // The mean is never further from the median than one deviation, but `ab` compares whole
+    // milliseconds. Here the median is 10, the mean is 11, and the deviations are 0.2, 0.6 and 5.
     let said = |others_us: u64, largest_us: u64| {
         let mut values = vec![others_us; 6];
         values.resize(11, largest_us);
@@ -279,7 +280,7 @@ fn a_mean_far_from_the_median_is_warned_about() {
 }
 
 #[test]
-fn the_csv_has_101_rows_from_the_smallest_to_the_largest() {
+fn percentile_csv_has_101_ascending_rows() {
     let csv = percentile_csv(&ten_good());
     let lines: Vec<_> = csv.lines().collect();
     assert_eq!((lines.len(), lines[0]), (102, "Percentage served,Time in ms"));
@@ -287,7 +288,7 @@ fn the_csv_has_101_rows_from_the_smallest_to_the_largest() {
 }
 
 #[test]
-fn the_tsv_is_in_the_order_of_starts() {
+fn tsv_rows_are_in_the_order_of_starts() {
     let sample = |start_us, total_us| Sample {
         start_us,
         connect_us: 1_000,
@@ -307,7 +308,7 @@ fn the_tsv_is_in_the_order_of_starts() {
 }
 
 #[test]
-fn dates_in_the_tsv_know_leap_years() {
+fn tsv_dates_handle_leap_years() {
     let date = |seconds| {
         let sample = Sample {
             start_us: 0,
@@ -330,7 +331,7 @@ fn dates_in_the_tsv_know_leap_years() {
 }
 
 #[test]
-fn the_json_says_what_was_asked_and_what_was_found() {
+fn json_has_the_requested_load_and_the_results() {
     let json: serde_json::Value = serde_json::from_str(&Run::from(&with_failures()).to_json()).unwrap();
     let at = |path: &str| json.pointer(path).unwrap_or_else(|| panic!("{path} is missing"));
     assert_eq!(at("/schema"), SCHEMA);

@@ -1,8 +1,11 @@
-//! Comparisons: of recorded runs, whose truth is known, and of runs made by hand, for the words.
+//! Comparisons of recorded runs, whose true difference is known, and of runs written by hand, for
+//! the texts.
 //!
-//! `data/runs.csv` holds rounds of three runs each, in an order drawn for each round: twice a server (`a1`, `a2`), once
-//! the same server a tenth slower (`b`). It was recorded with `examples/noisy_responder.rs` and
-//! `petasos bench URL -t 300ms --warmup 30ms -c 8 --threads 1` on two cores that compiled other things meanwhile.
+//! `data/runs.csv` has rounds of three runs each, in a random order for each round. Two runs are of
+//! the same server (`a1`, `a2`), and one is of this server slowed by 10% (`b`). The runs were
+//! recorded with `examples/noisy_responder.rs` and
+//! `petasos bench URL -t 300ms --warmup 30ms -c 8 --threads 1`, on two cores that compiled other
+//! programs meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -12,7 +15,7 @@ use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS, read_runs};
 
 const RECORDED: &str = include_str!("data/runs.csv");
 
-/// A run with the figures that comparisons look at.
+/// A run with the figures that comparisons use.
 fn run(good_per_s: f64, mean_us: f64, percentiles_us: [u64; 3]) -> Run {
     let mut run = Run { good_per_s: Some(good_per_s), ..Run::of_source(SOURCE_PETASOS) };
     let latency = &mut run.good_times.latency;
@@ -33,7 +36,7 @@ fn recorded(kind: &str) -> Vec<Run> {
         .collect()
 }
 
-/// What comparisons of `runs` rounds each show of one figure by itself.
+/// Verdicts on one figure alone, in 100 comparisons of `runs` rounds each.
 fn shown(second: &str, runs: usize, metric: Metric) -> Vec<Verdict> {
     shown_between(&recorded("a1"), &recorded(second), runs, metric, false)
 }
@@ -62,7 +65,7 @@ fn side(name: &str, runs: &[Run]) -> Side {
     Side { name: name.to_owned(), runs: runs.to_vec() }
 }
 
-/// The recorded runs of one kind, told in which round each was made.
+/// The recorded runs of one kind, each with the number of its round.
 fn in_rounds(kind: &str) -> Vec<Run> {
     let told = |(run, number): (Run, u64)| {
         let round = Some(Round { comparison: "recorded".to_owned(), number });
@@ -71,7 +74,7 @@ fn in_rounds(kind: &str) -> Vec<Run> {
     recorded(kind).into_iter().zip(1..).map(told).collect()
 }
 
-/// As [`shown`], with the rounds compared as pairs.
+/// Like [`shown`], with the rounds compared as pairs.
 fn shown_in_rounds(second: &str, rounds: usize, metric: Metric) -> Vec<Verdict> {
     shown_between(&in_rounds("a1"), &in_rounds(second), rounds, metric, true)
 }
@@ -81,7 +84,7 @@ fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
 }
 
 #[test]
-fn rounds_as_pairs_find_as_much_and_err_no_more_than_they_say() {
+fn paired_rounds_find_differences_and_rarely_err() {
     for (rounds, metric) in [
         (7, Metric::Throughput),
         (10, Metric::Throughput),
@@ -106,7 +109,7 @@ fn rounds_as_pairs_find_as_much_and_err_no_more_than_they_say() {
 }
 
 #[test]
-fn the_same_server_twice_shows_no_difference() {
+fn same_server_twice_shows_no_difference() {
     for (runs, metric) in [(5, Metric::Throughput), (10, Metric::Throughput), (10, Metric::P95)] {
         let none = count(&shown("a2", runs, metric), Verdict::NoDifferenceShown);
         println!("the same server twice, {runs} runs a side, {metric:?}: no difference {none} times in 100");
@@ -115,7 +118,7 @@ fn the_same_server_twice_shows_no_difference() {
 }
 
 #[test]
-fn a_server_slowed_by_a_tenth_is_found() {
+fn server_slowed_by_ten_percent_is_found() {
     for (runs, metric, least) in
         [(5, Metric::Throughput, 60), (10, Metric::Throughput, 80), (10, Metric::P50, 80)]
     {
@@ -127,7 +130,7 @@ fn a_server_slowed_by_a_tenth_is_found() {
     }
 }
 
-/// Ten runs around `good_per_s`, two percent apart at most.
+/// Ten runs around `good_per_s`, at most two percent apart.
 fn around(good_per_s: f64) -> Vec<Run> {
     (0..10_u64)
         .map(|place| {
@@ -143,7 +146,7 @@ fn around(good_per_s: f64) -> Vec<Run> {
 }
 
 #[test]
-fn the_text_has_a_table_and_ends_with_the_sentence() {
+fn text_has_a_table_and_ends_with_the_sentence() {
     let text = compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
         .unwrap()
         .text(100, false);
@@ -165,7 +168,7 @@ mean            10.0 ms    11.0 ms       +10.5%  +9.8% to +11.2%  <0.0001  slowe
 }
 
 #[test]
-fn the_best_runs_stand_beside_the_medians_where_that_is_wanted() {
+fn best_runs_are_shown_beside_the_medians_on_request() {
     let comparison =
         compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
             .unwrap();
@@ -179,10 +182,14 @@ fn the_best_runs_stand_beside_the_medians_where_that_is_wanted() {
         row[row.len() - 2..].join("|")
     };
     assert!(text.contains("A best") && text.contains("of 10"), "{text}");
-    assert_eq!(last_two("throughput"), "1,010 req/s|914 req/s", "the most answers");
-    assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the shortest time");
+    assert_eq!(last_two("throughput"), "1,010 req/s|914 req/s", "the best throughput is the highest");
+    assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the best time is the shortest");
     let without = |text: &str| text.lines().last().unwrap().to_owned();
-    assert_eq!(without(&text), without(&comparison.text(120, false)), "the verdict does not look at them");
+    assert_eq!(
+        without(&text),
+        without(&comparison.text(120, false)),
+        "the verdict must not depend on the best runs"
+    );
 }
 
 fn sentence(a: &[Run], b: &[Run], options: Options) -> (Verdict, String) {
@@ -234,7 +241,7 @@ fn invalid_runs_are_judged_on_demand_only() {
 }
 
 #[test]
-fn tight_runs_that_may_have_lost_time_are_judged_on_demand_only() {
+fn runs_that_may_have_lost_time_are_judged_on_demand_only() {
     let mut b = around(500.0);
     b[3].generator.trust = Some("tight".to_owned());
     b[3].generator.reasons = vec!["beginnings of responses waited".to_owned()];
@@ -243,13 +250,13 @@ fn tight_runs_that_may_have_lost_time_are_judged_on_demand_only() {
     assert_eq!(sentence(&around(1000.0), &b, Options::default()).0, Verdict::Invalid);
     let accepting = Options { accept_invalid: true, ..Options::default() };
     assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
-    // Runs of earlier versions do not say it.
+    // Runs of earlier versions lack this member.
     let text = b[3].to_json().replace("may_have_lost", "of_a_later_version");
     assert!(!read_runs(&text).unwrap()[0].generator.may_have_lost);
 }
 
 #[test]
-fn notes_say_what_makes_a_comparison_doubtful() {
+fn notes_tell_why_a_comparison_is_doubtful() {
     let (mut a, mut b) = (around(1000.0), around(900.0));
     for (place, (a, b)) in a.iter_mut().zip(&mut b).enumerate() {
         (a.plan.users, b.plan.users) = (Some(10), Some(20));
@@ -271,7 +278,7 @@ fn notes_say_what_makes_a_comparison_doubtful() {
 }
 
 #[test]
-fn at_a_given_rate_the_sentence_is_about_the_mean() {
+fn sentence_is_about_the_mean_at_a_given_rate() {
     let at_rate = |mean: f64| -> Vec<Run> {
         let rated = |of: Run| Run { rate_asked_per_s: Some(100.0), good_per_s: Some(100.0), ..of };
         around(mean).into_iter().map(rated).collect()
@@ -282,7 +289,7 @@ fn at_a_given_rate_the_sentence_is_about_the_mean() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_by_name() {
+fn incomparable_sides_are_refused_by_name() {
     let runs = around(1.0);
     let error = |sides: &[Side]| compare(sides, Options::default()).unwrap_err().to_string();
     assert_eq!(error(&[side("a", &runs)]), "a comparison needs two sides");

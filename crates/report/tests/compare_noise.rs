@@ -1,4 +1,5 @@
-//! Verdicts on a noisy machine: none between a server and itself, and a difference of 5% where a figure can show it.
+//! Verdicts on a noisy machine. A server compared with itself gets none, and a difference of 5% is
+//! found if some figure is precise enough.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -8,22 +9,22 @@ use stats::Random;
 
 const RECORDED: &str = include_str!("data/runs.csv");
 
-/// Eight uniform numbers summed: close enough to normal, deviation 1.
+/// Sum of eight uniform numbers: nearly normal, with deviation 1.
 fn bell(random: &mut Random) -> f64 {
     let uniform = |random: &mut Random| random.below(1 << 20) as f64 / f64::from(1 << 20);
     ((0..8).map(|_| uniform(random)).sum::<f64>() - 4.0) * (12.0_f64 / 8.0).sqrt()
 }
 
-/// Where the simulated machine is noisy.
+/// Kind of noise on the simulated machine.
 #[derive(Clone, Copy, Debug)]
 enum Noise {
-    /// Throughput moves by 10% from run to run, the median by 2%.
+    /// Throughput varies by 10% from run to run, the median by 2%.
     Stalls,
-    /// All figures move by 4%.
+    /// All figures vary by 4%.
     Even,
-    /// As `Even`, and one run in ten is a third slower.
+    /// Like `Even`, and one run in ten is 33% slower.
     OddRuns,
-    /// As `Even`, while the machine loses a third of its speed.
+    /// Like `Even`, while the machine becomes slower by a third over ten runs.
     Drift,
 }
 
@@ -54,7 +55,7 @@ fn against(a: Vec<Run>, b: Vec<Run>) -> Against {
     compare(&[side("a", a), side("b", b)], Options::default()).unwrap().against.remove(0)
 }
 
-/// Forty comparisons of ten rounds each, the second side so many times slower.
+/// Forty comparisons of ten rounds each, with the second side slower by a factor.
 fn forty(noise: Noise, times_slower: f64) -> Vec<Against> {
     let mut random = Random::from_seed(14);
     let mut rounds = |times_slower| -> Vec<Run> {
@@ -68,7 +69,7 @@ fn count(comparisons: &[Against], verdict: Verdict) -> usize {
 }
 
 #[test]
-fn a_server_and_itself_get_no_verdict_in_40_comparisons() {
+fn same_server_gets_no_verdict_in_40_comparisons() {
     for noise in [Noise::Stalls, Noise::Even, Noise::OddRuns, Noise::Drift] {
         let none = count(&forty(noise, 1.0), Verdict::NoDifferenceShown);
         assert_eq!(none, 40, "{noise:?}");
@@ -100,7 +101,7 @@ fn recorded_runs_of_one_server_get_no_verdict() {
 }
 
 #[test]
-fn five_percent_is_found_by_the_figure_that_can_show_it() {
+fn five_percent_is_found_by_the_least_noisy_figure() {
     let comparisons = forty(Noise::Stalls, 1.05);
     let found = count(&comparisons, Verdict::Slower);
     assert!(found >= 32, "found {found} times in 40");
@@ -110,7 +111,7 @@ fn five_percent_is_found_by_the_figure_that_can_show_it() {
 }
 
 #[test]
-fn a_comparison_without_verdict_says_how_many_rounds_it_takes() {
+fn comparison_without_verdict_tells_the_needed_rounds() {
     for against in forty(Noise::Even, 1.0) {
         let (noise, rounds) = (against.noise.unwrap(), against.rounds_for_5_percent.unwrap());
         assert!((0.02..0.08).contains(&noise) && (7..=90).contains(&rounds), "{noise} {rounds}");

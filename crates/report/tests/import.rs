@@ -1,4 +1,5 @@
-//! What other tools wrote, read as runs. `data/ab*.txt` and `data/wrk*.txt` are what ab 2.3 and wrk 4.1 printed.
+//! Imports of other tools' output. `data/ab*.txt` and `data/wrk*.txt` are output of ab 2.3 and wrk
+//! 4.1.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -16,7 +17,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn a_report_of_ab() {
+fn report_of_ab_is_imported() {
     let run = one(include_str!("data/ab.txt"));
     assert_eq!((run.source.as_str(), run.url.as_deref()), ("ab", Some("http://127.0.0.1:18473/")));
     assert_eq!(
@@ -36,7 +37,7 @@ fn a_report_of_ab() {
     assert_eq!((total.p99_us, total.max_us, total.p999_us), (Some(148_000), Some(160_000), None));
     assert_eq!(run.good_times.latency, total);
     assert_eq!(run.good_times.waiting.max_us, Some(159_000));
-    // What ab does not tell.
+    // Values that ab does not report.
     assert_eq!((run.started_s, run.address, run.unfinished, run.sent_bytes), (None, None, None, None));
     assert_eq!((run.generator.trust, run.plan.timeout_s), (None, None));
     assert_eq!(run.good_times.transfer, Distribution::default());
@@ -56,7 +57,7 @@ fn quoted_and_indented_reports_are_read() {
 }
 
 #[test]
-fn a_report_of_petasos_bench() {
+fn report_of_petasos_bench_is_imported() {
     let text = "\
 Petasos bench report 1
 Target:                 http://h:81/page?a=b
@@ -89,7 +90,7 @@ Wrong answers         2   0.500   0.500       -       -       -       -   0.600
 }
 
 #[test]
-fn error_pages_that_ab_takes_for_successes_are_failures() {
+fn error_pages_that_ab_counts_as_good_are_failures() {
     let run = one(include_str!("data/ab-missing.txt"));
     assert_eq!((run.complete, run.good, run.failed), (Some(200), Some(0), Some(200)));
     assert_eq!(run.failed_by_kind["status"], 200);
@@ -98,7 +99,7 @@ fn error_pages_that_ab_takes_for_successes_are_failures() {
 }
 
 #[test]
-fn what_ab_counts_twice_is_not_known() {
+fn counts_that_ab_may_double_are_unknown() {
     let text = include_str!("data/ab.txt");
     let bracket = |bracket: &str| {
         one(&text
@@ -134,7 +135,7 @@ fn options_of_ab_change_its_layout() {
 }
 
 #[test]
-fn a_report_of_wrk() {
+fn report_of_wrk_is_imported() {
     let run = one(include_str!("data/wrk-latency.txt"));
     assert_eq!((run.source.as_str(), run.url.as_deref()), ("wrk", Some("http://127.0.0.1:33173/page")));
     assert_eq!((run.complete, run.good, run.failed), (Some(4541), Some(4541), Some(0)));
@@ -168,7 +169,7 @@ text expected to contain /x/\",500,100,2,2,http://h/,10,0,0
 ";
 
 #[test]
-fn a_jtl() {
+fn jtl_in_csv_is_imported() {
     let imported = import(JTL.as_bytes()).unwrap();
     assert_eq!(imported.notes, ["1 rows of transaction controllers left out: they repeat their samples"]);
     let run = &imported.runs[0];
@@ -188,14 +189,14 @@ fn a_jtl() {
 }
 
 #[test]
-fn columns_may_be_few_and_the_delimiter_another() {
+fn jtl_may_have_few_columns_and_another_delimiter() {
     let run = one("timeStamp;elapsed;success\n1000;100;true\n");
     assert_eq!((run.good, run.received_bytes, run.url), (Some(1), None, None));
     assert_eq!(run.good_times.connect, Distribution::default());
 }
 
 #[test]
-fn a_jtl_in_xml_counts_outer_samples() {
+fn jtl_in_xml_counts_outer_samples_only() {
     let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>
 <testResults version=\"1.2\">
 <httpSample t=\"100\" lt=\"60\" ct=\"20\" ts=\"1000\" s=\"true\" lb=\"home &amp; page\" rc=\"200\" rm=\"OK\" by=\"1000\" sby=\"100\" na=\"1\">
@@ -214,7 +215,7 @@ fn a_jtl_in_xml_counts_outer_samples() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_input_is_refused_with_the_reason() {
     assert!(error("hello\n").starts_with("neither a report of petasos bench, nor one of ab (no line"));
     assert!(error("").starts_with("neither a report of petasos bench"));
     assert!(error("<html></html>").starts_with("neither a report of petasos bench"));

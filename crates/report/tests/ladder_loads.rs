@@ -1,5 +1,5 @@
-//! Loads beside the anonymous one, as the text table and the page show them: each figure at its place, and what is
-//! left out where there is nothing to show.
+//! Loads other than the anonymous one in the text report and on the page: the place of each figure,
+//! and what is left out without data.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,15 +18,16 @@ use petasos_report::results::{
     VerdictRecord, VisitorRecord, WriteRecord,
 };
 
-/// Every figure there is.
+/// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
     petasos_report::table::text(results, width, true)
 }
 
-/// Rounds of these results, enough for a median that is no mean.
+/// Number of rounds: enough for a median that differs from a mean.
 const ROUNDS: u64 = 3;
 
-/// Changes every measured run of a cell, given its round from 0 on.
+/// Changes every measured run of a cell. `change` receives the position of the round, counted from
+/// 0.
 fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured)) {
     for (round, run) in cell.runs.iter_mut().enumerate() {
         let Outcome::Measured(measured) = &mut run.outcome else { continue };
@@ -34,7 +35,7 @@ fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured))
     }
 }
 
-/// The cell of a step under the further load, with the step's own runs.
+/// A cell of the further load, with the runs of the step's own cell.
 fn under_load(results: &Results, step: &str) -> CellRecord {
     let mut cell = results.cells.iter().find(|cell| cell.id == step).unwrap().clone();
     (cell.id, cell.ab) = (format!("{step}-editors"), String::new());
@@ -48,7 +49,7 @@ fn visitor(name: &str, answers: u64, failed: u64, mean_ms: Option<f64>) -> Visit
     VisitorRecord { name: name.to_owned(), answers, failed, mean_ms }
 }
 
-/// A verdict of which a run had so many answers and a second, with times that are told apart.
+/// A verdict with its number of responses, its rate and its response times.
 fn verdict(name: &str, answers: u64, per_s: f64, mean_ms: f64) -> VerdictRecord {
     let response = ResponseTimes {
         mean_ms,
@@ -60,7 +61,8 @@ fn verdict(name: &str, answers: u64, per_s: f64, mean_ms: f64) -> VerdictRecord 
     VerdictRecord { name: name.to_owned(), answers, per_s, response: Some(response) }
 }
 
-/// Everything that a load can have: two kinds of visitors, two verdicts, a write that failed once, a twin.
+/// Gives a run everything that a load can have: two kinds of visitors, two verdicts, a write that
+/// failed once, and a twin.
 fn full(round: usize, measured: &mut Measured) {
     let hits = [700, 750, 900][round];
     let (per_s, mean_ms) = ([500.0, 300.0, 400.0][round], [5.0, 1.0, 2.0][round]);
@@ -93,7 +95,8 @@ fn bystander(loaded_ms: f64, idle_ms: f64, failed: u64) -> BystanderRecord {
     }
 }
 
-/// A ladder with a further load on three steps: one is void, one has what every load has, one has everything.
+/// A ladder with a further load on three steps. The first is void, the second has only the figures
+/// of every load, the third has all figures.
 fn with_load() -> Results {
     let mut results = made_up(ROUNDS);
     let mut cells = ["none", "page-cache", "petasos"].map(|step| under_load(&results, step));
@@ -109,7 +112,7 @@ fn with_load() -> Results {
     results
 }
 
-/// Results whose further load has these steps with nothing but what every load has.
+/// Results with a further load on these steps, which has only the figures of every load.
 fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
     let mut results = made_up(rounds);
     let cells = steps.iter().map(|step| under_load(&results, step)).collect();
@@ -118,14 +121,14 @@ fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
     results
 }
 
-/// Every run of a load's cells is void.
+/// Makes every run of these cells void.
 fn make_void(cells: &mut [CellRecord]) {
     for run in cells.iter_mut().flat_map(|cell| &mut cell.runs) {
         run.outcome = Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     }
 }
 
-/// The text of the only further load.
+/// The section of the only further load.
 fn load_of(text: &str) -> &str {
     let start = text.find("\nLoad: ").unwrap() + 1;
     let end = text.find("\nEach figure is").unwrap();
@@ -143,10 +146,10 @@ fn section<'a>(page: &'a str, id: &str) -> &'a str {
     after.split_once("</section>").unwrap().0
 }
 
-/// The texts of each element of a kind, without the markup in them.
+/// The texts of all elements of a kind, without inner markup.
 fn texts(html: &str, element: &str) -> Vec<String> {
     let (open, close) = (format!("<{element}"), format!("</{element}>"));
-    // `<p` is not how `<path` begins.
+    // `<path` begins like `<p`, so the next character decides.
     let is_whole = |after: &&str| after.starts_with([' ', '>']);
     let inner = |after: &str| bare(&format!("<{}", after.split_once(&close).unwrap().0));
     html.split(&open).skip(1).filter(is_whole).map(inner).collect()
@@ -157,7 +160,7 @@ fn bare(html: &str) -> String {
     parts.collect()
 }
 
-/// The cells of each table's rows, with their heads, as one text a row.
+/// The rows of each table, with the head: one text per row.
 fn tables(html: &str) -> Vec<Vec<String>> {
     let row = |row: &str| {
         let cells = row.replace("</th>", " | ").replace("</td>", " | ").replace("\u{ad}", "");
@@ -175,7 +178,7 @@ fn the_text_of_a_load_has_each_figure_at_its_place() {
 }
 
 #[test]
-fn every_width_is_kept_with_a_load_too() {
+fn report_with_a_load_fits_every_width() {
     let results = with_load();
     for width in 80..200 {
         assert!(widest(&text(&results, width)) <= width, "{width}");
@@ -183,7 +186,7 @@ fn every_width_is_kept_with_a_load_too() {
 }
 
 #[test]
-fn the_pages_section_of_a_load_has_each_figure_at_its_place() {
+fn page_section_of_a_load_has_each_figure_in_place() {
     let page = page(&with_load());
     let found = tables(section(&page, "load-editors"));
     let heads = "step | concurrency | caching | throughput, req/s | mean | 95% response | bytes a page | observed load | system load | failed \
@@ -210,7 +213,7 @@ fn the_pages_section_of_a_load_has_each_figure_at_its_place() {
 }
 
 #[test]
-fn the_pages_section_of_a_load_says_who_was_served_and_what_was_written() {
+fn page_section_of_a_load_reports_visitors_and_writes() {
     let page = page(&with_load());
     let notes = texts(section(&page, "load-editors"), "p");
     let who = "Step 6: anonymous 2,400 good, 0 failed or not theirs, mean 2.00 ms; \
@@ -225,7 +228,7 @@ fn the_pages_section_of_a_load_says_who_was_served_and_what_was_written() {
 }
 
 #[test]
-fn a_loads_names_are_text_and_never_markup() {
+fn names_of_a_load_are_escaped() {
     let page = page(&with_load());
     let section = section(&page, "load-editors");
     assert_eq!(texts(section, "h2"), ["Load: Editors &amp; &lt;readers&gt;"]);
@@ -240,7 +243,7 @@ fn a_loads_names_are_text_and_never_markup() {
 }
 
 #[test]
-fn a_void_cell_takes_all_columns_of_figures() {
+fn void_cell_spans_all_columns_of_figures() {
     let page = page(&with_load());
     let columns = tables(section(&page, "load-editors"))[0][0].matches(" | ").count() + 1;
     let named = 3;
@@ -252,7 +255,7 @@ fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
     let mut results = with_bare_load(ROUNDS, &["petasos"]);
     each_run(&mut results.loads[0].cells[0], |_, measured| {
         measured.meters.clear();
-        // No cache said anything, which is no table either.
+        // Responses without any verdict make no table either.
         measured.verdicts = vec![verdict("none", measured.answers, measured.throughput_per_s, 1.0)];
     });
     let text = text(&results, 80);
@@ -270,7 +273,7 @@ fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
 }
 
 #[test]
-fn a_ladder_without_further_loads_has_none_of_their_sections() {
+fn ladder_without_further_loads_has_no_load_sections() {
     let results = made_up(ROUNDS);
     assert!(!text(&results, 80).contains("Load: "));
     let page = page(&results);
@@ -279,7 +282,7 @@ fn a_ladder_without_further_loads_has_none_of_their_sections() {
 }
 
 #[test]
-fn the_anonymous_loads_verdicts_and_twin_stand_beside_its_own_tables() {
+fn anonymous_load_has_tables_of_verdicts_and_twin() {
     let mut results = made_up(ROUNDS);
     each_run(results.cells.iter_mut().find(|cell| cell.id == "petasos").unwrap(), full);
     let page = page(&results);
@@ -301,7 +304,7 @@ fn the_anonymous_loads_verdicts_and_twin_stand_beside_its_own_tables() {
 }
 
 #[test]
-fn a_cell_without_runs_is_not_measured_yet() {
+fn cell_without_runs_is_not_measured_yet() {
     let mut results = with_bare_load(ROUNDS, &["petasos", "petasos-100"]);
     results.loads[0].cells[0].runs.clear();
     let text = text(&results, 80);
@@ -311,7 +314,7 @@ fn a_cell_without_runs_is_not_measured_yet() {
 }
 
 #[test]
-fn intervals_are_announced_where_there_are_some() {
+fn intervals_are_announced_only_if_they_exist() {
     let note = |results: &Results| {
         let text = text(results, 180);
         let start = text.find("Each figure is").unwrap();
@@ -333,7 +336,7 @@ fn intervals_are_announced_where_there_are_some() {
 }
 
 #[test]
-fn a_page_of_further_loads_alone_says_so() {
+fn page_says_if_only_further_loads_were_measured() {
     let mut results = with_load();
     results.cells.clear();
     let page = page(&results);
@@ -341,13 +344,16 @@ fn a_page_of_further_loads_alone_says_so() {
     assert!(page.contains(lead), "{page}");
     assert!(!page.contains("Nothing has been measured"), "{page}");
     assert!(page.contains("<section id=\"load-editors\">"));
-    assert!(!page.contains("<section id=\"steps\">"), "no anonymous visitors, nothing to say step by step");
+    assert!(
+        !page.contains("<section id=\"steps\">"),
+        "without the anonymous load, there are no sentences by step"
+    );
     make_void(&mut results.loads[0].cells);
     assert!(self::page(&results).contains("Nothing has been measured yet."));
 }
 
 #[test]
-fn a_load_whose_cells_are_all_void_ends_with_their_reasons() {
+fn load_with_void_cells_only_ends_with_their_reasons() {
     let mut results = with_load();
     make_void(&mut results.loads[0].cells);
     let text = text(&results, 80);
@@ -361,7 +367,7 @@ fn a_load_whose_cells_are_all_void_ends_with_their_reasons() {
 }
 
 #[test]
-fn a_load_that_does_not_tell_its_visitors_has_no_empty_sentence() {
+fn load_without_visitor_figures_has_no_empty_sentence() {
     let mut results = with_bare_load(ROUNDS, &["petasos"]);
     each_run(&mut results.loads[0].cells[0], |_, measured| measured.visitors.clear());
     assert!(!text(&results, 80).contains("Step 6: ."));
@@ -369,7 +375,7 @@ fn a_load_that_does_not_tell_its_visitors_has_no_empty_sentence() {
 }
 
 #[test]
-fn a_load_that_the_generator_may_have_bound_says_so() {
+fn load_that_the_generator_may_have_limited_says_so() {
     let doubt = "Step 6: the generator, not the server, may have been the limit; see results.json.";
     let mut results = with_load();
     assert!(!text(&results, 180).contains(doubt) && !page(&results).contains(doubt));
@@ -378,17 +384,17 @@ fn a_load_that_the_generator_may_have_bound_says_so() {
     });
     let text = text(&results, 180);
     assert!(load_of(&text).ends_with(&format!("\n{doubt}\n")), "{text}");
-    assert_eq!(text.matches(doubt).count(), 1, "the step's own cell is not meant");
+    assert_eq!(text.matches(doubt).count(), 1, "the note must not be on the step's own cell");
     let page = page(&results);
     assert_eq!(texts(section(&page, "load-editors"), "p").last().unwrap(), doubt);
 }
 
 #[test]
-fn the_pages_table_says_if_the_generator_may_have_bound_a_step() {
+fn page_table_says_if_the_generator_may_have_been_the_limit() {
     let doubt = "Step 2: the generator, not the server, may have been the limit; see results.json.";
     let mut results = made_up(ROUNDS);
     assert!(!page(&results).contains(doubt));
-    // The last round, whose details the page shows, was clean.
+    // The page shows details of the last round, which is clean.
     each_run(results.cells.iter_mut().find(|cell| cell.id == "page-cache").unwrap(), |round, measured| {
         measured.generator.trust = if round == 0 { "invalid" } else { "clean" }.to_owned();
     });
@@ -397,7 +403,7 @@ fn the_pages_table_says_if_the_generator_may_have_bound_a_step() {
 }
 
 #[test]
-fn a_star_is_explained_in_its_own_section() {
+fn asterisk_is_explained_in_its_own_section() {
     let legend = "* fewer than 100 answers in a round: percentiles are coarse.";
     let few = page(&with_load());
     assert!(tables(section(&few, "load-editors"))[0][2].contains("29.6*"));
@@ -423,10 +429,10 @@ fn three_meters_of_two_words_fit_a_narrow_terminal() {
 }
 
 #[test]
-fn a_further_load_changes_nothing_of_the_anonymous_one() {
+fn further_load_changes_nothing_of_the_anonymous_load() {
     let mut results = with_load();
     for cell in &mut results.loads[0].cells {
-        // As many users as a step has with anonymous visitors, but other figures.
+        // The cell has as many users as a step of the anonymous load, but other figures.
         cell.concurrency = 100;
         each_run(cell, |_, measured| measured.throughput_per_s *= 2.0);
     }
@@ -442,7 +448,7 @@ fn a_further_load_changes_nothing_of_the_anonymous_one() {
     assert_eq!(with.replace(&format!("\n{}", load_of(&with)), ""), without);
 }
 
-/// What stands before a mark.
+/// Returns the text before a mark.
 fn until(mark: &str) -> impl Fn(&str) -> String {
     move |text| text.split_once(mark).unwrap().0.to_owned()
 }

@@ -1,4 +1,4 @@
-//! The ladder's page, without a browser: what it contains for which results.
+//! The content of the ladder's page for different results, without a browser.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,24 +15,24 @@ use petasos_report::html::page;
 use petasos_report::results::Outcome;
 
 #[test]
-fn the_page_is_one_file_that_asks_nobody() {
+fn page_is_one_file_that_loads_nothing() {
     let page = page(&made_up(3));
     for forbidden in ["<script", "src=", "@import", "url(", "https://", "<iframe", "onload"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     assert!(page.contains("default-src 'none'"));
     let links = page.matches("http://").count();
-    assert_eq!(links, page.matches("http://127.0.0.1:1808").count(), "addresses stand in commands only");
+    assert_eq!(links, page.matches("http://127.0.0.1:1808").count(), "addresses may occur in commands only");
 }
 
 #[test]
-fn intervals_stand_below_their_factors_to_two_decimals() {
-    assert!(!page(&made_up(4)).contains("95% interval"), "too few rounds for one");
+fn intervals_are_below_their_factors_with_two_decimals() {
+    assert!(!page(&made_up(4)).contains("95% interval"), "four rounds are too few for an interval");
     assert!(page(&made_up(5)).contains("<small>3.65× – 3.65×</small>"));
 }
 
 #[test]
-fn every_chart_is_drawn_for_wide_and_narrow_pages_with_words() {
+fn each_chart_has_a_wide_and_a_narrow_form_with_words() {
     let page = page(&made_up(3));
     for id in
         ["throughput", "response", "load", "bystander", "throughput-users", "response-users", "percentiles"]
@@ -50,7 +50,7 @@ fn every_chart_is_drawn_for_wide_and_narrow_pages_with_words() {
 }
 
 #[test]
-fn text_from_results_is_text_and_never_markup() {
+fn text_from_results_is_escaped() {
     let mut results = made_up(1);
     results.title = "<b>bold</b> & \"quoted\"".to_owned();
     results.steps[0].title = "<img src=x>".to_owned();
@@ -61,17 +61,17 @@ fn text_from_results_is_text_and_never_markup() {
 }
 
 #[test]
-fn a_void_step_is_told_with_its_reason() {
+fn void_step_is_reported_with_its_reason() {
     let mut results = made_up(2);
     results.cells[0].runs[1].outcome =
         Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     let page = page(&results);
     assert!(page.contains("Step 1 is void."));
-    assert_eq!(page.matches("the door was locked").count(), 2, "at the top and in the classic table");
+    assert_eq!(page.matches("the door was locked").count(), 2, "once at the top, once in the classic table");
 }
 
 #[test]
-fn nothing_measured_is_a_page_too() {
+fn results_without_measurements_still_make_a_page() {
     let mut results = made_up(1);
     results.complete = false;
     results.cells.iter_mut().for_each(|cell| cell.runs.clear());

@@ -1,4 +1,5 @@
-//! Starred cells of a ladder: what the generator or other processes took is in no factor.
+//! Starred cells of a ladder: a cell that the generator or other processes disturbed takes part in
+//! no factor.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -16,13 +17,13 @@ use petasos_report::table::text;
 
 const REASON: &str = "processes outside of the measurement used 51% of the machine";
 
-/// Stars one round of a cell.
+/// Stars one round of a cell; `round` is its position, counted from 0.
 fn star(cell: &mut CellRecord, round: usize) {
     let Outcome::Measured(measured) = &mut cell.runs[round].outcome else { return };
     measured.starred.push(REASON.to_owned());
 }
 
-/// The cell of this name.
+/// The cell with this id.
 fn cell<'a>(results: &'a mut Results, id: &str) -> &'a mut CellRecord {
     results.cells.iter_mut().find(|cell| cell.id == id).unwrap()
 }
@@ -56,14 +57,14 @@ fn starred_step_shows_its_star_in_headline_and_table() {
     assert!(markdown.contains("| 7 | 100 | Petasos | 22,900★ |"), "{markdown}");
     assert!(page.contains("<strong>at least 22,900★</strong>"));
     assert!(page.contains("<td class=\"n\"><strong>22,900</strong>★</td>"));
-    assert!(page.contains("≥ 22,900★"), "the chart has the star, too");
+    assert!(page.contains("≥ 22,900★"), "the chart must have the star");
     for text in [markdown, page] {
         assert!(text.contains(REASON) && !text.contains("2,827×"));
     }
 }
 
 #[test]
-fn star_says_how_many_users_were_at_the_server_in_its_round() {
+fn star_tells_how_many_users_were_at_the_server() {
     let mut results = made_up(3);
     let petasos = cell(&mut results, "petasos");
     star(petasos, 1);
@@ -113,7 +114,7 @@ fn headline_says_that_no_step_is_compared() {
 }
 
 #[test]
-fn mean_stands_beside_the_95_percent_response() {
+fn mean_is_shown_beside_the_95_percent_response() {
     let results = made_up(3);
     let narrow = said(&text(&results, 80, false));
     assert!(narrow.contains("7 100 Petasos 22,900 req/s 4.97 ms 6.90 ms"), "{narrow}");
@@ -124,7 +125,7 @@ fn mean_stands_beside_the_95_percent_response() {
 #[test]
 fn starred_stair_is_no_tipping_point() {
     let mut results = made_up(3);
-    // Each step needs three numbers of users.
+    // A staircase needs three numbers of users for each step.
     let mut more = Vec::new();
     for step in results.steps.clone() {
         let one = results.cells.iter().find(|cell| cell.id == step.cell).unwrap();
@@ -151,7 +152,7 @@ fn starred_stair_is_no_tipping_point() {
 }
 
 #[test]
-fn starred_cells_are_no_measure_of_noise() {
+fn starred_cells_do_not_count_as_noise() {
     let mut results = made_up(3);
     let count = twins(&results).len();
     star(cell(&mut results, "petasos-c1"), 0);
@@ -159,7 +160,7 @@ fn starred_cells_are_no_measure_of_noise() {
 }
 
 #[test]
-fn a_starred_round_takes_every_factor_from_its_cell() {
+fn starred_round_removes_all_factors_of_its_cell() {
     let mut results = made_up(5);
     let (first, second) = (results.cells[0].clone(), results.cells[1].clone());
     assert!(factor(&first, &second).is_some() && star_of(&second).is_none());
@@ -168,5 +169,5 @@ fn a_starred_round_takes_every_factor_from_its_cell() {
     let star = star_of(cell).unwrap();
     assert_eq!((star.rounds, star.first, &star.reasons[..]), (1, 3, &[REASON.to_owned()][..]));
     assert!(factor(&first, cell).is_none() && factor(cell, &first).is_none());
-    assert!(standing(cell).summary().is_some(), "its figures stay");
+    assert!(standing(cell).summary().is_some(), "a starred cell keeps its figures");
 }

@@ -1,4 +1,4 @@
-//! What a ladder's text, page and Markdown say first, and what they do not claim.
+//! The order of a ladder's text, page and Markdown, and statements that they must not make.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,8 @@ fn said(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Changes each measured run of a cell, given its round from 0 on.
+/// Changes each measured run of a cell. `change` receives the position of the round, counted from
+/// 0.
 fn each_run(results: &mut Results, cell: &str, mut change: impl FnMut(usize, &mut Measured)) {
     let cell = results.cells.iter_mut().find(|one| one.id == cell).unwrap();
     for (round, run) in cell.runs.iter_mut().enumerate() {
@@ -31,7 +32,8 @@ fn each_run(results: &mut Results, cell: &str, mut change: impl FnMut(usize, &mu
     }
 }
 
-/// Throughputs of the cells of steps 4 and 5, round by round, and nothing measured twice.
+/// Results with these throughputs in the rounds of steps 4 and 5. No step is measured at two
+/// concurrencies.
 fn with_rounds(before: &[f64], after: &[f64]) -> Results {
     let mut results = made_up(before.len() as u64);
     results.cells.retain(|cell| results.steps.iter().any(|step| step.cell == cell.id));
@@ -41,7 +43,7 @@ fn with_rounds(before: &[f64], after: &[f64]) -> Results {
 }
 
 #[test]
-fn headline_and_classic_table_stand_last() {
+fn headline_and_classic_table_come_last() {
     let results = made_up(3);
     for is_verbose in [false, true] {
         let text = text(&results, 80, is_verbose);
@@ -56,7 +58,7 @@ fn headline_and_classic_table_stand_last() {
 }
 
 #[test]
-fn terminal_shows_no_command_that_leads_nowhere() {
+fn terminal_shows_no_ab_commands() {
     for is_verbose in [false, true] {
         let text = text(&made_up(3), 120, is_verbose);
         assert!(!text.contains("ab -") && !text.contains("http://"), "{text}");
@@ -64,7 +66,7 @@ fn terminal_shows_no_command_that_leads_nowhere() {
 }
 
 #[test]
-fn headline_says_at_least_where_the_generator_was_the_limit() {
+fn headline_says_at_least_if_the_generator_was_the_limit() {
     let mut results = made_up(3);
     let limited = said(&text(&results, 120, false));
     assert!(
@@ -87,7 +89,8 @@ fn difference_within_the_noise_is_no_step() {
         (&[1_000.0], &[1_600.0], true),
         (&[1_000.0, 1_040.0, 980.0], &[1_040.0, 1_010.0, 1_080.0], false),
         (&[1_000.0, 1_010.0, 990.0], &[1_040.0, 1_050.0, 1_045.0], true),
-        // One round that went wrong does not hide a factor of two and more, but one of a tenth.
+        // One failed round does not hide a factor of two and more, but it hides a difference of
+        // 10%.
         (&[1_000.0, 1_100.0, 2_000.0], &[2_500.0, 2_600.0, 2_700.0], true),
         (&[1_000.0, 1_050.0, 990.0], &[1_060.0, 1_150.0, 1_160.0], false),
         (&[1_000.0, 1_010.0, 990.0, 1_005.0, 995.0], &[1_200.0, 1_210.0, 1_190.0, 1_205.0, 1_195.0], true),
@@ -115,8 +118,8 @@ fn one_round_with_wild_times_shows_less() {
 }
 
 #[test]
-fn what_differs_less_than_twins_is_no_step() {
-    // Steps 6 and 7 are the same, and differ by 7% at 25 users.
+fn difference_smaller_than_between_equal_steps_is_no_step() {
+    // Steps 6 and 7 measure the same and differ by 7% at 25 users.
     let results = made_up(3);
     let gain = rows(&results)[6].factor_before.unwrap();
     assert!(gain.times > 1.04 && !gain.is_step, "{gain:?}");
@@ -125,7 +128,7 @@ fn what_differs_less_than_twins_is_no_step() {
 #[test]
 fn noise_at_one_concurrency_hides_nothing_at_another() {
     let mut results = made_up(3);
-    // Steps 6 and 7 are the same, and lie far apart with one user alone.
+    // Steps 6 and 7 measure the same and differ much with one user only.
     each_run(&mut results, "petasos-100-c1", |_, run| run.throughput_per_s *= 4.0);
     let factors = |results: &Results| {
         let of = |gain: Option<petasos_report::difference::Gain>| gain.map(|gain| gain.is_step);
@@ -133,14 +136,14 @@ fn noise_at_one_concurrency_hides_nothing_at_another() {
     };
     let is_step = Some(true);
     assert_eq!(factors(&results)[1..6], [is_step; 5]);
-    // At 25 users it hides what a step has at 25 users.
+    // At 25 users, the noise hides the differences of steps with 25 users.
     each_run(&mut results, "petasos-100-c25", |_, run| run.throughput_per_s *= 40.0);
     assert_eq!(factors(&results)[4..6], [Some(false); 2]);
     assert_eq!(factors(&results)[1..4], [is_step; 3]);
 }
 
 #[test]
-fn headline_claims_no_bound_that_it_contradicts() {
+fn headline_makes_no_claim_from_lower_bounds() {
     let limited = |cells: &[&str]| {
         let mut results = made_up(3);
         for cell in ["none", "petasos", "petasos-100"] {
@@ -156,10 +159,10 @@ fn headline_claims_no_bound_that_it_contradicts() {
         said(&text(&results, 120, false))
     };
     let text_of = |results: &Results| said(&text(results, 120, false));
-    // A bound from below is the most that was measured, not the most there is.
+    // A lower bound is the highest measured value and may be below the true one.
     let text = first_is_fastest(&["none"]);
     assert!(text.contains("The most was measured in step 1 (no cache, 2 users): at least 90,000 pages a second. The load generator was the limit in step 1."), "{text}");
-    // Nor is it known that no step serves more when another's is a bound from below.
+    // If another step has a lower bound, the first step may not be the fastest.
     let text = first_is_fastest(&["petasos"]);
     assert!(
         text.contains("The most was measured in step 1 (no cache, 2 users): 90,000 pages a second."),
@@ -168,10 +171,10 @@ fn headline_claims_no_bound_that_it_contradicts() {
     assert!(
         first_is_fastest(&[]).contains("No step serves more than 90,000 pages a second, those in step 1")
     );
-    // Both ends may be bounds.
+    // Both steps of the headline may be lower bounds.
     let text = text_of(&limited(&["none", "petasos-100"]));
     assert!(text.contains("The load generator was the limit in steps 1 and 7."), "{text}");
-    // A bound from below that is near is no proof that nothing differs.
+    // A lower bound close to the first step does not prove that there is no difference.
     let mut near = limited(&["petasos-100"]);
     each_run(&mut near, "none", |_, run| run.throughput_per_s = 22_890.0);
     let text = text_of(&near);

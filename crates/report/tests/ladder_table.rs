@@ -1,4 +1,4 @@
-//! The ladder's text table, kept as it should look, and the rules behind its figures.
+//! Snapshots of the ladder's text table, and the rules behind its figures.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use petasos_report::results::{Outcome, Results};
 use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing, twins};
 use petasos_report::table::text as table_text;
 
-/// Every figure there is.
+/// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
     table_text(results, width, true)
 }
@@ -48,15 +48,15 @@ fn a_wide_terminal() {
 }
 
 #[test]
-fn every_width_is_kept() {
+fn report_fits_every_width() {
     for width in 80..200 {
         assert!(widest(&text(&made_up(1), width)) <= width, "{width}");
     }
     assert_eq!(text(&made_up(1), 10), text(&made_up(1), 80));
 }
 
-/// A ladder with stairs: every step at 500, 1,000 and 2,000 users too; the last step loses half of its throughput at
-/// the last of them.
+/// A ladder with staircases: every step has cells at 500, 1,000 and 2,000 users. The last step
+/// loses half of its throughput at 2,000.
 fn with_stairs(rounds: u64) -> Results {
     let mut results = made_up(rounds);
     for step in results.steps.clone() {
@@ -77,10 +77,10 @@ fn with_stairs(rounds: u64) -> Results {
 }
 
 #[test]
-fn step_whose_pages_lost_compression_is_named() {
+fn step_with_uncompressed_pages_is_reported() {
     let said = |results: &Results| text(results, 120).split_whitespace().collect::<Vec<_>>().join(" ");
     let mut results = made_up(3);
-    assert!(!said(&results).contains("from being compressed"), "all steps send the same");
+    assert!(!said(&results).contains("from being compressed"), "all steps have pages of equal length");
     for run in &mut results.cells[0].runs {
         let Outcome::Measured(measured) = &mut run.outcome else { continue };
         measured.received_bytes = measured.answers * 69_654;
@@ -91,7 +91,7 @@ fn step_whose_pages_lost_compression_is_named() {
 }
 
 #[test]
-fn stairs_have_figures_a_request_and_a_tipping_point() {
+fn staircases_have_figures_per_request_and_tipping_points() {
     let text = text(&with_stairs(3), 80);
     assert!(widest(&text) <= 80, "{text}");
     let (_, stairs) = text.split_once("Every step with more and more users").unwrap();
@@ -106,15 +106,18 @@ fn stairs_have_figures_a_request_and_a_tipping_point() {
     );
     assert_eq!(stairs.matches("> 2,000").count(), 1, "{stairs}");
     assert!(stairs.contains("a request"), "{stairs}");
-    assert!(!text.contains("Every step at concurrency"), "the stairs stand for these tables");
-    assert!(!self::text(&made_up(3), 80).contains("more and more users"), "two stairs are none");
+    assert!(!text.contains("Every step at concurrency"), "the staircase replaces these tables");
+    assert!(
+        !self::text(&made_up(3), 80).contains("more and more users"),
+        "two numbers of users make no staircase"
+    );
     for width in 80..200 {
         assert!(widest(&self::text(&with_stairs(1), width)) <= width, "{width}");
     }
 }
 
 #[test]
-fn a_step_that_answers_nobody_has_tipped_over() {
+fn step_without_good_responses_has_tipped_over() {
     let mut results = with_stairs(2);
     let mut silence = |id: &str, is_silent: bool| {
         let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
@@ -134,7 +137,7 @@ fn a_step_that_answers_nobody_has_tipped_over() {
 }
 
 #[test]
-fn the_page_has_the_stairs_too() {
+fn page_has_the_staircases() {
     let page = petasos_report::html::page(&with_stairs(3));
     assert!(page.contains("id=\"staircase\"") && page.contains("petasos 0.1.0 (0123456789)</td>"));
     assert_eq!(page.matches("<tr class=\"tips\">").count(), 1);
@@ -168,7 +171,7 @@ fn a_void_step_has_a_reason_and_no_number() {
 }
 
 #[test]
-fn one_void_run_makes_the_cell_void_and_breaks_the_factors() {
+fn one_void_run_makes_the_cell_void_without_factors() {
     let results = with_void("opcode");
     let rows = rows(&results);
     assert!(
@@ -179,7 +182,7 @@ fn one_void_run_makes_the_cell_void_and_breaks_the_factors() {
 }
 
 #[test]
-fn factors_are_of_medians_over_rounds_and_have_intervals_from_five_rounds_on() {
+fn factors_have_intervals_from_five_rounds_on() {
     for (rounds, has_interval) in [(3, false), (4, false), (5, true)] {
         let results = made_up(rounds);
         let rows = rows(&results);
@@ -200,10 +203,10 @@ fn factors_use_only_rounds_that_measured_both() {
 }
 
 #[test]
-fn figures_are_medians_of_the_rounds_own() {
+fn figures_are_medians_over_the_rounds() {
     let results = made_up(3);
     let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("no figures") };
-    // The rounds have 1.00, 1.06 and 0.97 of the step's throughput.
+    // The rounds have 1.00, 1.06 and 0.97 times the step's throughput.
     assert_eq!((summary.throughput.median, summary.rounds), (8.1, 3));
     assert!(
         (summary.throughput.low - 8.1 * 0.97).abs() < 1e-9
@@ -217,15 +220,16 @@ fn figures_are_medians_of_the_rounds_own() {
 }
 
 #[test]
-fn concurrencies_that_several_steps_share() {
+fn concurrencies_of_most_steps_are_shared() {
     assert_eq!(shared_concurrencies(&made_up(1), false), [1, 25]);
 }
 
 #[test]
-fn steps_that_are_the_same_at_one_concurrency_show_the_noise() {
+fn same_steps_at_one_concurrency_show_the_noise() {
     let results = made_up(3);
     let found: Vec<(u64, i64)> =
         twins(&results).iter().map(|twins| (twins.concurrency, (twins.ratio * 1000.0) as i64)).collect();
-    // Step 6 at 1 and step 7 at 1, and both at 25, where step 7's further cell has 1.02 of its throughput.
+    // Steps 6 and 7 both have cells with 1 and with 25 users. At 25 users, the cell of step 7 has
+    // 1.02 times the throughput of its own cell.
     assert_eq!(found, [(25, 1071), (1, 1050)]);
 }

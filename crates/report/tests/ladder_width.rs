@@ -1,4 +1,4 @@
-//! The ladder's text on terminals of 80, 120 and 200 columns when names are long and numbers are large.
+//! The ladder's text on terminals of 80, 120 and 200 columns, with long names and large numbers.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -18,7 +18,8 @@ fn each_run(results: &mut Results, mut change: impl FnMut(&mut Measured)) {
     }
 }
 
-/// Results with a long page, long names, large numbers, stairs, stars, and a void step whose reason holds a URL.
+/// Results with a long page path, long names, large numbers, staircases, stars, and a void step
+/// whose reason contains a URL.
 fn unwieldy() -> Results {
     let mut results = made_up(3);
     results.page = URL.split_once("38123").unwrap().1.to_owned();
@@ -55,7 +56,7 @@ fn unwieldy() -> Results {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_with_long_names() {
+fn long_names_fit_the_width_of_the_terminal() {
     let results = unwieldy();
     for (width, is_verbose) in [80, 120, 200].into_iter().flat_map(|width| [(width, false), (width, true)]) {
         let text = text(&results, width, is_verbose);

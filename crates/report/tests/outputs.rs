@@ -1,4 +1,4 @@
-//! Result files of a run: JTL and the table of seconds.
+//! Result files of a run: JTL, seconds as CSV, and the HdrHistogram log.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -51,7 +51,7 @@ fn outcome() -> Outcome {
 }
 
 #[test]
-fn a_jtl_has_jmeters_columns_to_the_letter() {
+fn jtl_has_exactly_the_columns_of_jmeter() {
     let mut octets = Vec::new();
     jtl::write(&outcome(), &mut octets).unwrap();
     let text = String::from_utf8(octets).unwrap();
@@ -70,7 +70,7 @@ fn a_jtl_has_jmeters_columns_to_the_letter() {
 }
 
 #[test]
-fn seconds_are_rows() {
+fn each_second_is_a_row_of_the_csv() {
     let text = seconds_csv(&Run::from(&outcome()));
     let expected = "\
 time_s,second,users,in_flight,started,good,failed,not_started,received_bytes,p50_us,p95_us,p99_us,max_us,\
@@ -84,7 +84,7 @@ failed_body,failed_malformed
 }
 
 #[test]
-fn the_log_has_the_phases_that_were_recorded() {
+fn hdr_log_has_the_recorded_phases_only() {
     let text = String::from_utf8(hdr::hdr_log(&outcome()).unwrap()).unwrap();
     let tags: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("Tag=")?.split(',').next()).collect();

@@ -1,8 +1,9 @@
-//! The ladder's page in a real browser: every chart is drawn, the console is silent, nobody else is asked.
+//! The ladder's page in a real browser: every chart is drawn, the console stays empty, and no other
+//! host receives a request.
 //!
-//! Chromium loads a harness from this process' own origin, which shows the page in a frame of a given width and
-//! writes down what the layout came to. Every host but 127.0.0.1 is reached through a proxy that is ours too, and
-//! notes who was asked.
+//! Chromium loads a harness from an origin in this process. The harness shows the page in a frame
+//! of a given width and records the layout. All hosts except 127.0.0.1 are reached through a proxy
+//! in this process, which records the requests.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,10 +22,10 @@ use serde_json::Value;
 use std::process::Command;
 use testkit::{Origin, response};
 
-/// Names under which the browser is installed.
+/// Possible paths of the browser.
 const BROWSERS: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 
-/// Whom the browser asks by itself, whatever the page is: updates, the time, accounts.
+/// Hosts that the browser contacts on its own, whatever the page is: updates, time, accounts.
 const BROWSER_ITSELF: [&str; 10] = [
     "accounts.google.com",
     "android.clients.google.com",
@@ -38,7 +39,7 @@ const BROWSER_ITSELF: [&str; 10] = [
     "update.googleapis.com",
 ];
 
-/// Shows `/page` in a frame and reports, for each drawing that is displayed, its box and its marks.
+/// Shows `/page` in a frame. Reports the box and the number of marks for each visible drawing.
 const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
 <iframe id="f" src="/page" style="width:WIDTHpx;height:3000px;border:0"></iframe><pre id="out"></pre>
 <script>
@@ -67,7 +68,7 @@ frame.onload = () => {
 };
 </script>"#;
 
-/// What the browser saw.
+/// Observations of a visit with the browser.
 struct Seen {
     layout: Value,
     console: Vec<String>,
@@ -115,8 +116,8 @@ fn browse(page: String, width: u32) -> Seen {
     }
 }
 
-/// Whether a request that reached the proxy was made for the page. A target is a URL or, to be tunnelled, a host
-/// and a port.
+/// Whether a request to the proxy was made for the page. The target is a URL, or host and port for
+/// a tunnel.
 fn is_foreign(target: &str) -> bool {
     let rest = target.strip_prefix("http://").unwrap_or(target);
     let host = rest.split(['/', ':']).next().unwrap_or_default();
@@ -124,7 +125,7 @@ fn is_foreign(target: &str) -> bool {
 }
 
 #[test]
-fn every_chart_is_drawn_and_nobody_else_is_asked() {
+fn each_chart_is_drawn_and_no_foreign_host_is_contacted() {
     for width in [1280, 390] {
         let seen = browse(page(&made_up(3)), width);
         assert_eq!(seen.console, Vec::<String>::new());
@@ -147,7 +148,8 @@ fn every_chart_is_drawn_and_nobody_else_is_asked() {
     }
 }
 
-/// The ladder of the WordPress lab in shape: fourteen steps with long names, some numbered beside the ladder.
+/// A ladder like that of the WordPress lab: fourteen steps with long names, some of them side
+/// steps.
 fn long_ladder() -> Results {
     let mut results = made_up(3);
     let steps = results.steps.clone();
@@ -168,7 +170,7 @@ fn long_ladder() -> Results {
 }
 
 #[test]
-fn three_screens_tell_the_story_and_no_labels_collide() {
+fn details_start_within_three_screens_and_no_labels_overlap() {
     for (width, screen) in [(1280, 800.0), (390, 844.0)] {
         let seen = browse(page(&long_ladder()), width);
         let top = seen.layout["before_details"].as_f64().unwrap();
@@ -180,9 +182,9 @@ fn three_screens_tell_the_story_and_no_labels_collide() {
     }
 }
 
-/// The test above must be able to fail.
+/// Shows that the tests above can fail.
 #[test]
-fn the_browser_would_tell() {
+fn browser_reports_errors_and_foreign_requests() {
     let page = "<!doctype html><body><svg width=900 height=300></svg><img src='http://foreign.example/a.png'>\
                 <script>console.error('oh')</script>";
     let seen = browse(page.to_owned(), 390);

@@ -1,4 +1,4 @@
-//! The page of a run: what it shows, and what it must never do.
+//! The page of a run: its content, and its isolation.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -56,7 +56,7 @@ fn run() -> Run {
 }
 
 #[test]
-fn the_verdict_comes_first_and_doubts_stand_beside_it() {
+fn verdict_comes_first_and_doubts_follow() {
     let page = run_page(&run());
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
     assert!(place("99.1</strong> good answers a second") < place("The run is tight"));
@@ -66,11 +66,11 @@ fn the_verdict_comes_first_and_doubts_stand_beside_it() {
     {
         place(text);
     }
-    assert!(!page.contains("connect: 0"), "what did not occur is not listed");
+    assert!(!page.contains("connect: 0"), "a kind that did not occur must not be listed");
 }
 
 #[test]
-fn everything_that_changed_is_drawn_over_the_same_seconds() {
+fn page_has_every_chart_and_table() {
     let page = run_page(&run());
     for id in [
         "rate",
@@ -87,12 +87,12 @@ fn everything_that_changed_is_drawn_over_the_same_seconds() {
     ] {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id} is missing");
     }
-    // Each drawing says in words what it shows.
+    // Each drawing describes itself in words.
     assert!(page.contains("good: 90.0 to 99.0 per second") || page.contains("good: 90 to 99 per second"));
 }
 
 #[test]
-fn a_record_that_knows_little_makes_a_short_page() {
+fn record_with_few_figures_makes_a_short_page() {
     let mut little = Run::of_source("wrk");
     little.good_per_s = Some(12.0);
     let page = run_page(&little);
@@ -101,7 +101,7 @@ fn a_record_that_knows_little_makes_a_short_page() {
 }
 
 #[test]
-fn the_page_runs_nothing_and_loads_nothing() {
+fn page_runs_nothing_and_loads_nothing() {
     let page = run_page(&run());
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
     assert!(page.contains("default-src 'none'"));

@@ -1,11 +1,11 @@
-//! Thresholds: what is read, what is refused and where, what runs show.
+//! Thresholds: parsing, errors with their place, and judgements of runs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use petasos_report::run::{Distribution, Run};
 use petasos_report::thresholds::{Threshold, text, thresholds_reference};
 
-/// 1000 requests, 10 of them failed, p95 of 300 ms.
+/// A run of 1000 requests, 10 of them failed, with a p95 of 300 ms.
 fn run() -> Run {
     let mut run = Run {
         requests: Some(1000),
@@ -64,8 +64,8 @@ fn every_operator_and_unit_decides_at_its_bound() {
 }
 
 #[test]
-fn what_is_not_known_has_failed() {
-    // The mean was not measured; nothing was not started, since nobody said so.
+fn condition_on_an_unknown_figure_has_failed() {
+    // The mean was not measured, and the number of requests that were not started is unknown.
     for expression in ["mean > 1s", "tls.p95 > 1s", "not_started > 0"] {
         let judged = expression.parse::<Threshold>().unwrap().judge(&run());
         assert!(judged.is_missed, "{expression}");
@@ -77,7 +77,7 @@ fn what_is_not_known_has_failed() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn errors_are_reported_with_their_column() {
     let error = |text: &str| text.parse::<Threshold>().unwrap_err().to_string();
     assert_eq!(error("p95 > 300"), "column 7: 300 of what? A time needs its unit: us, ms, s or m");
     assert_eq!(error("p95 > 300 parsec"), "column 7: \"parsec\" is no unit of time: write us, ms, s or m");
@@ -104,7 +104,7 @@ fn mistakes_are_told_with_their_place() {
 }
 
 #[test]
-fn judgements_are_lines() {
+fn each_judgement_is_a_line() {
     let judged: Vec<_> = ["p95 > 200ms", "errors > 2%", "rate < 50"]
         .map(|text| text.parse::<Threshold>().unwrap().judge(&run()))
         .into();
@@ -115,14 +115,14 @@ fn judgements_are_lines() {
 }
 
 #[test]
-fn only_bounds_for_errors_replace_the_rule_that_nothing_may_fail() {
+fn only_error_conditions_replace_the_rule_of_no_failures() {
     let about = |text: &str| text.parse::<Threshold>().unwrap().is_about_errors();
     assert!(about("errors > 1%") && about("errors.timeout > 0") && about("good < 99%"));
     assert!(!about("p95 > 1s") && !about("status.5xx > 0") && !about("rate < 1"));
 }
 
 #[test]
-fn every_documented_name_can_be_written() {
+fn every_documented_name_is_accepted() {
     let page = thresholds_reference();
     let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! The page of a run of page loads: what it shows, and what it must never do.
+//! The page of a run in page mode: its content, and its isolation.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -63,7 +63,7 @@ fn run() -> PageRun {
 }
 
 #[test]
-fn page_times_stand_beside_request_times() {
+fn page_times_are_shown_beside_request_times() {
     let page = visits_page(&run());
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
     assert!(place("10.0</strong> pages a second") < place("The run is tight"));
@@ -73,7 +73,7 @@ fn page_times_stand_beside_request_times() {
     {
         place(&format!("id=\"{id}\""));
     }
-    // Each drawing says in words what it shows: both kinds of time are on one axis.
+    // Each drawing describes itself in words. Both kinds of time are on one axis.
     let said = page.get(place("Page time and request time over time")..).unwrap();
     assert!(said.find("page median: 400").unwrap() < said.find("request median: 20").unwrap());
     for text in [
@@ -92,7 +92,7 @@ fn page_times_stand_beside_request_times() {
 }
 
 #[test]
-fn a_short_run_has_nothing_over_time() {
+fn short_run_has_no_charts_over_time() {
     let mut run = run();
     run.seconds.truncate(1);
     let page = visits_page(&run);
@@ -100,7 +100,7 @@ fn a_short_run_has_nothing_over_time() {
 }
 
 #[test]
-fn the_page_runs_nothing_and_loads_nothing() {
+fn page_runs_nothing_and_loads_nothing() {
     let page = visits_page(&run());
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&lt;gone&gt;"));
     assert!(page.contains("default-src 'none'"));
@@ -108,7 +108,7 @@ fn the_page_runs_nothing_and_loads_nothing() {
 }
 
 #[test]
-fn seconds_of_pages_are_rows() {
+fn each_second_of_page_mode_is_a_row() {
     let csv = page_seconds_csv(&PageRun { started_s: 1000.0, ..run() });
     let mut lines = csv.lines();
     let expected = "\
@@ -125,7 +125,7 @@ failed_foreign,failed_redirects,failed_too_long,failed_coding,failed_http2,faile
 }
 
 #[test]
-fn what_is_written_of_pages_is_read_back() {
+fn written_page_runs_are_read_back() {
     let written = run();
     let read = &read_runs(&written.to_json()).unwrap()[0];
     assert_eq!(*read, Run::from(&written));

@@ -1,48 +1,50 @@
-//! The report as an HTML table in the layout of `ab -w`, and below it what that layout hides.
+//! The report as an HTML table in the layout of `ab -w`, followed by the figures that the layout
+//! lacks.
 //!
-//! Invariant: nothing that a server, a URL or the command line says can end an element: texts are escaped, and
-//! attributes cannot contain the ends of a tag. Rows that `ab` has are those of `ab`, in its order, except that the
-//! bracket of failures has all four numbers, and that the row *Processing* has measured times, where `ab` subtracts
-//! one row from another.
+//! Invariant: no text from a server, a URL or the command line can end an element. Texts are
+//! escaped, and attributes cannot contain the characters `<` and `>`.
+//!
+//! The rows are those of `ab`, in its order, with two differences. The bracket of failures has all
+//! four numbers. The row *Processing* shows measured times; `ab` subtracts one row from another.
 
 use super::{Counts, Histogram, Length, Outcome, rounded_ms, write_beyond};
 use std::fmt::Write as _;
 
-/// What stands in the tags of the table: `ab -x`, `-y` and `-z`.
+/// Attributes of the table's elements: the options `-x`, `-y` and `-z` of `ab`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Of `table`.
+    /// Attributes of `table`.
     pub table: String,
-    /// Of each `tr`.
+    /// Attributes of each `tr`.
     pub row: String,
-    /// Of each `td` and `th`.
+    /// Attributes of each `td` and `th`.
     pub cell: String,
 }
 
 impl Default for Attributes {
-    /// As `ab` has them.
+    /// The defaults of `ab`.
     fn default() -> Self {
         Self { table: String::new(), row: String::new(), cell: "bgcolor=white".to_owned() }
     }
 }
 
-/// The lines of a banner as the page begins with them.
+/// Formats the lines of a banner as the start of the page.
 pub fn banner(lines: &str) -> String {
     let lines: Vec<String> = lines.lines().filter(|line| !line.is_empty()).map(escaped).collect();
     format!("<p>\n {}<br>\n</p>\n", lines.join("<br>\n "))
 }
 
-/// As [`banner`], and the paragraph that `ab` opens and does not close.
+/// Like [`banner`], with the paragraph that `ab` opens and does not close.
 pub fn plain_banner(lines: &str) -> String {
     format!("{}<p>\n", banner(lines))
 }
 
-/// Text as it is, in a block of its own.
+/// Formats a text as a preformatted block.
 pub fn block(text: &str) -> String {
     format!("<pre>\n{}</pre>\n", escaped(text))
 }
 
-/// The table, and what it hides.
+/// Returns the table and the figures that its layout lacks.
 pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
     let mut beyond = String::new();
     // Writing to a string cannot fail.
@@ -50,7 +52,8 @@ pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
     format!("{}{}", table(outcome, attributes, &Counts::ours(outcome)), block(beyond.trim_start()))
 }
 
-/// The table of `ab` with its own account of failures, and nothing below it.
+/// Returns the table with the account of failures that `ab` would have made, and without further
+/// figures.
 pub fn plain_report(outcome: &Outcome, attributes: &Attributes) -> String {
     table(outcome, attributes, &Counts::of_ab(outcome))
 }
@@ -68,7 +71,7 @@ fn table(outcome: &Outcome, attributes: &Attributes, counts: &Counts) -> String 
     text
 }
 
-/// The attributes of rows and cells.
+/// Attributes of rows and cells, made safe for use in tags.
 struct Table {
     row: String,
     cell: String,
@@ -146,7 +149,7 @@ impl Table {
         line("Total", &times.total);
     }
 
-    /// A row with a name and a value.
+    /// Writes a row with a name and a value.
     fn pair(&self, text: &mut String, name: &str, value: &str) {
         let Self { row, cell } = self;
         let value = escaped(value);
@@ -157,7 +160,7 @@ impl Table {
     }
 }
 
-/// Text that cannot be taken for elements.
+/// Escapes a text so that it cannot contain elements.
 fn escaped(text: &str) -> String {
     maud::html! { (text) }.into_string()
 }

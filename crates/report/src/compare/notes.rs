@@ -1,17 +1,18 @@
-//! What makes a comparison doubtful although its numbers are right.
+//! Notes on doubts about a comparison whose numbers are correct.
 
 use super::{Side, Unit};
 use crate::number;
 use crate::run::Run;
 use serde_json::Value;
 
-/// How far the first pages of two sides may differ in length before it is asked whether they are the same page.
+/// Difference in length between the sides' pages, as a share, above which a note asks whether they
+/// are the same page.
 const LENGTH_SHARE_MAX: f64 = 0.1;
 
-/// Digits in which rates must differ to be named as different.
+/// Number of significant digits in which rates must differ to be reported as different.
 const RATE_DIGITS: usize = 3;
 
-/// All notes, the gravest first.
+/// Returns all notes, the most serious first.
 pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     let letters = || ('A'..='Z').zip(sides);
     let mut notes: Vec<String> = letters().filter_map(|(letter, side)| untrusted(letter, side)).collect();
@@ -37,8 +38,9 @@ pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     notes
 }
 
-/// Whether a run of a side is invalid by its own word, or may have lost time to its generator. Such a run is tight where
-/// the load tester cannot tell that time from the server's.
+/// Whether a run of a side is invalid by its own self-check, or may have lost time to its
+/// generator. In the latter case its trust may be only `tight`, because the load tester cannot tell
+/// that time from the server's.
 pub(super) fn has_doubtful_runs(side: &Side) -> bool {
     side.runs.iter().any(|run| run.generator.may_have_lost) || trusted(side, "invalid").next().is_some()
 }
@@ -73,7 +75,7 @@ fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
     })
 }
 
-/// Members of the plans in which the sides differ.
+/// Note on the members of the plans in which the sides differ.
 fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
     let asked = |side: &Side| side.runs.iter().map(members).collect::<Vec<_>>();
     let (ours, theirs) = (asked(first), asked(other));
@@ -104,8 +106,8 @@ fn members(run: &Run) -> Vec<(String, Value)> {
     objects.flatten().chain([("rate_asked_per_s".to_owned(), Value::from(rate))]).collect()
 }
 
-/// A number rounded to [`RATE_DIGITS`]. Rates are means over the time of a run, so the same rate that was asked for
-/// twice may differ in the last digits.
+/// Rounds a number to [`RATE_DIGITS`]. Rates are means over the time of a run. The same requested
+/// rate may therefore differ in its last digits.
 fn rounded(rate: f64) -> f64 {
     let text = format!("{rate:.*e}", RATE_DIGITS - 1);
     text.parse().unwrap_or(rate)
@@ -125,7 +127,7 @@ fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {
     })
 }
 
-/// Whether one side was measured before the other began.
+/// Note if all runs of one side started before those of the other.
 fn order(letter: char, first: &Side, other: &Side) -> Option<String> {
     let starts = |side: &Side| side.runs.iter().map(|run| run.started_s).collect::<Option<Vec<f64>>>();
     let (a, b) = starts(first).zip(starts(other))?;

@@ -1,13 +1,13 @@
-//! Runs of one side by themselves: median, best and worst of each figure.
+//! Summarises the runs of a single side: median, best and worst of each figure.
 //!
-//! Invariant: nothing is concluded here. The best of many runs is the better the more there are, which is why how many
-//! there were stands beside it.
+//! Invariant: this module draws no conclusion. The best of many runs improves with their number, so
+//! the table shows that number.
 
 use super::{Metric, Side, Unit, summary, text};
 use crate::grid::{Align, Column, Grid};
 use crate::run::Run;
 
-/// The table, at most `width` characters wide where that is possible.
+/// Returns the table, at most `width` characters wide where possible.
 pub fn over_runs(runs: &[Run], width: usize) -> String {
     let side = Side { name: String::new(), runs: runs.to_vec() };
     let mut grid = Grid::new(vec![
@@ -24,7 +24,8 @@ pub fn over_runs(runs: &[Run], width: usize) -> String {
     grid.text(width)
 }
 
-/// The place of the run with the median throughput, of two such the slower one; `None` if there are no runs.
+/// Returns the position of the run with the median throughput; of two middle runs the slower one.
+/// `None` if there are no runs.
 pub fn middle(runs: &[Run]) -> Option<usize> {
     let rate = |place: &usize| runs.get(*place).and_then(|run| Metric::Throughput.of(run)).unwrap_or(0.0);
     let mut places: Vec<usize> = (0..runs.len()).collect();
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_most_answers_and_the_shortest_time() {
+    fn best_is_the_highest_throughput_and_the_shortest_time() {
         let runs = [run(900.0, 3_000), run(1_000.0, 2_000), run(500.0, 9_000)];
         let text = over_runs(&runs, 80);
         let row = |name: &str| {
@@ -54,11 +55,11 @@ mod tests {
         assert!(text.starts_with("Over 3 runs"), "{text}");
         assert_eq!(row("throughput"), "throughput|900 req/s|1,000 req/s|500 req/s");
         assert_eq!(row("p95"), "p95|3.00 ms|2.00 ms|9.00 ms");
-        assert_eq!(row("mean"), "mean|-|-|-", "what no run tells");
+        assert_eq!(row("mean"), "mean|-|-|-", "unknown in every run");
     }
 
     #[test]
-    fn the_middle_run_stands_for_all() {
+    fn middle_is_the_run_with_the_median_throughput() {
         let place = |rates: &[f64]| middle(&rates.iter().map(|rate| run(*rate, 1)).collect::<Vec<_>>());
         assert_eq!(place(&[3.0, 1.0, 2.0]), Some(2));
         assert_eq!(place(&[4.0, 1.0, 2.0, 3.0]), Some(2));

@@ -1,33 +1,36 @@
-//! How noisy the machine is: which figure can tell the sides apart, and how many rounds a difference of 5% takes.
+//! Measures the noise of the machine. It decides which figure can distinguish the sides, and how
+//! many rounds a difference of 5% needs.
 //!
-//! Noise is how far a figure of one side moves from one run to the next, never how far the sides lie apart. So the
-//! choice of the figure cannot prefer the one that differs by chance.
+//! Noise is the change of a side's figure from one run to the next, never the difference between
+//! the sides. The choice of the figure therefore cannot prefer one that differs by chance.
 //!
-//! Invariant: a verdict says that the sides differ only where they lie further apart than [`NOISE_ERRORS`] standard
-//! errors of that noise, and its interval is never narrower. Rank tests alone err as often as they may: of 40
-//! comparisons of a server with itself, one is expected to differ. On 1,000 recorded rounds this bound takes that to
-//! none in 240, and still finds 97 of 100 servers that are a tenth slower.
+//! Invariant: a verdict reports a difference only beyond [`NOISE_ERRORS`] standard errors of that
+//! noise, and its interval is never narrower. Rank tests alone err as often as their level allows:
+//! of 40 comparisons of a server with itself, one is expected to differ. On 1,000 recorded rounds,
+//! this bound reduces such errors to none in 240. It still finds 97 of 100 servers that are 10%
+//! slower.
 
 use super::{Metric, Side};
 use crate::run::Run;
 use stats::Interval;
 
-/// Runs of each side that the figure is chosen by. With fewer nothing is chosen.
+/// Number of first runs of each side that choose the figure. With fewer runs there is no choice.
 pub const PILOT_RUNS: usize = 5;
 
-/// The preferred figure is kept unless its noise is above this many times that of another.
+/// The preferred figure is kept unless its noise exceeds this multiple of another figure's noise.
 pub const NOISE_TIMES_MAX: f64 = 1.5;
 
 /// Standard errors of the noise that a difference must exceed.
 pub const NOISE_ERRORS: f64 = 3.0;
 
-/// The difference that the number of rounds is told for.
+/// Difference, as a share, for which the needed number of rounds is reported.
 pub const DIFFERENCE: f64 = 0.05;
 
-/// Standard errors above [`NOISE_ERRORS`] at which four of five comparisons find the difference.
+/// Standard errors beyond [`NOISE_ERRORS`] at which four of five comparisons find the difference.
 const POWER_ERRORS: f64 = 0.84;
 
-/// The figure that can tell the sides apart best by what their first runs show; `preferred` unless that is noisier.
+/// Chooses the figure that distinguishes the sides best in their first runs: `preferred`, unless
+/// another is clearly less noisy.
 pub(super) fn choose(preferred: Metric, first: &Side, other: &Side) -> Metric {
     let pilots = [first, other].map(|side| in_order(side).into_iter().take(PILOT_RUNS).collect::<Vec<_>>());
     if pilots.iter().any(|runs| runs.len() < PILOT_RUNS) {
@@ -40,34 +43,37 @@ pub(super) fn choose(preferred: Metric, first: &Side, other: &Side) -> Metric {
     quietest.filter(|(_, noise)| own > NOISE_TIMES_MAX * noise).map_or(preferred, |(metric, _)| metric)
 }
 
-/// The steps in which other tools tell times, in milliseconds: within one a figure may move and not show it.
+/// Resolution of the times that other tools report, in milliseconds. A smaller change does not
+/// show.
 const STEP_MS: f64 = 1.0;
 
-/// How far a figure moves from run to run, as a share of itself; `None` if it is not known or there are too few runs.
+/// Noise of a figure from run to run, as a share of the figure; `None` if it is unknown or there
+/// are too few runs.
 pub(super) fn noise(metric: Metric, first: &Side, other: &Side) -> Option<f64> {
     noise_of(metric, &[in_order(first), in_order(other)])
 }
 
-/// Rounds that four of five comparisons need to find a difference of 5%.
+/// Number of rounds with which four of five comparisons find a difference of 5%.
 pub(super) fn rounds_needed(noise: f64) -> u32 {
     let errors = (NOISE_ERRORS + POWER_ERRORS) * noise / DIFFERENCE.ln_1p();
     let rounds = (2.0 * errors * errors).ceil() as u32;
     rounds.max(stats::ROUNDS_FOR_INTERVAL as u32)
 }
 
-/// The least that the logarithm of a ratio must be for a difference, and half the least width of its interval.
+/// Smallest logarithm of a ratio that counts as a difference. It is also half the smallest width of
+/// the ratio's interval, in logarithms.
 pub(super) fn bound(noise: f64, runs_first: usize, runs_other: usize) -> f64 {
     let one = |runs: usize| 1.0 / runs.max(1) as f64;
     NOISE_ERRORS * noise * (one(runs_first) + one(runs_other)).sqrt()
 }
 
-/// The interval, made as wide as the noise asks for.
+/// Widens an interval to the bound that the noise sets.
 pub(super) fn widened(interval: Interval, ratio: f64, bound: f64) -> Interval {
     Interval { low: interval.low.min(ratio * (-bound).exp()), high: interval.high.max(ratio * bound.exp()) }
 }
 
-/// Half the mean square of the steps from one run to the next, as von Neumann has it: drift over many runs, which meets
-/// both sides alike, is hardly in it.
+/// Standard deviation from half the mean square of the steps between consecutive runs (von
+/// Neumann). Slow drift over many runs affects both sides alike and hardly contributes.
 fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
     let variance = |runs: &Vec<&Run>| {
         let values = runs.iter().map(|run| metric.of(run).filter(|value| *value > 0.0).map(f64::ln));
@@ -83,8 +89,9 @@ fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
     stats::mean(&variances).map(f64::sqrt)
 }
 
-/// The variance of a figure's rounding, as a share of its square; `None` where it is finer than any noise. Were it left
-/// out, times that are all `5 ms` would seem free of noise. A mean is of many times, whose rounding cancels out.
+/// Variance that rounding adds to a figure, as a share of its square; `None` if the resolution is
+/// finer than any noise. Without it, times that are all `5 ms` would seem free of noise. In a mean
+/// of many times, the rounding cancels out.
 fn rounding(metric: Metric, run: &Run) -> Option<f64> {
     let is_time = !matches!(metric, Metric::Throughput | Metric::Mean);
     let is_coarse = is_time && matches!(run.source.as_str(), "ab" | "jtl");
@@ -92,7 +99,7 @@ fn rounding(metric: Metric, run: &Run) -> Option<f64> {
     Some((STEP_MS / value).powi(2) / 12.0)
 }
 
-/// The runs in the order in which they were made, as far as they tell.
+/// The runs in the order in which they were made, as far as that is recorded.
 fn in_order(side: &Side) -> Vec<&Run> {
     let mut runs: Vec<&Run> = side.runs.iter().collect();
     if runs.iter().all(|run| run.started_s.is_some()) {
@@ -110,7 +117,7 @@ mod tests {
     use crate::run::Run;
     use stats::Interval;
 
-    /// A side whose throughput and p50 go up and down by these shares.
+    /// A side whose throughput and p50 alternate up and down by these shares.
     fn side(throughput: f64, p50: f64, runs: usize) -> Side {
         let run = |place: usize| {
             let sign = if place.is_multiple_of(2) { 1.0 } else { -1.0 };
@@ -123,17 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn the_quietest_figure_is_chosen_by_five_runs_a_side() {
+    fn least_noisy_figure_is_chosen_from_five_runs_a_side() {
         let chosen = |throughput, p50, runs| {
             choose(Metric::Throughput, &side(throughput, p50, runs), &side(throughput, p50, runs))
         };
         assert_eq!((chosen(0.1, 0.02, 5), chosen(0.1, 0.02, 4)), (Metric::P50, Metric::Throughput));
-        // A little quieter is no reason.
+        // A figure that is only slightly less noisy is not chosen.
         assert_eq!((chosen(0.04, 0.03, 9), chosen(0.02, 0.1, 9)), (Metric::Throughput, Metric::Throughput));
     }
 
     #[test]
-    fn times_in_whole_milliseconds_are_not_free_of_noise() {
+    fn times_in_whole_milliseconds_have_rounding_noise() {
         let of_ab = |p50_us: u64| {
             let mut side = side(0.01, 0.0, 5);
             for run in &mut side.runs {
@@ -143,15 +150,15 @@ mod tests {
             side
         };
         let chosen = |p50_us| choose(Metric::Throughput, &of_ab(p50_us), &of_ab(p50_us));
-        // A millisecond is a fifth of the one and a two-hundredth of the other.
+        // A millisecond is a fifth of the first time and a two-hundredth of the second.
         assert_eq!((chosen(5_000), chosen(200_000)), (Metric::Throughput, Metric::P50));
         let mut side = of_ab(5_000);
         side.runs.iter_mut().for_each(|run| run.good_times.latency.mean_us = Some(5_000.0));
-        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "the mean of many times is finer");
+        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "rounding cancels out in a mean");
     }
 
     #[test]
-    fn noise_is_the_step_between_runs_not_how_far_sides_are_apart() {
+    fn noise_is_the_step_between_runs_of_one_side() {
         let mut other = side(0.1, 0.0, 10);
         let same = noise(Metric::Throughput, &other, &other).unwrap();
         other.runs.iter_mut().for_each(|run| run.good_per_s = run.good_per_s.map(|rate| rate * 3.0));
@@ -162,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_for_five_percent_grow_with_the_square_of_noise() {
+    fn needed_rounds_grow_with_the_square_of_noise() {
         assert_eq!((rounds_needed(0.0), rounds_needed(0.02), rounds_needed(0.1)), (7, 7, 124));
         assert!((bound(0.02, 10, 10) - 0.0268).abs() < 1e-4);
         let narrow = Interval { low: 0.99, high: 1.2 };

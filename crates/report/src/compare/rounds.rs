@@ -1,13 +1,16 @@
-//! Which runs of two sides were made in the same round.
+//! Pairs the runs of two sides that were made in the same round.
 //!
-//! Invariant: sides are compared round by round only if all of their runs say that they were made so, in the same
-//! comparison, each side once in every round, and if there are rounds enough for a verdict; else nothing is paired.
+//! Invariant: runs are paired only if all of these conditions hold; otherwise no run is paired:
+//!
+//! * Every run names its round.
+//! * Every round has one run of each side, in the same comparison.
+//! * There are enough rounds for a verdict.
 
 use super::Side;
 use crate::run::Run;
 use stats::ROUNDS_FOR_INTERVAL;
 
-/// The runs of each round, in the order of the rounds; `None` if the sides are not to be compared so.
+/// Returns the pairs in the order of the rounds; `None` if the sides cannot be paired.
 pub(super) fn rounds<'a>(first: &'a Side, other: &'a Side) -> Option<Vec<(&'a Run, &'a Run)>> {
     let (first, other) = (in_order(first)?, in_order(other)?);
     let is_same = first.len() == other.len()
@@ -16,7 +19,7 @@ pub(super) fn rounds<'a>(first: &'a Side, other: &'a Side) -> Option<Vec<(&'a Ru
     (is_same && first.len() >= ROUNDS_FOR_INTERVAL).then(|| first.into_iter().zip(other).collect())
 }
 
-/// The runs of a side by round; `None` if one was made by itself.
+/// The runs of a side by round; `None` if one of them belongs to no round.
 fn in_order(side: &Side) -> Option<Vec<&Run>> {
     let key = |run: &&Run| run.round.as_ref().map(|round| (round.comparison.clone(), round.number));
     let mut runs: Vec<&Run> = side.runs.iter().collect();
@@ -40,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_paired_by_their_numbers_whatever_the_order_of_the_files() {
+    fn runs_are_paired_by_round_number_in_any_file_order() {
         let (first, other) = (side((1..=10).map(|n| ("x", n))), side((1..=10).rev().map(|n| ("x", n))));
         let paired = rounds(&first, &other).unwrap();
         assert_eq!(paired.len(), 10);
@@ -48,21 +51,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_made_in_the_same_rounds_is_not_paired() {
+    fn runs_of_different_rounds_are_not_paired() {
         let ten = || side((1..=10).map(|n| ("x", n)));
         assert!(rounds(&ten(), &side((1..=9).map(|n| ("x", n)))).is_none(), "a round is missing");
         assert!(rounds(&ten(), &side((2..=11).map(|n| ("x", n)))).is_none(), "other rounds");
         assert!(rounds(&ten(), &side((1..=10).map(|n| ("y", n)))).is_none(), "another comparison");
         assert!(rounds(&side([("x", 1); 10].into_iter()), &side([("x", 1); 10].into_iter())).is_none());
         let six = || side((1..=6).map(|n| ("x", n)));
-        assert!(rounds(&six(), &six()).is_none(), "six rounds can show nothing as pairs");
+        assert!(rounds(&six(), &six()).is_none(), "six rounds are too few for pairs");
         let mut alone = ten();
         alone.runs[3].round = None;
         assert!(rounds(&alone, &ten()).is_none() && rounds(&ten(), &alone).is_none());
     }
 
     #[test]
-    fn two_comparisons_can_be_taken_together() {
+    fn rounds_of_two_comparisons_can_be_combined() {
         let both = || side((1..=3).map(|n| ("x", n)).chain((1..=4).map(|n| ("y", n))));
         assert_eq!(rounds(&both(), &both()).unwrap().len(), 7);
     }

@@ -1,5 +1,5 @@
-//! A comparison for people: a table for each side against the first, the notes, and the sentence last, where a
-//! terminal shows it.
+//! A comparison as text: a table for each side against the first, the notes, and the sentences. The
+//! sentences are last because a terminal shows the end of its output.
 
 use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Unit, Verdict};
 use crate::grid::{Align, Column, Grid};
@@ -68,7 +68,7 @@ fn table(unit: Unit, (first, side): (&Summary, &Summary), against: &Against, sho
     grid
 }
 
-/// How often the intervals cover the truth.
+/// Confidence level of the intervals.
 const fn confidence(against: &Against) -> &'static str {
     if against.is_paired { "97.5%" } else { "95%" }
 }
@@ -85,7 +85,7 @@ pub(super) fn figure(unit: Unit, metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-/// A ratio as people read it: a percentage up to the double, a factor from there on.
+/// Formats a ratio: as a percentage below 2, as a factor from there on.
 fn change(ratio: f64) -> String {
     if ratio < 2.0 { format!("{:+.1}%", (ratio - 1.0) * 100.0) } else { number::times(ratio) }
 }
@@ -103,7 +103,8 @@ const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict in words, and what it would take to find a difference where none is shown.
+/// The verdict in words. If no difference is shown, the number of rounds needed to find one
+/// follows.
 pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> String {
     let verdict = verdict_in_words(against, unit, runs);
     let needed = against.rounds_for_5_percent.zip(against.noise);

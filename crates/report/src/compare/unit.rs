@@ -1,25 +1,26 @@
-//! What the runs of a comparison count: requests, or whole pages.
+//! The unit of a comparison: requests or whole pages.
 //!
-//! Invariant: one comparison has one unit; how many requests a page takes is no difference between servers.
+//! Invariant: a comparison has one unit. The number of requests of a page is no difference between
+//! servers.
 
 use super::{CompareError, Metric, Side};
 use serde::Serialize;
 
-/// What the runs count.
+/// Unit that the runs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Requests.
+    /// Single requests.
     Requests,
-    /// Pages, of page mode.
+    /// Pages, in page mode.
     Pages,
 }
 
 impl Unit {
-    /// The unit of all runs of all sides.
+    /// Returns the unit of all runs of all sides.
     ///
     /// # Errors
-    /// If they have not all the same.
+    /// Returns an error if the runs have different units.
     pub(super) fn of(sides: &[Side]) -> Result<Self, CompareError> {
         let runs = || sides.iter().flat_map(|side| &side.runs);
         match (runs().any(|run| run.pages.is_some()), runs().all(|run| run.pages.is_some())) {
@@ -29,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// The unit of throughput.
+    /// Unit of throughput.
     pub const fn per_second(self) -> &'static str {
         match self {
             Self::Requests => "req/s",
@@ -37,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// What a figure is called in a sentence.
+    /// Name of a figure in a sentence.
     pub(super) const fn words(self, metric: Metric) -> &'static str {
         match (metric, self) {
             (Metric::Throughput, _) => "throughput",

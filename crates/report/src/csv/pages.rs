@@ -1,13 +1,13 @@
-//! The seconds of a run of page mode: pages, then the requests that they were made of.
+//! The seconds of a run in page mode as CSV: pages, then their requests.
 //!
-//! Invariant: a column that a run of requests has too has the same name and the same meaning here.
+//! Invariant: a column that runs of requests also have keeps its name and meaning.
 
 use super::{CLASSES, Column, counts, moment, table};
 use crate::page::{PageRun, PageSecond};
 use browse::FetchFailure;
 use load::CacheVerdict;
 
-/// The seconds of a run of page loads.
+/// Returns the seconds of a run in page mode as CSV.
 pub fn page_seconds_csv(run: &PageRun) -> String {
     let mut columns = vec![
         Column::new("time_s", |of: &PageSecond| moment(run.started_s, f64::from(of.second))),

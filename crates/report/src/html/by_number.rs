@@ -1,5 +1,5 @@
-//! Charts with a line for each kind of caching: throughput and response time against concurrency, and
-//! percentiles.
+//! Charts with a line for each kind of caching: throughput and response time against concurrency,
+//! and response time against percentile.
 
 use super::by_step::described;
 use super::svg::{
@@ -12,13 +12,13 @@ use crate::summary::{Row, Summary, standing};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// The height of these charts.
+/// Height of these charts in pixels.
 const HEIGHT: f64 = 380.0;
-/// The least distance of two labels.
+/// Smallest distance between two labels in pixels.
 const LABEL_GAP: f64 = 16.0;
-/// A percentage and the time within which so many answers came.
+/// A percentage, and the time within which that share of the responses arrived.
 type Percentile = (f64, fn(&ResponseTimes) -> f64);
-/// Percentiles that are drawn.
+/// Percentiles in the chart.
 const PERCENTILES: [Percentile; 6] = [
     (50.0, |times| times.p50_ms),
     (75.0, |times| times.p75_ms),
@@ -28,14 +28,15 @@ const PERCENTILES: [Percentile; 6] = [
     (99.9, |times| times.p999_ms),
 ];
 
-/// A line: its name, its colour and its points.
+/// A line of a chart: name, colour and points.
 struct Series {
     name: String,
     colour: &'static str,
     points: Vec<(f64, f64)>,
 }
 
-/// One line for each title: steps that differ in concurrency only are one kind of caching.
+/// Makes one line for each title, because steps that differ only in concurrency are one kind of
+/// caching.
 fn by_concurrency(results: &Results, rows: &[Row<'_>], value: fn(&Summary) -> f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -59,13 +60,13 @@ fn by_concurrency(results: &Results, rows: &[Row<'_>], value: fn(&Summary) -> f6
     series
 }
 
-/// Throughput against concurrency.
+/// Chart of throughput against concurrency.
 pub(super) fn throughput(id: &str, results: &Results, rows: &[Row<'_>], size: Size) -> Markup {
     let series = by_concurrency(results, rows, |summary| summary.throughput.median);
     against_concurrency(id, &series, size, "Throughput against concurrency", "req/s")
 }
 
-/// 95% response time against concurrency.
+/// Chart of the 95% response time against concurrency.
 pub(super) fn response(id: &str, results: &Results, rows: &[Row<'_>], size: Size) -> Markup {
     let series = by_concurrency(results, rows, |summary| summary.response.p95_ms);
     against_concurrency(id, &series, size, "95% response time against concurrency", "ms")
@@ -100,12 +101,13 @@ fn against_concurrency(id: &str, series: &[Series], size: Size, title: &str, uni
     drawing(id, size.width, HEIGHT, title, &words, &content)
 }
 
-/// Response time against percentile, on an axis of nines.
+/// Chart of response time against percentile, on an axis of nines.
 pub(super) fn percentiles(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let area = Area::new(size);
     let line = |(position, row): (usize, &Row<'_>)| {
         let summary = row.standing.summary()?;
-        // A percentile beyond the last answer of a run would be its longest answer under another name.
+        // A percentile beyond the last response of a run would only repeat its longest time, so it
+        // is left out.
         let answers = summary.answers as f64 / summary.rounds.max(1) as f64;
         let known = PERCENTILES.iter().filter(|(percent, _)| answers * (1.0 - percent / 100.0) >= 1.0);
         let points = known.map(|(percent, read)| (*percent, read(&summary.response))).collect();
@@ -147,13 +149,13 @@ pub(super) fn percentiles(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     )
 }
 
-/// Where the lines are.
+/// Area of the lines, in pixels.
 struct Area {
     left: f64,
     right: f64,
     top: f64,
     bottom: f64,
-    /// The width for the lines' names.
+    /// Width for the names of the lines.
     names: f64,
 }
 
@@ -164,13 +166,13 @@ impl Area {
     }
 }
 
-/// The pixels of each line's points.
+/// Converts the points of each line to pixels.
 fn place(series: &[Series], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> Vec<Vec<(f64, f64)>> {
     let line = |line: &Series| line.points.iter().map(|(a, b)| (x(*a), y(*b))).collect();
     series.iter().map(line).collect()
 }
 
-/// The lines with their names at their ends.
+/// Draws the lines with their names at the end.
 fn lines(series: &[Series], placed: &[Vec<(f64, f64)>], area: &Area) -> Markup {
     let ends: Vec<f64> = placed.iter().filter_map(|line| line.last()).map(|(_, y)| *y).collect();
     let labels = spread(&ends, LABEL_GAP, area.top, area.bottom);
@@ -187,7 +189,7 @@ fn lines(series: &[Series], placed: &[Vec<(f64, f64)>], area: &Area) -> Markup {
     }
 }
 
-/// Those of ascending values whose labels do not touch.
+/// Keeps only those of ascending values whose labels do not overlap.
 fn thinned<T: Copy>(values: &[T], at: impl Fn(T) -> f64) -> Vec<(T, f64)> {
     const APART: f64 = 30.0;
     let mut kept: Vec<(T, f64)> = Vec::new();
@@ -205,7 +207,7 @@ mod tests {
     use super::thinned;
 
     #[test]
-    fn labels_on_an_axis_do_not_touch() {
+    fn axis_labels_do_not_overlap() {
         assert_eq!(thinned(&[1, 2, 40, 100], f64::from), [(1, 1.0), (40, 40.0), (100, 100.0)]);
     }
 }

@@ -1,5 +1,5 @@
-//! Charts with one row or column for each step: throughput, response time, the bystander, load beside
-//! throughput.
+//! Charts with a row or column for each step: throughput, response time, the bystander, and load
+//! beside throughput.
 
 use super::svg::{
     LinearScale, LogScale, drawing, horizontal_tick, label, linear_tick, points, px, shortened, tick,
@@ -13,30 +13,30 @@ use crate::star::mark;
 use crate::summary::{Row, Summary};
 use maud::{Markup, html};
 
-/// The height of a row.
+/// Height of a row in pixels.
 const ROW: f64 = 34.0;
-/// The height of a row whose step is named above it.
+/// Height of a row whose step is named above it, in pixels.
 const NARROW_ROW: f64 = 40.0;
-/// The space for labels to the right of the largest value.
+/// Space for labels to the right of the largest value, in pixels.
 const RIGHT: f64 = 158.0;
-/// From where the titles of the steps begin, and the space for the numbers of users.
+/// Position where the titles of the steps begin, and space for the numbers of users, in pixels.
 const TITLES: f64 = 44.0;
 const USERS: f64 = 78.0;
-/// The width of a figure in a column.
+/// Width of a figure in a column, in pixels.
 const FIGURE: f64 = 34.0;
-/// The space below for the axis.
+/// Space for the axis at the bottom, in pixels.
 const BOTTOM: f64 = 30.0;
 
-/// A row of a chart with its place in the ladder.
+/// A row of a chart.
 struct Line<'a> {
     row: &'a Row<'a>,
     summary: Option<&'a Summary>,
     colour: &'static str,
-    /// The middle of the row.
+    /// Vertical middle of the row in pixels.
     y: f64,
 }
 
-/// Where rows and axis are.
+/// Area of rows and axis, in pixels.
 struct Frame<'a> {
     lines: Vec<Line<'a>>,
     left: f64,
@@ -46,7 +46,7 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn new(rows: &'a [Row<'a>], size: Size) -> Self {
-        // On a narrow page the step's name stands above its row, on a wide one beside it.
+        // On a narrow page, the step's name is above its row; on a wide page, beside it.
         let (left, row) = if size.narrow { (8.0, NARROW_ROW) } else { (352.0, ROW) };
         let below = if size.narrow { 14.0 } else { 0.0 };
         let line = |(position, line): (usize, &'a Row<'a>)| Line {
@@ -60,13 +60,13 @@ impl<'a> Frame<'a> {
         Self { lines, left, right: size.width - RIGHT, height }
     }
 
-    /// Decades of a logarithmic axis and names of the steps.
+    /// Draws a logarithmic axis and the names of the steps.
     fn background(&self, scale: &LogScale, size: Size, unit: &str) -> Markup {
         let ticks: Vec<_> = scale.ticks().map(|(value, x)| (tick(value, size.narrow), x)).collect();
         self.with_ticks(&ticks, size, unit)
     }
 
-    /// An axis with these labels, and names of the steps.
+    /// Draws an axis with these labels, and the names of the steps.
     fn with_ticks(&self, ticks: &[(String, f64)], size: Size, unit: &str) -> Markup {
         let bottom = self.height - BOTTOM;
         html! {
@@ -95,7 +95,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// What stands in a row without figures.
+    /// Text of a row without figures.
     fn absent(&self, line: &Line<'_>) -> Markup {
         let text = match line.row.standing {
             crate::summary::Standing::Void(_) => "void",
@@ -105,7 +105,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Throughput of each step to scale, every round as a small ring.
+/// Chart of each step's throughput to scale, with each round as a small ring.
 pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let frame = Frame::new(rows, size);
     let runs = |line: &Line<'_>| -> Vec<f64> {
@@ -121,7 +121,7 @@ pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
         (frame.with_ticks(&ticks, size, "req/s"))
         @for line in &frame.lines {
             @if let Some(summary) = line.summary {
-                // A bar that is too short to see is still there.
+                // A bar is at least one pixel long, so that it stays visible.
                 @let x = scale.at(summary.throughput.median).max(frame.left + 1.0);
                 @let least = if is_limited(summary) { "≥ " } else { "" };
                 g class=(line.colour) {
@@ -150,7 +150,7 @@ pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     )
 }
 
-/// Response times of each step: median, 95% and 99%.
+/// Chart of each step's response times: median, 95% and 99%.
 pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let frame = Frame::new(rows, size);
     let times = frame.lines.iter().filter_map(|line| Some(line.summary?.response));
@@ -187,7 +187,7 @@ pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     )
 }
 
-/// The uncached page: on the idle site, and while the step was loaded.
+/// Chart of the uncached page: on the idle site, and while the step was loaded.
 pub(super) fn bystander(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let frame = Frame::new(rows, size);
     let pair = |line: &Line<'_>| Some((line.summary?.idle.map(|idle| idle.p95_ms), line.summary?.bystander?));
@@ -226,7 +226,7 @@ pub(super) fn bystander(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     )
 }
 
-/// Throughput and observed load of each step on one axis.
+/// Chart of each step's throughput and observed load on one axis.
 pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let height = 330.0;
     let (left, right, top, bottom) =
@@ -243,7 +243,7 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
     let column = (right - left) / rows.len().max(1) as f64;
     let rate = if size.narrow { number::compact } else { number::rate };
     let x = |at: usize| left + (at as f64 + 0.5) * column;
-    // Where columns are narrower than their figures, every second or third has one.
+    // If columns are narrower than their figures, only every second or third figure is shown.
     let stride = (FIGURE / column).ceil().max(1.0) as usize;
     let place = |series: &[(usize, f64)]| -> Vec<(f64, f64)> {
         series.iter().map(|(at, value)| (x(*at), scale.at(*value))).collect()
@@ -265,7 +265,8 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
             polyline points=(points(&place(&load))) class="line dashed" {}
             @for ((px_x, y), (at, value)) in place(&load).into_iter().zip(&load) {
                 circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
-                // Below the line, except where that would be in the axis: no load stands at its very start.
+                // The figure is below the line unless it would overlap the axis, where small loads
+                // are.
                 @let beside = if y + 19.0 > bottom { y - 11.0 } else { y + 19.0 };
                 @if at % stride == 0 { (label(px_x, beside, "middle", "value", &number::load(*value))) }
             }
@@ -284,7 +285,7 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
     )
 }
 
-/// What a chart shows, in words, step by step.
+/// Describes a chart in words, step by step.
 pub(super) fn described(rows: &[Row<'_>], words: impl Fn(&Summary) -> String) -> String {
     let step = |row: &Row<'_>| {
         let figures = row.standing.summary().map_or_else(|| "no figures".to_owned(), &words);

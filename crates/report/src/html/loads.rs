@@ -1,4 +1,5 @@
-//! Answers by verdict, the bystander beside its twin, and a section for each load beside the anonymous one.
+//! Responses by verdict, the bystander beside its twin, and a section for each load other than the
+//! anonymous one.
 
 use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
@@ -8,7 +9,7 @@ use crate::summary::{Bystander, Row, Standing, Summary, load_rows};
 use crate::table::bystander;
 use maud::{Markup, html};
 
-/// What the anonymous load has beside its own tables.
+/// Tables that the anonymous load has in addition to its own.
 pub(super) fn beside(rows: &[Row<'_>]) -> Markup {
     html! {
         @if has_verdicts(rows) || has_twin(rows) {
@@ -21,7 +22,7 @@ pub(super) fn beside(rows: &[Row<'_>]) -> Markup {
     }
 }
 
-/// A section for each load beside the anonymous one.
+/// A section for each load other than the anonymous one.
 pub(super) fn sections(results: &Results) -> Markup {
     html! { @for load in &results.loads { (section(results, load)) } }
 }

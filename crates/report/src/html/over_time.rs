@@ -1,7 +1,7 @@
-//! What changed while a run lasted: lines and stacked areas over its seconds; pure.
+//! Charts over the seconds of a run: lines, stacked areas, and bars. Pure functions.
 //!
-//! Invariant: every drawing over time has the same horizontal axis, so that what stands below one another happened at
-//! the same moment. Values that are not known leave a gap.
+//! Invariant: all charts over time have the same horizontal axis, so events at the same moment are
+//! above each other. Unknown values leave a gap in a line.
 
 use super::Size;
 use super::svg::{drawing, horizontal_tick, label, points, px, shortened, spread, vertical_tick};
@@ -9,16 +9,17 @@ use crate::number;
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 250.0;
-/// The share of a second from which it is drawn.
+/// Share of a second that must have been measured for the second to be drawn.
 const WHOLE_SHARE: f64 = 0.95;
-/// The distance between the names of two lines.
+/// Smallest distance between the names of two lines, in pixels.
 const LABEL_GAP: f64 = 15.0;
-/// Labels on the time axis are at least so far apart.
+/// Smallest distance between two labels of the time axis, in pixels.
 const TICK_APART: f64 = 60.0;
-/// More points than this are thinned out: the largest of its neighbours stands for them.
+/// Largest number of points of a line. Beyond this, each group of neighbours is reduced to its
+/// largest value.
 const POINTS_MAX: usize = 600;
 
-/// One line: a value for each second.
+/// A line: a value for each second.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: &'static str,
@@ -26,14 +27,14 @@ pub(super) struct Line {
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// What a drawing shows, in words, and how its values are written.
+/// Identity, title and unit of a drawing.
 pub(super) struct Words<'a> {
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) unit: &'a str,
 }
 
-/// Where things are.
+/// Area of a drawing in pixels, with the extent of its axes.
 struct Area {
     left: f64,
     right: f64,
@@ -60,7 +61,7 @@ impl Area {
         self.bottom - value / self.most * (self.bottom - self.top)
     }
 
-    /// Grid and axes.
+    /// Draws the grid and the axes.
     fn frame(&self, unit: &str, is_narrow: bool) -> Markup {
         let room = ((self.right - self.left) / TICK_APART).max(1.0);
         let step = round_up((self.seconds / room).max(1.0));
@@ -79,14 +80,15 @@ impl Area {
     }
 }
 
-/// The seconds that a run had whole: a last one of which less than [`WHOLE_SHARE`] was measured looks like a fall.
+/// Leaves out an incomplete last second. With less than [`WHOLE_SHARE`] of it measured, it would
+/// look like a fall.
 pub(super) fn whole<T>(seconds: &[T], elapsed_s: Option<f64>) -> &[T] {
     let Some(elapsed_s) = elapsed_s else { return seconds };
     let count = (elapsed_s + 1.0 - WHOLE_SHARE).max(0.0) as usize;
     seconds.get(..count).unwrap_or(seconds)
 }
 
-/// Lines over time.
+/// Draws lines over time.
 pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
     let seconds = lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
     let most = lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max);
@@ -111,7 +113,7 @@ pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
     drawing(words.id, size.width, HEIGHT, words.title, &in_words(lines, words.unit), &content)
 }
 
-/// Areas one upon the other over time.
+/// Draws stacked areas over time.
 pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup {
     let seconds = layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
     let mut below = vec![0.0; seconds];
@@ -152,7 +154,7 @@ pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup 
     drawing(words.id, size.width, HEIGHT, words.title, &in_words(layers, words.unit), &content)
 }
 
-/// Bars from the left, one a row, with their values.
+/// Draws horizontal bars, one per row, with their values.
 pub(super) fn bars(words: &Words<'_>, size: Size, rows: &[(String, f64, String)]) -> Markup {
     const ROW: f64 = 26.0;
     let (left, right) = if size.narrow { (96.0, size.width - 90.0) } else { (150.0, size.width - 220.0) };
@@ -173,7 +175,8 @@ pub(super) fn bars(words: &Words<'_>, size: Size, rows: &[(String, f64, String)]
     drawing(words.id, size.width, height, words.title, &said.join("; "), &content)
 }
 
-/// The parts of a line between its gaps, in pixels. A value stands in the middle of its second.
+/// Splits a line at its gaps and converts it to pixels. A value is drawn in the middle of its
+/// second.
 fn pieces(line: &Line, area: &Area) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut is_open = false;
@@ -197,7 +200,7 @@ fn pieces(line: &Line, area: &Area) -> Vec<Vec<(f64, f64)>> {
     pieces.into_iter().map(placed).collect()
 }
 
-/// At most [`POINTS_MAX`] points: of neighbours the largest.
+/// Reduces points to at most [`POINTS_MAX`]: each group of neighbours keeps its largest.
 fn thinned<T: Copy>(points: &[T], value: impl Fn(&T) -> f64) -> Vec<T> {
     let size = points.len().div_ceil(POINTS_MAX).max(1);
     let largest =
@@ -205,17 +208,17 @@ fn thinned<T: Copy>(points: &[T], value: impl Fn(&T) -> f64) -> Vec<T> {
     points.chunks(size).filter_map(largest).collect()
 }
 
-/// The next of 1, 2, 2.5, 5 times a power of ten that is not below a positive value.
+/// Rounds a positive value up to 1, 2, 2.5 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     next_of(&[1.0, 2.0, 2.5, 5.0, 10.0], value)
 }
 
-/// Where an axis ends that is to show a positive value: at something whose quarters are written shortly.
+/// Returns the end of an axis for a positive value: a round number whose quarters are short.
 pub(super) fn axis_end(value: f64) -> f64 {
     next_of(&[1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0], value)
 }
 
-/// The first of ascending steps, times a power of ten, that is not below a positive value.
+/// Returns the first of ascending steps, times a power of ten, that is not below a positive value.
 fn next_of(steps: &[f64], value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
     steps.iter().map(|step| step * unit).find(|step| *step >= value * (1.0 - 1e-9)).unwrap_or(value)
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_leaves_a_gap() {
+    fn unknown_values_leave_a_gap() {
         let values = vec![Some(1.0), Some(2.0), None, Some(4.0)];
         let line = Line { name: "a".to_owned(), colour: "c0", is_dashed: false, values };
         let area = Area::new(Size { width: 414.0, narrow: false }, 4, 4.0);

@@ -1,7 +1,7 @@
-//! One measured run as a page: the verdict first, then how it went over time, then every figure.
+//! One measured run as a page: the verdict, then charts over time, then all figures.
 //!
-//! Invariant: as for the ladder's page: everything comes from the run's own record, the page loads nothing, and needs
-//! no scripts. What the record does not know is left out, not guessed.
+//! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
+//! Unknown values are left out.
 
 use super::over_time::{Line, Words, bars, lines, stacked, whole};
 use super::tables::scrolling;
@@ -11,7 +11,7 @@ use crate::run::{Distribution, Drift, Run, Second};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The page of a run.
+/// Returns the page of a run.
 pub fn run_page(run: &Run) -> String {
     let name = run.url.as_deref().unwrap_or("imported run");
     let seconds = whole(&run.seconds, run.elapsed_s);
@@ -64,7 +64,7 @@ fn head(run: &Run, name: &str) -> Markup {
     }
 }
 
-/// What changed in the page, and where.
+/// Warning about the changes between responses, with their places.
 fn drifted(drift: &Drift) -> Markup {
     html! {
         div.warning id="drift" {
@@ -87,7 +87,7 @@ fn drifted(drift: &Drift) -> Markup {
     }
 }
 
-/// The first sentence: how much, how fast, how sure.
+/// The first sentence: throughput, response times, failures and trust.
 fn verdict(run: &Run) -> Markup {
     let times = &run.good_times.latency;
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
@@ -111,7 +111,7 @@ fn verdict(run: &Run) -> Markup {
     }
 }
 
-/// How often each kind occurred, as a list.
+/// A list of kinds with their counts, without those that did not occur.
 pub(super) fn failures<K: AsRef<str>>(kinds: &BTreeMap<K, u64>) -> String {
     let said: Vec<String> = kinds
         .iter()
@@ -175,10 +175,11 @@ fn over_time(seconds: &[Second]) -> Markup {
     }
 }
 
-/// Colours of stacked areas, in the order of their names.
+/// Colours of stacked areas, assigned in the order of their names.
 const LAYERS: [&str; 6] = ["c1", "c3", "c5", "c2", "c4", "c0"];
 
-/// One layer for each name that occurs. What is good news is at the bottom.
+/// Makes a layer for each name that occurs, in alphabetical order. Statuses of class 4xx and 5xx
+/// thus come above 2xx and 3xx, in a warning colour.
 fn layers(seconds: &[Second], counts: impl Fn(&Second) -> &BTreeMap<String, u64>) -> Vec<Line> {
     let names: BTreeSet<&String> = seconds.iter().flat_map(|second| counts(second).keys()).collect();
     let is_bad = |name: &str| name.starts_with('5') || name.starts_with('4');
@@ -191,7 +192,7 @@ fn layers(seconds: &[Second], counts: impl Fn(&Second) -> &BTreeMap<String, u64>
     names.into_iter().enumerate().map(layer).collect()
 }
 
-/// The percentile spectrum, and the answers split by verdict.
+/// Charts of the percentiles and of the times by cache verdict.
 fn distribution(run: &Run) -> Markup {
     let times = &run.good_times.latency;
     let spectrum: Vec<(String, f64, String)> = percentiles(times)
@@ -222,7 +223,7 @@ fn distribution(run: &Run) -> Markup {
     }
 }
 
-/// The times of good answers by what the nearest cache said.
+/// Table of the times of good responses by verdict of the nearest cache.
 fn by_verdict(verdicts: &BTreeMap<String, Distribution>) -> Markup {
     let table = html! {
         table {
@@ -246,7 +247,7 @@ fn by_verdict(verdicts: &BTreeMap<String, Distribution>) -> Markup {
     html! { section id="verdicts" { h2 { "Good answers by cache verdict" } (scrolling("Good answers by cache verdict", &table)) } }
 }
 
-/// The percentiles that a page shows, with their names.
+/// Percentiles that a page shows, with their names.
 pub(super) fn percentiles(times: &Distribution) -> [(&'static str, Option<u64>); 8] {
     [
         ("least", times.min_us),
@@ -365,7 +366,7 @@ fn urls(run: &Run) -> Markup {
     html! { section id="urls" { h2 { "URLs" } (scrolling("URLs", &table)) } }
 }
 
-/// Everything else that the record knows, name and value.
+/// Table of all other figures of the record: name and value.
 fn facts(run: &Run) -> Markup {
     let count = |value: Option<u64>| value.map(number::grouped);
     let bytes = |value: Option<u64>| value.map(number::bytes);
@@ -408,7 +409,7 @@ fn facts(run: &Run) -> Markup {
     }
 }
 
-/// A time that may not be known.
+/// Formats a time in microseconds that may be unknown.
 pub(super) fn milliseconds(us: Option<f64>) -> String {
     us.map_or_else(|| "–".to_owned(), |us| number::milliseconds(us / 1e3))
 }

@@ -1,6 +1,6 @@
-//! The steps with more and more users as a table of the page, with the words where each one tips over.
+//! Staircases as tables of the page, with a sentence on each step's tipping point.
 //!
-//! Invariant: figures and rule are those of `crate::staircase`; nothing is decided here.
+//! Invariant: figures and rule are those of `crate::staircase`; this module decides nothing.
 
 use super::tables::{marks, scrolling};
 use crate::number;
@@ -10,7 +10,7 @@ use crate::star::mark;
 use crate::summary::{Standing, Summary};
 use maud::{Markup, html};
 
-/// The sections without and with keep-alive; nothing for a ladder without stairs.
+/// Sections without and with keep-alive; empty for a ladder without staircases.
 pub(super) fn sections(results: &Results) -> Markup {
     html! {
         (section(&staircases(results, false), false))

@@ -1,11 +1,11 @@
-//! The little drawing that the charts need: logarithmic scales, labels that do not overlap, and an SVG element
-//! that says in words what it shows; pure.
+//! Drawing primitives for the charts: scales, labels that do not overlap, and an SVG element with a
+//! description in words. Pure functions.
 
 use super::over_time::axis_end;
 use crate::number;
 use maud::{Markup, html};
 
-/// A logarithmic axis: values to pixels.
+/// A logarithmic axis: maps values to pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LogScale {
     low: f64,
@@ -15,7 +15,8 @@ pub(super) struct LogScale {
 }
 
 impl LogScale {
-    /// An axis over whole decades that contain all positive `values`, from pixel `start` to pixel `end`.
+    /// Creates an axis over whole decades that include all positive `values`, from pixel `start` to
+    /// pixel `end`.
     pub(super) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let positive = values.filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) =
@@ -26,20 +27,20 @@ impl LogScale {
         Self { low, high, start, end }
     }
 
-    /// The pixel of a value; what lies below the axis stands at its start.
+    /// Pixel of a value. Values below the axis are placed at its start, values above it at its end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let position = if value > 0.0 { (value.log10() - self.low) / (self.high - self.low) } else { 0.0 };
         self.start + position.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
-    /// The decades with their pixels.
+    /// The powers of ten on the axis, with their pixels.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, f64)> {
         let (scale, low, high) = (*self, self.low as i32, self.high as i32);
         (low..=high).map(move |exponent| 10_f64.powi(exponent)).map(move |value| (value, scale.at(value)))
     }
 }
 
-/// An axis from zero: a value twice as large is twice as far from its start.
+/// A linear axis that starts at zero, so that distances are proportional to values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LinearScale {
     most: f64,
@@ -48,13 +49,14 @@ pub(super) struct LinearScale {
 }
 
 impl LinearScale {
-    /// An axis from zero to a round number that no value exceeds, from pixel `start` to pixel `end`.
+    /// Creates an axis from zero to a round number that is not exceeded by any value, from pixel
+    /// `start` to pixel `end`.
     pub(super) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         Self { most: if most > 0.0 { axis_end(most) } else { 1.0 }, start, end }
     }
 
-    /// The pixel of a value.
+    /// Pixel of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.start + (value / self.most).clamp(0.0, 1.0) * (self.end - self.start)
     }
@@ -65,7 +67,7 @@ impl LinearScale {
     }
 }
 
-/// A value of a linear axis; short where there is little room.
+/// Label of a linear axis; abbreviated on a narrow page.
 pub(super) fn linear_tick(value: f64, narrow: bool) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -73,7 +75,7 @@ pub(super) fn linear_tick(value: f64, narrow: bool) -> String {
     if narrow { number::compact(value) } else { number::three_digits(value) }
 }
 
-/// A power of ten as an axis writes it: `0.01`, `1`, `1,000`; `1k` where there is little room.
+/// Label of a power of ten: `0.01`, `1`, `1,000`; on a narrow page `1k`.
 pub(super) fn tick(value: f64, narrow: bool) -> String {
     if value < 1.0 {
         let decimals = (-value.log10()).round().max(0.0) as usize;
@@ -82,8 +84,9 @@ pub(super) fn tick(value: f64, narrow: bool) -> String {
     if narrow && value >= 1000.0 { number::compact(value) } else { number::grouped(value.round() as u64) }
 }
 
-/// Moves labels apart: the positions, in their order, with at least `gap` between any two and as near to where
-/// they were as one pass down and one pass up allow; none above `low` or below `high` if they fit at all.
+/// Moves labels apart: returns the positions in the given order, with at least `gap` between any
+/// two. One pass down and one pass up keep them near their original positions. All are between
+/// `low` and `high` if they fit.
 pub(super) fn spread(positions: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = positions.iter().copied().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -101,7 +104,7 @@ pub(super) fn spread(positions: &[f64], gap: f64, low: f64, high: f64) -> Vec<f6
     order.into_iter().map(|(_, position)| position).collect()
 }
 
-/// A text cut to a width in pixels, as far as that can be known without the font.
+/// Cuts a text to a width in pixels. The width is estimated, because the font is unknown.
 pub(super) fn shortened(text: &str, width: f64) -> String {
     const CHAR_PX: f64 = 7.0;
     let room = (width / CHAR_PX) as usize;
@@ -112,22 +115,23 @@ pub(super) fn shortened(text: &str, width: f64) -> String {
     format!("{}…", short.trim_end())
 }
 
-/// A pixel with one decimal.
+/// Formats a pixel position with one decimal.
 pub(super) fn px(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// The `points` of a polyline.
+/// Formats the attribute `points` of a polyline.
 pub(super) fn points(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
 }
 
-/// A text whose baseline begins (`start`), ends (`end`) or is centred (`middle`) at a point.
+/// A text at a point. `anchor` tells whether its baseline begins (`start`), ends (`end`) or is
+/// centred (`middle`) there.
 pub(super) fn label(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(class) { (text) } }
 }
 
-/// A grid line with its label below it.
+/// A vertical grid line with its label below.
 pub(super) fn vertical_tick(x: f64, top: f64, bottom: f64, text: &str) -> Markup {
     html! {
         line x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) class="grid" {}
@@ -135,7 +139,7 @@ pub(super) fn vertical_tick(x: f64, top: f64, bottom: f64, text: &str) -> Markup
     }
 }
 
-/// A grid line with its label to its left.
+/// A horizontal grid line with its label to the left.
 pub(super) fn horizontal_tick(y: f64, left: f64, right: f64, text: &str) -> Markup {
     html! {
         line x1=(px(left)) x2=(px(right)) y1=(px(y)) y2=(px(y)) class="grid" {}
@@ -143,7 +147,7 @@ pub(super) fn horizontal_tick(y: f64, left: f64, right: f64, text: &str) -> Mark
     }
 }
 
-/// A drawing of a size, with a title and a description for those who do not see it.
+/// An SVG element of this size, with title and description for screen readers.
 pub(super) fn drawing(
     id: &str,
     width: f64,
@@ -168,7 +172,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     #[test]
-    fn a_scale_spans_whole_decades() {
+    fn log_scale_spans_whole_decades() {
         let scale = LogScale::over([8.1, 22_900.0, 0.0].into_iter(), 100.0, 600.0);
         let ticks: Vec<String> = scale.ticks().map(|(value, _)| tick(value, false)).collect();
         assert_eq!(ticks, ["1", "10", "100", "1,000", "10,000", "100,000"]);
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_overlap_are_moved_apart() {
+    fn overlapping_labels_are_moved_apart() {
         assert_eq!(spread(&[10.0, 12.0, 50.0], 10.0, 0.0, 100.0), [10.0, 20.0, 50.0]);
         assert_eq!(spread(&[99.0, 100.0, 20.0], 10.0, 0.0, 100.0), [90.0, 100.0, 20.0]);
         assert_eq!(spread(&[], 10.0, 0.0, 100.0), Vec::<f64>::new());

@@ -1,4 +1,4 @@
-//! The tables of the page: the classic one, the further cells, each step in detail, the environment.
+//! Tables of the page: the classic table, further cells, details of each step, and the environment.
 
 use crate::details::{place_of_generator, uncompressed};
 use crate::difference::Gain;
@@ -14,12 +14,12 @@ use crate::summary::{
 use crate::table::bystander;
 use maud::{Markup, html};
 
-/// A table that scrolls by itself where it is wider than the page.
+/// A table that scrolls separately if it is wider than the page.
 pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
-/// The classic table.
+/// The classic table, with one row per step.
 pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
     let table = html! {
         table.classic {
@@ -77,7 +77,7 @@ fn times(gain: Option<Gain>) -> Markup {
     }
 }
 
-/// What the classic table has no room for.
+/// The figures that do not fit into the classic table.
 pub(super) fn further_figures(rows: &[Row<'_>]) -> Markup {
     let table = html! {
         table {
@@ -121,7 +121,7 @@ fn costs(summary: &Summary) -> Markup {
     }
 }
 
-/// The commands that repeat the rows.
+/// The ApacheBench commands that repeat the rows.
 pub(super) fn commands(results: &Results) -> Markup {
     let repeats = repeats(results);
     html! {
@@ -157,27 +157,27 @@ pub(super) fn first_figures(summary: &Summary) -> Markup {
     }
 }
 
-/// What the mark of few answers means, where there is one.
+/// Explains the mark of few responses, if a row has it.
 pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
     let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
     html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } } }
 }
 
-/// What the marks of cells without notes of their own mean.
+/// Explains the marks of cells that have no notes.
 pub(super) fn marks<'a>(standings: impl Iterator<Item = &'a Standing> + Clone) -> Markup {
     let starred = standings.clone().any(|of| of.summary().is_some_and(|summary| summary.star.is_some()));
     html! { (few(standings)) @if starred { p.note { (MEANING) } } }
 }
 
-/// A text, or a dash for none.
+/// A text, or a dash if there is none.
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Cells beside the classic ones: with keep-alive, and at equal concurrency.
+/// Tables of further cells: with keep-alive, and at equal concurrency.
 pub(super) fn further(results: &Results) -> Markup {
     let keepalive: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
-    // A staircase has the same cells.
+    // A staircase shows the same cells.
     let has_stairs = !staircases(results, false).is_empty();
     let alike = if has_stairs { Vec::new() } else { shared_concurrencies(results, false) };
     html! {
@@ -199,7 +199,7 @@ pub(super) fn further(results: &Results) -> Markup {
     }
 }
 
-/// A table of further cells, with what its stars mean.
+/// A table of further cells, with the meaning of its marks.
 fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
     let standings: Vec<Standing> = cells.iter().map(|cell| standing(cell)).collect();
     let table = html! {
@@ -228,7 +228,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
     html! { (scrolling(label, &table)) (marks(standings.iter())) }
 }
 
-/// A sentence for each step, what proved it, and who used what.
+/// A sentence for each step, its proofs, and its use of resources.
 pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
     html! {
         section id="steps" {
@@ -256,7 +256,7 @@ fn last_run(cell: &CellRecord) -> Option<&Measured> {
     })
 }
 
-/// The last round of a step: processes, counters, proofs.
+/// The last measured round of a step: processes, counters, proofs.
 fn detail(run: &Measured) -> Markup {
     let mut proofs: Vec<&String> = run.proofs.iter().collect();
     proofs.dedup();
@@ -303,7 +303,7 @@ fn detail(run: &Measured) -> Markup {
     }
 }
 
-/// Where it was measured, and how.
+/// The environment of the measurement and the method.
 pub(super) fn environment(results: &Results) -> Markup {
     let environment = &results.environment;
     let machine = &environment.machine;

@@ -1,8 +1,7 @@
-//! A run of page loads as a page: the verdict first, then page times beside the times of their requests, then every
-//! figure.
+//! A run of page mode as a page: the verdict, then page times beside the times of requests, then
+//! all figures.
 //!
-//! Invariant: as for the page of a run: everything comes from the run's own record, the page loads nothing, and needs
-//! no scripts.
+//! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 
 use super::over_time::{Line, Words, bars, lines, whole};
 use super::run::{failures, milliseconds, percentiles};
@@ -13,7 +12,7 @@ use crate::page::{PageRun, PageSecond};
 use crate::run::Distribution;
 use maud::{Markup, html};
 
-/// The page of a run of page loads.
+/// Returns the page of a run in page mode.
 pub fn visits_page(run: &PageRun) -> String {
     let seconds = whole(&run.seconds, Some(run.elapsed_s));
     let content = html! {
@@ -72,13 +71,13 @@ fn seconds(time_s: f64) -> String {
     format!("{} s", number::three_digits(time_s))
 }
 
-/// How long a visitor's place stays empty: always as long, or a range.
+/// The think time: a constant or a range.
 fn thinking(run: &PageRun) -> String {
     let (from, to) = (seconds(run.think_min_s), seconds(run.think_max_s));
     if from == to { to } else { format!("{from} to {to}") }
 }
 
-/// The first sentence: how many, how fast, how sure.
+/// The first sentence: page rate, page times, incomplete pages and trust.
 fn verdict(run: &PageRun) -> Markup {
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
     let pages = &run.pages;
@@ -127,7 +126,7 @@ fn over_time(seconds: &[PageSecond]) -> Markup {
     }
 }
 
-/// Medians and 95th percentiles of pages and of the requests of each class, on one axis.
+/// Chart of the median times of pages and of requests by class, on one axis.
 fn beside(run: &PageRun) -> Markup {
     let bar = |name: &str, times: &Distribution| {
         times.count.filter(|&count| count > 0)?;
@@ -206,7 +205,7 @@ fn classes(run: &PageRun) -> Markup {
     html! { section id="classes" { h2 { "Requests by class" } (scrolling("Requests by class", &table)) } }
 }
 
-/// What was not asked for, and what failed first.
+/// Lists of the first failed resources, and of the foreign hosts that received no requests.
 fn left_out(run: &PageRun) -> Markup {
     html! {
         @if !run.examples.is_empty() {
@@ -224,7 +223,7 @@ fn left_out(run: &PageRun) -> Markup {
     }
 }
 
-/// Everything else that the record knows, name and value.
+/// Table of all other figures of the record: name and value.
 fn facts(run: &PageRun) -> Markup {
     let counts = [
         ("good pages", run.pages.good),

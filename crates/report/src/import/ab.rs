@@ -1,13 +1,13 @@
-//! ApacheBench's report, of any 2.x version, and of `petasos ab`, which has the same layout.
+//! Imports the report of ApacheBench 2.x, and that of `petasos ab`, which has the same layout.
 //!
-//! `ab` counts a failed answer among the complete ones and may count it twice; where that leaves open how many
-//! answers were good, the number is null.
+//! `ab` counts a failed response as complete, and may count it twice. If the number of good
+//! responses is therefore ambiguous, it is null.
 
 use super::{ImportError, leading_number, parts};
 use crate::run::{Distribution, Phases, Run};
 use std::collections::BTreeMap;
 
-/// The runs in a text; empty if there is no report of `ab`.
+/// Returns the runs in a text; empty if it contains no report of `ab`.
 pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
     let reports = parts(text, |line| line.starts_with("Server Software:"));
     let reports = reports.iter().filter(|lines| {
@@ -19,15 +19,15 @@ pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
     reports.map(|lines| Report::read(lines)?.run(is_petasos)).collect()
 }
 
-/// The lines of one report, by label.
+/// The lines of one report by label.
 #[derive(Default)]
 struct Report<'a> {
     values: BTreeMap<&'a str, (u64, &'a str)>,
-    /// Connect, Receive, Length, Exceptions.
+    /// Counts of failures: Connect, Receive, Length, Exceptions.
     bracket: BTreeMap<&'a str, u64>,
-    /// Minimum, mean, deviation, median, maximum in milliseconds.
+    /// Minimum, mean, deviation, median and maximum in milliseconds, by row.
     times: BTreeMap<&'a str, Vec<f64>>,
-    /// Percentage to milliseconds.
+    /// Times in milliseconds by percentage.
     percentages: BTreeMap<u64, f64>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Report<'a> {
                     let numbers = value.split_whitespace().map_while(|word| word.parse().ok());
                     report.times.insert(label, numbers.collect());
                 } else {
-                    // The first of two lines with one label is the mean over users.
+                    // Two lines have the same label. The first is the mean over users and is kept.
                     report.values.entry(label).or_insert((number, value));
                 }
             }
@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// The number of a line; `None` if the line is not there.
+    /// Parses the number of a line; `None` if the line is missing.
     fn number(&self, label: &str) -> Result<Option<f64>, ImportError> {
         let Some((line, value)) = self.values.get(label) else { return Ok(None) };
         let number = leading_number(value);
@@ -108,7 +108,8 @@ impl<'a> Report<'a> {
             processing: self.distribution("Processing"),
             waiting: self.distribution("Waiting"),
             total,
-            // A closed loop means to start a request when the one before has ended.
+            // In a closed loop, a request is intended to start when the preceding one has ended.
+            // Latency therefore equals the total time.
             latency: total,
             ..Phases::default()
         });
@@ -124,7 +125,7 @@ impl<'a> Report<'a> {
         Some(format!("{scheme}://{host}{port}{path}"))
     }
 
-    /// Turns `ab`'s overlapping counters into ours, where they allow it.
+    /// Converts the overlapping counters of `ab` to exclusive ones, if they are unambiguous.
     fn count_failures(&self, run: &mut Run) -> Result<(), ImportError> {
         let bad = self.count("Failed requests")?;
         let wrong_status = self.count("Non-2xx responses")?.unwrap_or(0);
@@ -139,8 +140,8 @@ impl<'a> Report<'a> {
             ("status", wrong_status),
         ];
         run.failed_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
-        // An answer that broke off counts as complete, and often a second time for its length; an error page of
-        // another length counts in two lines as well.
+        // `ab` counts a broken response as complete, and often again for its length. It also counts
+        // an error page of another length in two lines.
         let is_plain = broken + unsent == 0 && (length == 0 || wrong_status == 0);
         if let (Some(complete), Some(_), true) = (run.complete, bad, is_plain) {
             let good = complete.saturating_sub(length + wrong_status);
@@ -152,7 +153,8 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// A line of the table of times; unknown with `-S`, whose columns may run together.
+    /// Reads a row of the table of times. The row is unknown with `-S`, because its columns may run
+    /// together.
     fn distribution(&self, label: &str) -> Distribution {
         let Some([min, mean, sd, median, max]) = self.times.get(label).map(Vec::as_slice) else {
             return Distribution::default();
@@ -167,7 +169,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The table of percentages, whose median is right where that of the table of times is not.
+    /// Takes the table of percentages, whose median is correct; the median in the table of times
+    /// may be wrong.
     fn take_percentages(&self, total: &mut Distribution) {
         let at = |percent: u64| self.percentages.get(&percent).map(|ms| micros(*ms));
         total.p50_us = at(50).or(total.p50_us);

@@ -1,11 +1,11 @@
-//! The report of `petasos bench` as text, for runs of which nobody kept the JSON.
+//! Imports the text report of `petasos bench`, for runs without a JSON file.
 
 use super::{ImportError, leading_number, parts};
 use crate::bench_text::{BEGINNING, PERCENTILES};
 use crate::run::{Distribution, Run, SOURCE_PETASOS};
 use std::collections::BTreeMap;
 
-/// The runs in a text; empty if there is no report of `petasos bench`.
+/// Returns the runs in a text; empty if it contains no report of `petasos bench`.
 pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
     let reports = parts(text, |line| line.trim_end() == BEGINNING);
     reports.iter().map(|lines| run(lines)).collect()
@@ -28,13 +28,13 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     let wrong = ["status", "length", "body"].map(|kind| run.failed_by_kind.get(kind).copied().unwrap_or(0));
     run.complete = run.good.map(|good| good + wrong.iter().sum::<u64>());
     if run.good_times.latency.count.is_none() {
-        // Without times since requests were due, it was a closed loop.
+        // Without times since requests were due, the run was a closed loop.
         run.good_times.latency = run.good_times.total;
     }
     Ok(run)
 }
 
-/// Takes what a line says; `None` if it is not as it is written.
+/// Stores the value of a line; `None` if the line has an unexpected form.
 fn take_value(run: &mut Run, label: &str, value: &str) -> Option<()> {
     match label {
         "Target" => run.url = Some(value.to_owned()),
@@ -74,8 +74,8 @@ fn take_value(run: &mut Run, label: &str, value: &str) -> Option<()> {
     Some(())
 }
 
-/// Takes a row of the table of times, if the line is one of those that a run keeps; `None` if it is not as it is
-/// written.
+/// Stores a row of the table of times. Rows that a run does not keep are ignored. `None` if the row
+/// has an unexpected form.
 fn take_times(run: &mut Run, line: &str) -> Option<()> {
     let rows = [
         ("Connect ", &mut run.good_times.connect),
@@ -110,12 +110,12 @@ fn take_times(run: &mut Run, line: &str) -> Option<()> {
     Some(())
 }
 
-/// A whole number, with or without commas between groups of digits.
+/// Parses a whole number, with or without commas between groups of digits.
 fn number(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }
 
-/// A list such as `status 3, timeout 1`.
+/// Parses a list such as `status 3, timeout 1`.
 fn counts(text: &str) -> Option<BTreeMap<String, u64>> {
     let pair = |part: &str| {
         let (name, count) = part.rsplit_once(' ')?;

@@ -1,7 +1,8 @@
-//! JMeter's results as CSV, and what both kinds of JTL have in common: samples summed up into a run.
+//! Imports JMeter's results as CSV, and sums up samples for both kinds of JTL.
 //!
-//! Times are milliseconds there: percentiles are as coarse as that. Only samples of the top are counted, as in
-//! JMeter's own CSV; a transaction controller's rows repeat the times of others and are left out.
+//! JTL times are whole milliseconds, which limits the resolution of the percentiles. Only top-level
+//! samples are counted, as in JMeter's own CSV. Rows of transaction controllers repeat the times of
+//! other rows and are left out.
 
 use super::quoted::Rows;
 use super::{ImportError, Imported};
@@ -10,7 +11,7 @@ use stats::Histogram;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-/// One sample.
+/// One sample of a JTL.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     pub(super) start_ms: u64,
@@ -22,9 +23,9 @@ pub(super) struct Sample {
     pub(super) sent_bytes: Option<u64>,
     pub(super) threads: Option<u64>,
     pub(super) url: Option<String>,
-    /// Start to first octet.
+    /// Time from the start to the first byte.
     pub(super) latency_ms: Option<u64>,
-    /// Start to connected.
+    /// Time from the start to the established connection.
     pub(super) connect_ms: Option<u64>,
 }
 
@@ -38,12 +39,13 @@ fn contains(line: &[u8], name: &[u8]) -> bool {
     line.windows(name.len()).any(|window| window == name)
 }
 
-/// Reads a CSV.
+/// Reads a JTL in CSV.
 pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     let mut rows = Rows::new(file, b',');
     let mut header = rows.next()?.unwrap_or_default();
     if let [only] = header.as_slice() {
-        // Some locales of spreadsheets, and jmeter.save.saveservice.default_delimiter.
+        // Other delimiters come from spreadsheets in some locales, or from
+        // jmeter.save.saveservice.default_delimiter.
         let other = [';', '\t', '|'].into_iter().find(|other| only.contains(*other)).unwrap_or(',');
         header = only.split(other).map(str::to_owned).collect();
         rows.set_delimiter(other as u8);
@@ -56,7 +58,7 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     sum.imported()
 }
 
-/// Where each value stands.
+/// Positions of the columns by name.
 struct Columns {
     places: BTreeMap<String, usize>,
 }
@@ -100,7 +102,7 @@ impl Columns {
     }
 }
 
-/// Samples summed up.
+/// Running sums over the samples.
 #[derive(Default)]
 pub(super) struct Sum {
     count: u64,
@@ -201,11 +203,11 @@ impl Sum {
     }
 }
 
-/// How a sample failed, in our words.
+/// Kind of a sample's failure in Petasos' terms.
 fn kind(sample: &Sample, is_status: bool) -> &'static str {
     let status_class = sample.code.bytes().next().filter(|_| is_status);
     match status_class {
-        // The status is a good one: an assertion did not like the content.
+        // The status is good, so an assertion on the content has failed.
         Some(b'1'..=b'3') => "body",
         Some(_) => "status",
         None => {
@@ -239,7 +241,7 @@ impl Times {
         }
     }
 
-    /// What nobody recorded is not known.
+    /// Converts the times; a phase that was never recorded is unknown.
     fn phases(&self) -> Phases {
         let of = |times: &Histogram| {
             if times.is_empty() { Distribution::default() } else { Distribution::from(times) }
@@ -250,7 +252,8 @@ impl Times {
             waiting: of(&self.waiting),
             transfer: of(&self.transfer),
             total: of(&self.total),
-            // JMeter's threads wait for their answers; its schedule, where it has one, is not in the file.
+            // JMeter's threads wait for their responses, and the file does not contain an intended
+            // schedule.
             latency: of(&self.total),
             ..Phases::default()
         }

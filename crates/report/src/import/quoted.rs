@@ -1,16 +1,16 @@
-//! Rows of a CSV file as spreadsheets and JMeter write them (RFC 4180): values in quotes may hold delimiters,
-//! line breaks and doubled quotes.
+//! Reads rows of a CSV file as spreadsheets and JMeter write them (RFC 4180). Values in quotes may
+//! contain delimiters, line breaks and doubled quotes.
 //!
 //! Invariant: a row never takes more than [`LINE_BYTES_MAX`] bytes of memory.
 
 use super::{ImportError, LINE_BYTES_MAX};
 use std::io::{BufRead, Read as _};
 
-/// A reader of rows.
+/// Reader of rows.
 pub(super) struct Rows<R> {
     file: R,
     delimiter: u8,
-    /// The line the last row began in, counting from 1.
+    /// Line in which the last row began, counted from 1.
     line: u64,
     next_line: u64,
     buffer: Vec<u8>,
@@ -21,17 +21,17 @@ impl<R: BufRead> Rows<R> {
         Self { file, delimiter, line: 0, next_line: 1, buffer: Vec::new() }
     }
 
-    /// Takes another character between values from the next row on.
+    /// Uses another delimiter from the next row on.
     pub(super) fn set_delimiter(&mut self, delimiter: u8) {
         self.delimiter = delimiter;
     }
 
-    /// The line the last row began in.
+    /// Line in which the last row began, counted from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next row that is not empty; `None` at the end.
+    /// Returns the next row that is not empty; `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Vec<String>>, ImportError> {
         loop {
             self.buffer.clear();
@@ -55,13 +55,13 @@ impl<R: BufRead> Rows<R> {
         }
     }
 
-    /// Whether the buffer holds a row: some text, and no quote left open.
+    /// Whether the buffer holds a complete row: some text, and no open quote.
     fn is_whole(&self) -> bool {
         !self.buffer.is_empty() && self.buffer.iter().filter(|&&byte| byte == b'"').count() % 2 == 0
     }
 }
 
-/// The values of a whole row.
+/// Splits a complete row into values.
 fn split(row: &str, delimiter: char) -> Vec<String> {
     let (mut values, mut value, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut characters = row.chars().peekable();
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hide_delimiters_and_line_breaks() {
+    fn quoted_values_may_contain_delimiters_and_line_breaks() {
         assert_eq!(rows("a,b\n\n\"x,\"\"y\"\"\nz\",2\r\n"), [["a", "b"], ["x,\"y\"\nz", "2"]]);
         assert_eq!(rows("a,,"), [["a", "", ""]]);
         assert!(rows("").is_empty());
     }
 
     #[test]
-    fn an_open_quote_is_an_error_with_its_line() {
+    fn open_quote_is_an_error_with_its_line() {
         let mut rows = Rows::new("a\nb,\"c\n".as_bytes(), b',');
         rows.next().unwrap();
         assert_eq!(rows.next().unwrap_err().to_string(), "line 2: a quote is not closed");

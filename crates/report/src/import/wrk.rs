@@ -1,9 +1,9 @@
-//! The report of wrk, with or without `--latency`, and of wrk2, which writes more percentiles.
+//! Imports the report of wrk, with or without `--latency`, and of wrk2, which has more percentiles.
 
 use super::{ImportError, leading_number, parts};
 use crate::run::{Distribution, Phases, Run};
 
-/// The runs in a text; empty if there is no report of wrk.
+/// Returns the runs in a text; empty if it contains no report of wrk.
 pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
     let is_first = |line: &str| line.starts_with("Running ") && line.contains(" test @ ");
     let reports = parts(text, is_first);
@@ -86,20 +86,20 @@ fn take_percentile(latency: &mut Distribution, percent: &str, time: &str) {
         Ok(99.9) => &mut latency.p999_us,
         _ => return,
     };
-    // wrk2 may write a second table, of times that were not corrected.
+    // wrk2 may print a second table with uncorrected times, so the first value is kept.
     if place.is_none() {
         *place = value;
     }
 }
 
-/// A time such as `635.91us`, `1.20ms`, `30.00s`, `1.5m` or `2h`, in microseconds.
+/// Parses a time such as `635.91us`, `1.20ms`, `30.00s`, `1.5m` or `2h`; returns microseconds.
 fn micros(text: &str) -> Option<f64> {
     let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6), ("h", 3600e6)];
     let (number, unit) = units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)))?;
     number.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number * unit)
 }
 
-/// An amount such as `17.76GB`, whose units are binary.
+/// Parses an amount such as `17.76GB`, whose units are binary; returns bytes.
 fn bytes_of(text: &str) -> Option<u64> {
     let units = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10), ("B", 0)];
     let (number, power) = units.iter().find_map(|(unit, power)| Some((text.strip_suffix(unit)?, *power)))?;

@@ -1,9 +1,9 @@
-//! JMeter's results as XML: `<testResults>` with `<httpSample>` and `<sample>` elements, whose attributes have short
-//! names (t elapsed, lt latency, ct connect, ts start, s success, rc code, rm message, by bytes, sby sent bytes, na all
-//! threads).
+//! Imports JMeter's results as XML: `<testResults>` with `<httpSample>` and `<sample>` elements.
+//! Their attributes have short names: t elapsed, lt latency, ct connect, ts start, s success, rc
+//! code, rm message, by bytes, sby sent bytes, na all threads.
 //!
-//! Embedded resources and the samples of transactions stand inside their parent, which has their time in its own: only
-//! the outer samples are counted, as in the CSV.
+//! Embedded resources and the samples of transactions are nested in their parent, whose time
+//! includes theirs. Only the outer samples are counted, as in the CSV.
 
 use super::jtl::{Sample, Sum};
 use super::{ImportError, Imported};
@@ -11,14 +11,14 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::io::BufRead;
 
-/// The deepest nesting that is followed.
+/// Deepest nesting of elements that is accepted.
 const DEPTH_MAX: usize = 64;
 
 /// Reads samples until the document ends.
 pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     let mut reader = Reader::from_reader(file);
     let (mut buffer, mut depth, mut sum) = (Vec::new(), 0_usize, Sum::default());
-    // The sample under way, and whether its URL is being read.
+    // The current sample, and whether its URL is being read.
     let (mut sample, mut is_url): (Option<Sample>, bool) = (None, false);
     let mut has_results = false;
     loop {
@@ -70,7 +70,7 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     }
 }
 
-/// The attributes of a sample.
+/// Reads the attributes of a sample.
 fn read_sample(start: &BytesStart<'_>) -> Result<Sample, String> {
     let mut sample = Sample::default();
     let (mut has_start, mut has_time) = (false, false);

@@ -1,48 +1,54 @@
-//! The account of the users' time in JSON, for runs and for the cells of a ladder.
+//! JSON form of the account of the users' time, for runs and for the cells of a ladder.
 
 use load::Outcome;
 use serde::{Deserialize, Serialize};
 
-/// The users' time by state, in seconds. Of an open loop, the time of its requests since they were due.
+/// The users' time by state, in seconds. In an open loop it is the time of the requests since they
+/// were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Account {
-    /// Waiting for a connection, or making it.
+    /// Time spent on waiting for a connection or opening it.
     pub connecting_s: f64,
-    /// Thinking.
+    /// Think time between requests.
     pub thinking_s: f64,
-    /// Late to send: a request was due and not started.
+    /// Time by which requests started later than they were due.
     pub late_s: f64,
-    /// At the server, until the kernel's stamp of the last byte of a good response.
+    /// Time at the server, until the kernel's timestamp of the last byte of a good response.
     pub server_s: f64,
-    /// The same for requests that failed or were answered wrongly.
+    /// Time at the server for requests that failed or received a wrong response.
     pub failed_s: f64,
-    /// Responses that had come and were not read.
+    /// Time for which complete responses had arrived but were not read.
     pub unread_s: f64,
-    /// Responses that were read and whose users had not gone on.
+    /// Time from reading a response until its user went on.
     pub processing_s: f64,
-    /// Requests in flight when the measured part began or ended.
+    /// Time of requests that were in flight at the begin or end of the measured part.
     pub unfinished_s: f64,
-    /// All of these together.
+    /// Sum of all states.
     pub total_s: f64,
-    /// The generator's share of it: late, unread and being processed; null without users.
+    /// Share of the total that the generator took: late, unread and processing; null without users.
     pub lost_share: Option<f64>,
-    /// How far good responses times their published mean are from `server_s`, as a share of it; null without any.
+    /// Difference between `server_s` and the published times of good responses without connecting,
+    /// as a share of `server_s`. Null without good responses.
     pub gap: Option<f64>,
-    /// How long generator threads waited for a core; null where the system does not tell. It explains `late_s` and
-    /// `unread_s` and is in no sum.
+    /// Time that generator threads waited for a core; null if the system does not report it. It
+    /// explains `late_s` and `unread_s` and is in no sum.
     pub core_wait_s: Option<f64>,
-    /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
-    /// server may have waited for that; it is in no sum.
+    /// Time for which earlier bytes of a response, or bytes of a handshake, had arrived but were
+    /// not read. The server may have waited meanwhile. It is in no sum.
     pub held_back_s: f64,
-    /// The part of it that waking does not explain: of each piece, what is above 100 microseconds.
+    /// Part of `held_back_s` that waking up does not explain: of each piece, the time above 100
+    /// microseconds.
     pub held_back_excess_s: f64,
-    /// Users at the server on average: `server_s`, `failed_s` and `unfinished_s` over the measured time; null without
-    /// any time. A request that was in flight at the end was at the server, too: what had come of it is in `unread_s`.
+    /// Mean number of users at the server: `server_s`, `failed_s` and `unfinished_s` divided by the
+    /// measured time. Null if that time is zero. A request in flight at the end counts as at the
+    /// server; the wait of a response that had already arrived is in `unread_s`.
     pub effective_users: Option<f64>,
-    /// Mean time from the start of a request until its good response had come; null without good responses.
+    /// Mean time from the start of a request until its good response had arrived; null without good
+    /// responses.
     pub mean_until_received_us: Option<f64>,
-    /// The same until the user had gone on: with the times unread and being processed; null without good responses.
+    /// Mean time until the user went on: the same with the unread and processing times. Null
+    /// without good responses.
     pub mean_until_processed_us: Option<f64>,
 }
 

@@ -1,7 +1,8 @@
-//! Which part of a page changed between two answers of a run: a nonce, a time, a name, a number, or more than that.
+//! Finds which parts of a page changed between two responses of a run, for example a nonce, a time,
+//! a name or a number.
 //!
-//! Invariant: of a run in which many answers differ, two contents are looked at: the first good one and the first that
-//! differs from it. At most [`SPOTS_SHOWN_MAX`] places are kept, each with bounded text.
+//! Invariant: only two contents are compared, the first good one and the first that differs from
+//! it. At most [`SPOTS_SHOWN_MAX`] places are kept, each with a bounded length of text.
 
 use super::white_space::{is_white_space_alone, visible_space};
 use difference::{Difference, Nature, Snippet, Spot, compare, snippet};
@@ -9,54 +10,54 @@ use load::Outcome;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Places that are kept; the others are counted.
+/// Number of places that are kept; further ones are only counted.
 pub const SPOTS_SHOWN_MAX: usize = 5;
-/// The kind of a place that differs in white space alone.
+/// Kind of a place that differs in white space alone.
 const WHITE_SPACE: &str = "white space";
-/// So much of it is shown.
+/// Number of characters of white space that are shown.
 const SPACE_CHARS_MAX: usize = 40;
 
-/// How answers to one URL differed.
+/// Differences between responses to one URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drift {
     /// The URL.
     pub url: String,
-    /// Answers that were compared with the first good one octet by octet.
+    /// Number of responses that were compared with the first good one byte by byte.
     pub compared: u64,
-    /// How many of them differ from it, in length or content.
+    /// Number of compared responses that differ from it, in length or content.
     pub differing: u64,
-    /// Content octets of the first good answer, as far as they were kept.
+    /// Content bytes that were kept of the first good response.
     pub first_bytes: u64,
-    /// Content octets of the first answer that differs, as far as they were kept.
+    /// Content bytes that were kept of the first response that differs.
     pub other_bytes: u64,
-    /// What the differing parts look like, most frequent first: `nonce`, `time`, `name`, `number`, `white space`,
-    /// `content`.
+    /// Kinds of the differing parts, most frequent first: `nonce`, `time`, `name`, `number`,
+    /// `white space`, `content`.
     pub kinds: Vec<String>,
-    /// How many places differ; null if the contents differ throughout.
+    /// Number of differing places; null if the contents differ throughout.
     pub spots_count: Option<u64>,
-    /// The first of them.
+    /// The first differing places, at most [`SPOTS_SHOWN_MAX`].
     pub spots: Vec<DriftSpot>,
 }
 
-/// One place in which two contents differ.
+/// One place where two contents differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DriftSpot {
-    /// The line in the first content, from 1.
+    /// Line number in the first content, counted from 1.
     pub line: u64,
-    /// What it looks like, as in [`Drift::kinds`].
+    /// Kind of the change, as in [`Drift::kinds`].
     pub kind: String,
-    /// What stands before it on its line, in both.
+    /// Text before the place on its line, equal in both contents.
     pub before: String,
-    /// What the first content has there.
+    /// Text of the first content at this place.
     pub first: String,
-    /// What the other content has there.
+    /// Text of the other content at this place.
     pub other: String,
 }
 
 impl Drift {
-    /// How the answers of a run differed; `None` if they did not.
+    /// Returns the differences between the responses of a run; `None` if they were equal.
     pub fn of(outcome: &Outcome) -> Option<Self> {
         let drift = outcome.drift.as_ref()?;
         let url = outcome.urls.get(drift.url).map(|url| url.target.target.to_string());
@@ -74,7 +75,7 @@ impl Drift {
         })
     }
 
-    /// What changed, in a few words: `a nonce, a number`.
+    /// Names the kinds of change, for example `a nonce, a number`.
     pub fn said(&self) -> String {
         let said: Vec<String> = self.kinds.iter().map(|kind| with_article(kind)).collect();
         said.join(", ")
@@ -82,7 +83,8 @@ impl Drift {
 }
 
 impl Drift {
-    /// What changed, with the first place: `a time (line 3, a time: parsed in [12 | 8] ms)`.
+    /// Names the kinds of change and the first place:
+    /// `a time (line 3, a time: parsed in [12 | 8] ms)`.
     pub fn said_with_place(&self) -> String {
         let place = self.spots.first().map(|spot| format!(" ({})", spot.said()));
         self.said() + &place.unwrap_or_default()
@@ -100,7 +102,7 @@ impl DriftSpot {
         }
     }
 
-    /// With signs for white space, if these parts differ in nothing else.
+    /// If the two parts differ in white space alone, returns the place with visible signs for it.
     fn in_white_space(self, first: &[u8], other: &[u8]) -> Self {
         if !is_white_space_alone(first, other) {
             return self;
@@ -113,14 +115,14 @@ impl DriftSpot {
         }
     }
 
-    /// The place and what changed there, on one line.
+    /// Names the place and its change, on one line.
     pub fn said(&self) -> String {
         let kind = with_article(&self.kind);
         format!("line {}, {kind}: {}[{} | {}]", self.line, self.before, self.first, self.other)
     }
 }
 
-/// What changed between two contents, in a few words: `a nonce, a number`, `white space alone`.
+/// Names the kinds of change between two contents: `a nonce, a number` or `white space alone`.
 pub fn what_changed(first: &[u8], other: &[u8]) -> String {
     if is_white_space_alone(first, other) {
         return format!("{WHITE_SPACE} alone");
@@ -129,7 +131,8 @@ pub fn what_changed(first: &[u8], other: &[u8]) -> String {
     Drift { kinds: kinds(&spots), ..Drift::default() }.said()
 }
 
-/// All places, and how many there are; where the contents differ throughout, the first.
+/// Returns the number of places and all of them. If the contents differ throughout, there is no
+/// number, and one place for the first difference.
 fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
     match compare(first, other) {
         Difference::Equal => (Some(0), Vec::new()),
@@ -153,7 +156,7 @@ fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
     }
 }
 
-/// Each kind once, the most frequent first.
+/// Returns each kind once, the most frequent first.
 fn kinds(spots: &[DriftSpot]) -> Vec<String> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for spot in spots {
@@ -166,7 +169,8 @@ fn kinds(spots: &[DriftSpot]) -> Vec<String> {
     counts.into_iter().map(|(kind, _)| kind.to_owned()).collect()
 }
 
-/// The word for a nature. A long random run of letters and digits is a number used once, whatever it is for.
+/// Word for the nature of a change. A long random run of letters and digits counts as a nonce,
+/// whatever its purpose.
 const fn kind(nature: Nature) -> &'static str {
     match nature {
         Nature::Token | Nature::Identifier => "nonce",
@@ -186,7 +190,7 @@ mod tests {
     use super::{SPOTS_SHOWN_MAX, kinds, spots};
 
     #[test]
-    fn what_changed_is_named_and_the_most_frequent_comes_first() {
+    fn kinds_are_listed_most_frequent_first() {
         let page = |nonce: &str, count: u64, time: &str| {
             format!(
                 "<html>\n<input name=\"_wpnonce\" value=\"{nonce}\">\n<p>You are visitor number {count} of them all, dear \
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_that_changes_is_shown_as_such() {
+    fn changed_white_space_is_shown_with_signs() {
         let text =
             |space: &str| format!("<p>A long and quite ordinary beginning</p>{space}<p>and its end</p>");
         let (_, found) = spots(text("\n").as_bytes(), text("\n\t ").as_bytes());
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn another_page_is_content_with_its_beginning() {
+    fn different_page_is_one_place_of_kind_content() {
         let text = |seed: u64| (0..900).map(|n| format!("w{} ", n * seed)).collect::<String>();
         let (count, found) =
             spots(format!("<p>{}", text(3)).as_bytes(), format!("<p>{}", text(7)).as_bytes());

@@ -1,4 +1,4 @@
-//! What the load tester measured, as the members of a run.
+//! Conversion of the load tester's results into a [`Run`].
 
 use super::{
     Account, Asked, Connections, Distribution, Drift, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS, Second,
@@ -61,7 +61,7 @@ impl From<&Outcome> for Run {
     }
 }
 
-/// The word for when requests are meant to start.
+/// Word for the arrival process of a plan.
 fn arrival(plan: &load::Plan) -> &'static str {
     match plan.arrival {
         _ if !plan.stages.is_empty() => "stages",

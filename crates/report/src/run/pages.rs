@@ -1,23 +1,24 @@
-//! A run of page mode as a run in which each page is a request, so that conditions and comparisons know one kind.
+//! Conversion of a run in page mode into a [`Run`] in which each page is one request. Conditions
+//! and comparisons thus handle a single type.
 //!
-//! Invariant: nothing is made up. What page mode does not count is not known.
+//! Invariant: no figure is invented. Members that page mode does not count stay unknown.
 
 use super::{Asked, Distribution, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS};
 use crate::page::PageRun;
 use serde::Serialize;
 
-/// What page mode was asked for beside what every run is.
+/// Requested settings of page mode, in addition to those of every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct AskedOfPages {
-    /// Share of returning visitors.
+    /// Share of returning visitors, 0 to 1.
     pub returning: f64,
-    /// Connections to one host that a visitor had at most.
+    /// Largest number of connections of a visitor to one host.
     pub connections_per_host_max: u64,
-    /// The shortest time that a visitor's place stayed empty after a page.
+    /// Shortest think time after a page, in seconds.
     pub think_min_s: f64,
-    /// The longest.
+    /// Longest think time after a page, in seconds.
     pub think_max_s: f64,
-    /// How long connections stayed open after their page.
+    /// Time for which connections stayed open after their page, in seconds.
     pub linger_s: f64,
 }
 

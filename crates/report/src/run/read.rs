@@ -1,57 +1,59 @@
-//! Runs read back from JSON.
+//! Reads runs back from JSON.
 //!
-//! Invariant: what is read was written as [`SCHEMA`], or by page mode as [`page::SCHEMA`], whatever members it has
-//! beside those known here. Anything else is refused with the place and what was found there.
+//! Invariant: a document is accepted only if its schema is [`SCHEMA`], or [`page::SCHEMA`] for page
+//! mode. Unknown members are ignored. Any other text is refused with the place and the value found
+//! there.
 
 use super::{Run, SCHEMA};
 use crate::page::{self, PageRun};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Why a text holds no runs.
+/// Reason why a text cannot be read as runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("there is no run in it")]
     Empty,
     /// The text is not JSON.
     #[error("run {run}: {reason}")]
     Json {
-        /// Which run of the text, counting from 1.
+        /// Number of the run in the text, counted from 1.
         run: usize,
-        /// What is wrong, with line and column.
+        /// Reason, with line and column.
         reason: String,
     },
-    /// It is JSON of another kind.
+    /// The document is JSON, but has no schema.
     #[error("run {run}: not a run: there is no member \"schema\" that says {SCHEMA:?}")]
     NoSchema {
-        /// Which run of the text, counting from 1.
+        /// Number of the run in the text, counted from 1.
         run: usize,
     },
-    /// It is JSON of another kind, or of another version.
+    /// The document has another schema, or another version of this one.
     #[error("run {run}: its schema is {found:?}, and this version of Petasos reads {SCHEMA:?}{hint}")]
     Schema {
-        /// Which run of the text, counting from 1.
+        /// Number of the run in the text, counted from 1.
         run: usize,
-        /// What the member says.
+        /// Schema that the document names.
         found: String,
-        /// What to do, where that is known.
+        /// Hint about the origin of the document; empty if that is unknown.
         hint: &'static str,
     },
     /// A member has the wrong type.
     #[error("run {run}: {reason}")]
     Member {
-        /// Which run of the text, counting from 1.
+        /// Number of the run in the text, counted from 1.
         run: usize,
-        /// Which type was expected.
+        /// Reason, with the expected type.
         reason: String,
     },
 }
 
-/// All runs in `text`: one JSON object, or several after each other, indented or one a line.
+/// Reads all runs in `text`: one JSON object or several in sequence, with any white space between
+/// them.
 ///
 /// # Errors
-/// With the number of the run that cannot be read.
+/// Returns the first problem, with the number of its run.
 pub fn read_runs(text: &str) -> Result<Vec<Run>, ReadError> {
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let runs = documents
@@ -92,7 +94,7 @@ mod tests {
     use crate::run::Distribution;
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_runs_are_read_back() {
         let run = Run { good: Some(3), url: Some("http://h/".to_owned()), ..Run::of_source("ab") };
         assert_eq!(read_runs(&run.to_json()), Ok(vec![run.clone()]));
         let two = format!("{}{}", run.to_json(), serde_json::to_string(&run).unwrap());
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_later_versions_and_missing_ones_are_no_error() {
+    fn unknown_and_missing_members_are_accepted() {
         let text =
             format!("{{\"schema\": \"{SCHEMA}\", \"source\": \"petasos\", \"news\": [1], \"good\": 7}}");
         let runs = read_runs(&text).unwrap();
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_refused_with_the_reason() {
+    fn other_documents_are_refused_with_the_reason() {
         let message = |text: &str| read_runs(text).unwrap_err().to_string();
         assert_eq!(read_runs(" \n"), Err(ReadError::Empty));
         assert_eq!(

@@ -1,6 +1,6 @@
-//! White space in which contents differ, made visible; pure.
+//! Detects differences in white space and makes white space visible. Pure functions.
 
-/// Whether two contents differ in white space and in nothing else.
+/// Whether two contents differ only in ASCII white space. Equal contents do not differ.
 pub fn is_white_space_alone(one: &[u8], other: &[u8]) -> bool {
     let black = |content: &'_ [u8]| -> Vec<u8> {
         content.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect()
@@ -8,8 +8,10 @@ pub fn is_white_space_alone(one: &[u8], other: &[u8]) -> bool {
     one != other && black(one) == black(other)
 }
 
-/// The beginning of a content with a sign for each white space: `a␠b`, `⇥` for a tab, `⏎` for a line's end.
+/// Returns the first `chars_max` characters with a sign for each white-space character: `a␠b`, `⇥`
+/// for a tab, `⏎` for a line feed.
 pub fn visible_space(content: &[u8], chars_max: usize) -> String {
+    // A character has at most four bytes in UTF-8, so this prefix is long enough.
     let text = String::from_utf8_lossy(content.get(..4 * chars_max).unwrap_or(content)).into_owned();
     let sign = |sign| match sign {
         ' ' => '␠',
@@ -27,13 +29,13 @@ mod tests {
     use super::{is_white_space_alone, visible_space};
 
     #[test]
-    fn white_space_has_signs() {
+    fn each_white_space_character_has_a_sign() {
         assert_eq!(visible_space(b"a b\r\n\tc", 80), "a␠b␍⏎⇥c");
         assert_eq!(visible_space("   ä".as_bytes(), 2), "␠␠");
     }
 
     #[test]
-    fn white_space_alone_is_told_from_words() {
+    fn white_space_alone_differs_from_changed_words() {
         assert!(is_white_space_alone(b"a  b\n", b"a b"));
         assert!(!is_white_space_alone(b"a b", b"a b"), "equal contents do not differ");
         assert!(!is_white_space_alone(b"a c", b"a b"));

@@ -1,20 +1,20 @@
-//! Conditions of page mode: a page takes the place of a request.
+//! Conditions in page mode, where a page takes the place of a request.
 //!
-//! Invariant: a metric that page mode does not know is refused before the run; none is judged by a figure that nothing
-//! has counted.
+//! Invariant: a metric that page mode does not have is refused before the run. No condition is
+//! judged by a figure that was never counted.
 
 use super::{Judged, Subject, Threshold};
 use crate::page::PageRun;
 use crate::run::Run;
 
-/// Metrics that pages have, beside times.
+/// Metrics of page mode, other than times.
 const METRICS: [&str; 5] = ["rate", "requests", "good", "errors", "not_started"];
 
-/// Phases that pages have: both are the time until everything of a page has arrived.
+/// Phases of page mode. Both are the time until the page has arrived completely.
 const PHASES: [&str; 2] = ["latency", "total"];
 
 impl Threshold {
-    /// Whether page mode knows the figure.
+    /// Whether page mode has the figure of this condition.
     pub fn is_about_pages(&self) -> bool {
         match self.subject {
             Subject::Time { name, .. } => PHASES.contains(&name),
@@ -22,7 +22,7 @@ impl Threshold {
         }
     }
 
-    /// Holds a run of page mode against it.
+    /// Judges a run of page mode by this condition.
     pub fn judge_pages(&self, run: &PageRun) -> Judged {
         let judged = self.judge(&Run::from(run));
         Judged { found: judged.found.replace(" req/s", " pages/s"), ..judged }

@@ -1,9 +1,9 @@
-//! docs/thresholds.md, rendered from the tables.
+//! Renders docs/thresholds.md from the tables of names.
 
 use super::{FIGURES, Kind, METRICS, PHASES};
 use std::fmt::Write as _;
 
-/// What stands before the tables.
+/// Text before the tables.
 const BEFORE: &str = "\
 <!-- Rendered by `cargo xtask docs` from crates/report/src/thresholds.rs. -->
 
@@ -21,7 +21,7 @@ Times are those of good answers and need a unit: `us`, `ms`, `s` or `m`. Amounts
 
 ";
 
-/// The page of metric names.
+/// Returns the page of metric names in Markdown.
 pub fn thresholds_reference() -> String {
     let mut page = BEFORE.to_owned();
     // Writing to a string cannot fail, here and below.

@@ -1,4 +1,4 @@
-//! Made-up results of a seven-step ladder, for tests of everything that shows results.
+//! Results of a seven-step ladder, made up for the tests of all reports.
 
 use petasos_report::results::{
     Bound, BystanderRecord, CellRecord, CountRecord, EnvironmentRecord, GeneratorRecord, GroupRecord,
@@ -6,8 +6,8 @@ use petasos_report::results::{
     VersionRecord,
 };
 
-/// What a step is like: id, number, title, about, concurrency, throughput, p95 in ms, observed load, CPU per
-/// page in ms, what bounds it.
+/// Properties of a step: id, number, title, about, concurrency, throughput, p95 in ms, observed
+/// load, processor time per page in ms, and limit.
 type Like = (&'static str, &'static str, &'static str, &'static str, u64, f64, f64, f64, f64, Bound);
 
 const STEPS: [Like; 7] = [
@@ -97,7 +97,7 @@ const STEPS: [Like; 7] = [
     ),
 ];
 
-/// A ladder with this many rounds.
+/// A ladder with this number of rounds.
 pub(crate) fn made_up(rounds: u64) -> Results {
     let mut cells = Vec::new();
     for step in &STEPS {
@@ -187,7 +187,7 @@ fn cell(step: &Like, id: String, concurrency: u64, keepalive: bool, rounds: u64,
         round,
         started_at_s: 1_341_100_799 + round,
         visit_s: 2.6,
-        // A few percent up and down from round to round, the same every time.
+        // Throughput varies by a few percent from round to round, always in the same way.
         outcome: Outcome::Measured(Box::new(measured(
             step,
             concurrency,

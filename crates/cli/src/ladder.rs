@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc;
 
-/// Name of the demo's ladder in messages.
+/// The demo's ladder, built in from `labs/demo/`.
 const DEMO: &str = include_str!("../../../labs/demo/ladder.toml");
-/// What messages call it.
+/// Name of the demo's ladder in messages.
 const DEMO_NAME: &str = "labs/demo/ladder.toml";
 
 /// What is common to `ladder` and `demo`.

@@ -1,6 +1,6 @@
 //! `petasos ab`: ApacheBench's command line and report.
 //!
-//! Exit codes differ from those of `ab`, which exits with 0 after a run in which everything failed
+//! Exit codes differ from those of `ab`. `ab` exits with 0 after a run in which everything failed,
 //! and with 22 for a bad command line. Here:
 //!
 //! - 0: every request was answered as expected.

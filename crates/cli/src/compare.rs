@@ -1,8 +1,11 @@
 //! `petasos compare`: compares stored runs with each other, or loads URLs in turn and compares
 //! those. Prints a table and a sentence.
 //!
-//! Exit codes: 0 if the comparison was made, whatever its verdict; 1 if it was interrupted, or with
-//! `--fail-if-slower` if a side is slower; 2 if it could not run or a run had no good response.
+//! Exit codes:
+//!
+//! - 0: the comparison was made, whatever its verdict.
+//! - 1: it was interrupted, or a side is slower and `--fail-if-slower` is given.
+//! - 2: it could not run, or a run had no good response.
 
 mod rounds;
 mod sides;

@@ -48,6 +48,7 @@ fn wait_for_line() -> io::Result<()> {
         // A terminal delivers one line at a time, so the buffer of standard input holds no line
         // that `poll` would miss.
         let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&every))?;
+        // The process may have gone to the background during the wait.
         if ready > 0 && is_in_foreground() {
             return Ok(());
         }

@@ -1,9 +1,11 @@
 //! `petasos ladder`, and the measuring part of `petasos demo`. Walks a ladder, shows the progress
 //! and prints the table.
 //!
-//! Exit codes: 0 if every step was measured; 1 if a step is void or the walk was interrupted; 2 if
-//! the ladder could not be walked. An interrupted walk keeps and prints what it measured. For any
-//! code but 0, the last line on standard error gives the reason.
+//! Exit codes; for any code but 0, the last line on standard error gives the reason:
+//!
+//! - 0: every step was measured.
+//! - 1: a step is void, or the walk was interrupted. Its measurements are kept and printed.
+//! - 2: the ladder could not be walked.
 
 use crate::bench::measure::explained;
 use crate::keyboard;
@@ -230,6 +232,7 @@ fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     keyboard::lines(move |line| sender.send(line).is_ok()).context("cannot read standard input")?;
     let mut told = |answer: Result<String, String>| match answer {
         Ok(url) => {
+            // The services stay up even if standard output fails.
             let _ = print_text(&url_line(&url));
         }
         Err(reason) => note(format_args!("petasos: {reason}")),

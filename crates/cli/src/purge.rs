@@ -1,7 +1,10 @@
 //! `petasos purge`: sends a purge to a running edge.
 //!
-//! Exit codes: 0 if the edge carried out the purge, whether or not anything was stored; 2 if it did
-//! not (bad arguments, no edge answers, no permission to purge), with the reason on standard error.
+//! Exit codes:
+//!
+//! - 0: the edge carried out the purge, whether or not anything was stored.
+//! - 2: it did not (bad arguments, no edge answers, no permission to purge). Standard error has the
+//!   reason.
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;

@@ -1,8 +1,10 @@
 //! `petasos why`: explains why a page is served from the cache or not. With `--direct` it examines
 //! a site that has no Petasos in front.
 //!
-//! Exit codes: 0 if the question was answered, whatever the answer; 2 if it could not be asked (bad
-//! URL or header line, unreachable, no valid certificate).
+//! Exit codes:
+//!
+//! - 0: the question was answered, whatever the answer.
+//! - 2: it could not be asked (bad URL or header line, unreachable, no valid certificate).
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;

@@ -1,6 +1,6 @@
-//! Cache busting against the real binary in front of WordPress and of an unknown application:
-//! made-up parameters and scanners' paths, all URLs that were never requested before. Honest
-//! visitors come in between.
+//! Cache busting against the real binary, in front of WordPress and of an unknown application. The
+//! attacker sends made-up parameters and scanners' paths, all as URLs that were never requested
+//! before. Honest visitors come in between.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

@@ -90,8 +90,8 @@ fn aborted_downloads_stay_within_memory() {
 const STORED: usize = 6;
 const SLOW_VISITORS: usize = 160;
 
-/// Bodies that fit into memory one by one but not all together, their size in bytes, the number of
-/// readers, and the requests of each reader.
+/// Bodies that fit into memory one by one but not all together, and their size in bytes. Readers,
+/// and the number of requests of each.
 const SMALL: usize = 120;
 const SMALL_BYTES: usize = 900_000;
 const READERS: usize = 40;

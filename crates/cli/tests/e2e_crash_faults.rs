@@ -123,9 +123,9 @@ fn disk_that_fails_later_costs_only_the_disk() {
     assert!(is_hit(&edge, "/a") && !is_hit(&edge, "/kept"), "what was purged while the disk was off is back");
 }
 
-/// A script that starts the edge in a mount namespace with a file system of 4 MiB in the directory,
-/// after it has run `script` there. If mounting is not permitted, it forbids all writes to files
-/// instead; the system then reports another error.
+/// A script that mounts a file system of 4 MiB in the directory, in a new mount namespace. It runs
+/// `script` there and then starts the edge. If mounting is not permitted, it forbids all writes to
+/// files instead; the system then reports another error.
 fn small_file_system(directory: &Path, script: &str) -> String {
     let directory = text(directory);
     let may = |unshare: &str| {

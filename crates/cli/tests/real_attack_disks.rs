@@ -119,7 +119,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// All combinations in the long form. The short form has each fault once, every set of devices,
+    /// All combinations in the long form. The short form has every fault, every set of devices,
     /// and a reboot that loses the only record of a purge.
     fn all() -> Vec<Self> {
         let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");

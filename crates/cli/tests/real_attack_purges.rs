@@ -181,8 +181,8 @@ fn nothing_is_purged_through_haproxy_that_forwards_requests() {
     behind("haproxy (http)", haproxy("http"));
 }
 
-/// An application that cannot send a token may be listed by address, even if the proxy shares that
-/// address, provided the proxy marks the requests it forwards.
+/// An application that cannot send a token may be listed by address. This is safe with a proxy at
+/// the same address if the proxy marks the requests it forwards.
 #[test]
 fn nothing_is_purged_through_a_listed_proxy_that_marks() {
     let origin = site();

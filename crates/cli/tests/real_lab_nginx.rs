@@ -1,4 +1,4 @@
-//! The best configuration of the labs' nginx: it must not delay responses on kept connections.
+//! The nginx configuration that the labs share: it must not delay responses on kept connections.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]

@@ -1,4 +1,4 @@
-//! Finds every URL of a lab's site as a search engine's robot and browsers do: links of pages,
+//! Finds every URL of a lab's site, as a search engine's robot and browsers do. It follows links,
 //! files that pages load, feeds, and the sitemap.
 //!
 //! Invariant: it obeys `robots.txt`, `nofollow` and `noindex`, so private and endless pages are

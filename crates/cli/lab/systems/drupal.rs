@@ -57,8 +57,8 @@ fn drupal_is_recognised(stand: &Stand) {
     testkit::eventually("the log says so", || stand.edge.stderr().contains("runs on Drupal"));
 }
 
-/// Checks that a page belongs to this visitor, by the name that the lab's module adds to each page
-/// and by the tokens of its forms.
+/// Checks that a page belongs to this visitor. The lab's module adds the visitor's name to each
+/// page, and forms have tokens.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
     let has_name = is_known && text.contains("</html>");

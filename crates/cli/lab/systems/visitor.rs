@@ -124,8 +124,8 @@ impl<'a> Visitor<'a> {
         for (_, value) in lines.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
             let age = between(value, "Max-Age=", ";").and_then(|age| age.parse::<u32>().ok());
             let (name, value) = value.split(';').next().unwrap().trim().split_once('=').unwrap();
-            // A cookie that lives for seconds may be gone by the next page, so the privacy of a page
-            // must not depend on it.
+            // A cookie that lives for seconds may be gone by the next page, so the privacy of a
+            // page must not depend on it.
             if value == "deleted" || age.is_some_and(|age| age < 60) {
                 self.cookies.remove(name);
                 continue;

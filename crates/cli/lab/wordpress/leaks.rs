@@ -1,9 +1,9 @@
-//! No visitor receives another visitor's page. Two users, a commenter, a visitor with a post's
-//! password and anonymous visitors request every kind of page, in turns and concurrently, with and
-//! without the plugin.
+//! No visitor receives another visitor's page. The visitors are two users, a commenter, one with a
+//! post's password, and anonymous ones. They request every kind of page, in turns and concurrently,
+//! with and without the plugin.
 //!
 //! Each response of the edge is compared with WordPress' own response to the same visitor. So any
-//! page that is not the visitor's is found, whatever is wrong with it.
+//! page that belongs to another visitor is found, whatever is wrong with it.
 
 use crate::answer::Answer;
 use crate::cast::{Cast, Kind, Visitor};

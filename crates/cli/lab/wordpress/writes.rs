@@ -1,5 +1,5 @@
-//! A site without the plugin: a change made through the edge is visible to every visitor at once,
-//! and a request that changes nothing leaves all pages stored.
+//! A site without the plugin. A change made through the edge is visible to every visitor at once. A
+//! request that changes nothing leaves all pages stored.
 
 use crate::answer::Answer;
 use crate::site::{Editor, Site, get, get_with, is_hit};

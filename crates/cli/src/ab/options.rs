@@ -3,8 +3,10 @@
 //! nothing is sent.
 //!
 //! Invariant: every option is either applied or refused. [`Options::without_effect`] names the
-//! options that change nothing. Known faults of `ab` are not copied: several `-C` add up, numbers
-//! are parsed to their end, and an unsupported TLS version is an error instead of another version.
+//! options that change nothing.
+//!
+//! Known faults of `ab` are not copied. Several `-C` add up, and numbers are parsed to their end.
+//! An unsupported TLS version is an error instead of another version.
 
 use super::usage::later_option;
 use crate::values::header;
@@ -24,7 +26,7 @@ const FLAGS: &str = "klrqdSihVwI";
 /// Options with a value.
 const VALUED: &str = "nctsbBHCATpumvegPXxyzZfE";
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     /// Print the usage.
@@ -284,7 +286,7 @@ impl Options {
         Ok(())
     }
 
-    /// Options that were given and change nothing, each with what they would need.
+    /// Options on the command line that change nothing, each with the condition that it lacks.
     pub(crate) fn without_effect(&self) -> Vec<String> {
         let is_plain = !self.plan.target.is_secure();
         let needs = |letter: char| match letter {

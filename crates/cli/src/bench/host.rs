@@ -1,5 +1,5 @@
-//! CPU use of the generator's host during a run: for each second, the share of all cores that was
-//! busy and the share that the generator used.
+//! CPU use of the generator's host during a run. For each second there are two shares of all cores:
+//! the busy share, and the share that the generator used.
 //!
 //! Invariant: it reads the counters once a second and changes nothing. If the system does not
 //! report them, the seconds stay without values.
@@ -48,6 +48,7 @@ impl HostWatch {
 
     /// Ends the watch and adds the shares to the seconds of the run.
     pub(crate) fn finish(self, run: &mut Run) {
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(self.over);
         let seen = self.thread.join().unwrap_or_default();
         for (second, shares) in run.seconds.iter_mut().zip(seen) {

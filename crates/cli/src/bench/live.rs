@@ -110,6 +110,7 @@ impl Display {
         if let Surface::Terminal { is_drawn, .. } = &mut self.surface
             && std::mem::take(is_drawn)
         {
+            // As in `show`, a failed write is ignored.
             let _ = io::stderr().write_all(drawing(&[]).as_bytes());
         }
     }

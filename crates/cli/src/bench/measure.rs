@@ -1,4 +1,4 @@
-//! Shared by `bench`, `ab` and `compare`: runs a plan while its progress is watched, stops it on a
+//! Shared by `bench`, `ab` and `compare`. Runs a plan while its progress is watched, stops it on a
 //! signal, and turns the outcome into output and an exit code.
 //!
 //! Invariant: the first SIGINT or SIGTERM ends the load and keeps the measurements; a second one
@@ -52,6 +52,7 @@ pub(crate) fn measure_watched(
             watch(control, clock);
         });
         let outcome = load::run(plan, clock, control);
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(over);
         Ok(outcome?)
     })
@@ -126,6 +127,7 @@ pub(crate) fn write_with(
             other => other.with_context(cannot),
         };
     }
+    // A device or a symbolic link is written in place, because a rename would replace it.
     let is_plain = path.symlink_metadata().map_or(true, |found| found.is_file());
     let beside = path.file_name().filter(|_| is_plain).map(|name| {
         path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()))

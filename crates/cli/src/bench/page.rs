@@ -1,9 +1,13 @@
 //! `petasos bench URL --page`: virtual users load the page with everything that a browser loads
 //! with it.
 //!
-//! Invariant: a flag that page mode does not support is refused by name and never ignored. The exit
-//! codes are those of `bench`: 0 if every page was good; 1 if pages failed or were incomplete or
-//! the run was stopped; 2 if it could not run.
+//! Invariant: a flag that page mode does not support is refused by name and never ignored.
+//!
+//! The exit codes are those of `bench`:
+//!
+//! - 0: every page was good.
+//! - 1: pages failed or were incomplete, or the run was stopped.
+//! - 2: the run could not start.
 
 use super::measure;
 use super::outputs::OutputArgs;
@@ -206,6 +210,7 @@ pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
             }
         });
         let outcome = browse::run(plan, &clock, &watch);
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(over);
         Ok(outcome?)
     })

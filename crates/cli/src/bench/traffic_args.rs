@@ -145,6 +145,7 @@ impl TrafficArgs {
     /// requests fail.
     pub(super) fn be_careful(&self, plan: &mut Plan) {
         plan.stop.when_failing = !self.keep_going;
+        // Without a time limit, the ramp-up takes all of RAMP_DEFAULT.
         let whole = plan.stop.time.unwrap_or(RAMP_DEFAULT * 5);
         plan.ramp = self.ramp_up.unwrap_or_else(|| RAMP_DEFAULT.min(whole / 5));
     }

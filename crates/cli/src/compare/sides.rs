@@ -100,12 +100,14 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Run>> {
     let cannot = || format!("cannot read {}", path.display());
     let mut file = BufReader::new(std::fs::File::open(path).with_context(cannot)?);
     let beginning = file.fill_buf().with_context(cannot)?.trim_ascii_start();
+    // Our JSON begins with an object; everything else is a report of another tool.
     if !beginning.is_empty() && !beginning.starts_with(b"{") {
         let Imported { runs, notes } = import(file).with_context(|| path.display().to_string())?;
         notes.iter().for_each(|text| note(format_args!("petasos: compare: {}: {text}", path.display())));
         return Ok(runs);
     }
     let mut text = String::new();
+    // One byte more than allowed, so that a larger file is noticed.
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
     ensure!(read as u64 <= FILE_BYTES_MAX, "{}: larger than {FILE_BYTES_MAX} bytes", path.display());
     read_runs(&text).with_context(|| path.display().to_string())

@@ -104,7 +104,7 @@ fn file_that_differs_by_session_is_never_shared() {
     let origin = Origin::start(|seen| {
         let own = format!("var user = '{}';", seen.field("Cookie").unwrap_or("nobody"));
         let fields: &[&str] = match seen.target() {
-            // No Cache-Control, so the edge treats it as a program's response.
+            // No Cache-Control and no validator, like the response of a program.
             "/user.js" => &["Content-Type: text/javascript"],
             // It declares that it varies by cookie.
             "/vary.js" => &["Content-Type: text/javascript", PUBLIC, "Vary: Cookie"],

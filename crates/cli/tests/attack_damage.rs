@@ -295,7 +295,7 @@ fn wrong_completion_of_a_damaged_body_never_ends_complete() {
     assert_eq!(count(&edge, "damaged_responses_cut"), LIES);
 }
 
-/// The response of an origin that sends the missing bytes one at a time, slower than any test
+/// The response of an origin that sends the missing bytes one at a time, for longer than any test
 /// waits.
 fn drip(seen: &Seen, film: &Film) -> Vec<Action> {
     let Some((first, last)) = asked(seen) else { return serve(seen, film) };

@@ -195,7 +195,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"server_time":1}"#,
         ..BASE
     },
-    // Two actions. PHP uses the last one, and a field of the form before one of the query.
+    // Two actions. PHP uses the last one, and the form's action overrides the query's.
     Exchange {
         target: "/wp-admin/admin-ajax.php?action=inline-save",
         form: "action=heartbeat",

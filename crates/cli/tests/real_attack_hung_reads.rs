@@ -48,7 +48,7 @@ fn worker_serves_others_while_reads_from_disk_hang() {
     assert_eq!(origin.count("/film"), 1);
     assert_eq!(get(edge.address, "/page", &[]).text(), "/page");
 
-    // Without the page cache, each read goes to the file system.
+    // Drops the kernel's page cache, so that each read goes to the file system.
     disk.files().sync();
     std::fs::write("/proc/sys/vm/drop_caches", "1").expect("root is needed");
     disk.stop();

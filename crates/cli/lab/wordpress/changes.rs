@@ -47,7 +47,7 @@ impl Stand {
 }
 
 #[test]
-fn posts() {
+fn post_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (newest, number) = stand.site.first("posts");
     let (oldest, old_number) = stand.site.first("posts?order=asc");
@@ -109,7 +109,7 @@ fn posts() {
 }
 
 #[test]
-fn comments() {
+fn comment_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, number) = stand.site.first("posts?order=asc");
     let kept = ["/", PAGE, "/feed/", "/category/bicycles/"];
@@ -142,7 +142,7 @@ fn comments() {
 }
 
 #[test]
-fn menus_and_widgets() {
+fn menu_and_widget_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let navigation = stand.editor.call("GET", "navigation", &json!({}))[0].clone();
@@ -180,7 +180,7 @@ fn menus_and_widgets() {
 }
 
 #[test]
-fn terms() {
+fn term_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
     let (inside, _) = stand.site.first(&format!("posts?categories={}&order=asc", category["id"]));
@@ -198,7 +198,7 @@ fn terms() {
 }
 
 #[test]
-fn options_and_users() {
+fn option_and_user_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let all = [

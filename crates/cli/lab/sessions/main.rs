@@ -1,6 +1,6 @@
 //! The same scripted session of an editor and two visitors in Chromium, directly at WordPress and
-//! through the edge. Both times all must see the same pages and leave the same database and
-//! uploaded files.
+//! through the edge. Both runs must show the same pages and leave the same database and uploaded
+//! files.
 //!
 //! Needs the WordPress lab (`cargo xtask lab wordpress up`) and Debian's package chromium. The
 //! short form has pretty permalinks and no plugin. `PETASOS_ATTACK=long` runs all four forms.

@@ -277,7 +277,8 @@ fn changes(stand: &Stand) -> [Change; 6] {
 }
 
 /// After each change, every kind of page must equal WordPress' own, also for visitors with cookies
-/// without meaning. Pages that did not change must still be stored.
+/// without meaning. Pages that did not change must still be stored, except those that the change
+/// may purge.
 #[test]
 fn change_updates_its_pages_for_all_and_keeps_the_others() {
     let stand = Stand::new("plugin=on");

@@ -1,7 +1,8 @@
 //! Where the results of a run are written, and the conditions under which the run has failed.
 //!
 //! Invariant: the report comes first, and every file is attempted whatever happens to the others.
-//! So a full disk costs a file, never the figures. A file is written completely or not at all.
+//! So a full disk costs a file, never the figures. A regular file is written completely or not at
+//! all.
 
 use super::measure::{write_text, write_with};
 use crate::output::note;

@@ -1,4 +1,5 @@
-//! Tells the program which commit it is built from, where git and a repository are there to say so.
+//! Passes the commit of the build to the program as `PETASOS_COMMIT`, if git and a repository
+//! exist.
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ fn main() {
     }
 }
 
-/// What git prints; `None` without git or without a repository.
+/// The output of git; `None` without git or without a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

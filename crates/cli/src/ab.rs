@@ -1,8 +1,12 @@
 //! `petasos ab`: ApacheBench's command line and report.
 //!
-//! Exit codes differ from `ab`, which says 0 after a run in which everything failed and 22 for a bad command
-//! line: 0 every request was answered as expected; 1 requests failed, nothing was measured, or the run was
-//! interrupted (the report is printed all the same); 2 it could not run.
+//! Exit codes differ from those of `ab`. `ab` exits with 0 after a run in which everything failed,
+//! and with 22 for a bad command line. Here:
+//!
+//! - 0: every request was answered as expected.
+//! - 1: requests failed, nothing was measured, or the run was interrupted. The report is printed
+//!   all the same.
+//! - 2: the run could not start.
 
 mod options;
 mod usage;
@@ -21,10 +25,10 @@ use usage::USAGE;
 /// Exit code when nothing could be measured.
 const EXIT_NOT_RUN: u8 = 2;
 
-/// Requests up to which there is no progress.
+/// A run with at most this many requests prints no progress.
 const REQUESTS_WITHOUT_PROGRESS: u64 = 150;
 
-/// The fewest requests between two lines of progress.
+/// Smallest number of requests between two lines of progress.
 const PROGRESS_STEP_MIN: u64 = 100;
 
 /// Load a URL with ApacheBench's options, and report in its layout (petasos ab -h lists the options).
@@ -36,10 +40,10 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
-/// Runs the load and prints the report.
+/// Generates the load and prints the report.
 ///
 /// # Errors
-/// When it could not run, or a result could not be written.
+/// If the run could not start, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (own, arguments) = OwnWords::split(&args.arguments);
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
@@ -51,17 +55,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The words that `ab` does not have; they come before its options.
+/// Petasos' own flags, which come before the options of `ab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct OwnWords {
-    /// `--yes`: the target may be another machine's.
+    /// `--yes`: load a target on another machine without asking.
     is_agreed: bool,
-    /// `--plain`: print what `ab` prints, with its counts, and nothing else.
+    /// `--plain`: print only what `ab` prints, with the counts of `ab`.
     is_plain: bool,
 }
 
 impl OwnWords {
-    /// Takes them off the beginning of the arguments.
+    /// Splits Petasos' own flags from the arguments that follow them.
     fn split(arguments: &[String]) -> (Self, &[String]) {
         let (mut own, mut rest) = (Self::default(), arguments);
         while let [first, others @ ..] = rest {
@@ -75,7 +79,7 @@ impl OwnWords {
         (own, rest)
     }
 
-    /// The lines that name the program.
+    /// The lines with the program's name and version.
     fn banner(self) -> String {
         if self.is_plain { ab::plain_banner() } else { ab::banner() }
     }
@@ -138,9 +142,9 @@ fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Why nothing could be measured, as `ab` says it.
+/// The error of a run that could not start, in the words of `ab`.
 fn in_words_of_ab(error: &anyhow::Error) -> String {
-    // As the system says it: "Connection refused (os error 111)".
+    // `ab` prints "Connection refused (111)", the system "Connection refused (os error 111)".
     let of_system = |reason: &str| reason.replace("(os error ", "(");
     match error.downcast_ref() {
         Some(LoadError::Unreachable { reason, .. }) => format!("apr_socket_recv: {}", of_system(reason)),
@@ -152,14 +156,14 @@ fn in_words_of_ab(error: &anyhow::Error) -> String {
     }
 }
 
-/// The local address that a name stands for; of several the first.
+/// The first local address that a host name resolves to.
 fn source(name: &str) -> anyhow::Result<SourceNet> {
     let found = (name, 0).to_socket_addrs().with_context(|| format!("ab: -B {name}"))?.next();
     let address = found.with_context(|| format!("ab: -B {name}: the name has no address"))?.ip();
     Ok(address.to_string().parse()?)
 }
 
-/// What stands above the report.
+/// The text before the report.
 fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
     let plan = &options.plan;
     let mut log = String::new();
@@ -184,7 +188,7 @@ fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Res
     ))
 }
 
-/// The report and what precedes it.
+/// The report and the text directly before it.
 fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
@@ -203,7 +207,7 @@ fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bo
     format!("{log}{done}\n\n{}", report(outcome, parts))
 }
 
-/// What `ab` says of an answer's head; here it is that of the first answer only.
+/// What `ab` logs about a response's head. Petasos logs it for the first response only.
 fn first_answer(head: &[u8], verbosity: u32) -> String {
     let head = String::from_utf8_lossy(head);
     let code = head.split(' ').nth(1).and_then(|rest| rest.get(..3)).unwrap_or("500");
@@ -215,7 +219,7 @@ fn first_answer(head: &[u8], verbosity: u32) -> String {
     format!("LOG: header received:\n{head}\n{judgement}")
 }
 
-/// `ab`'s lines on standard error, one for each `step` requests.
+/// Prints the progress lines of `ab` on standard error, one for every `step` requests.
 fn progress_lines(step: Option<u64>) -> impl FnMut(Progress) + Send {
     let mut next = step;
     move |progress| {

@@ -1,4 +1,4 @@
-//! The admin address of a running edge, as commands name and call it.
+//! The admin address of a running edge: the arguments that name it, and the call.
 
 use crate::why::runtime;
 use anyhow::Context as _;
@@ -20,10 +20,10 @@ pub(crate) struct AdminArgs {
 }
 
 impl AdminArgs {
-    /// Posts JSON to `target`, with the token if there is one, and reads the answer.
+    /// Posts JSON to `target`, with the token if there is one, and returns the edge's answer.
     ///
     /// # Errors
-    /// When the token cannot be read, or no edge answers.
+    /// If the token cannot be read, or no edge answers.
     pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<Answer> {
         let token = self.token()?;
         let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
@@ -36,10 +36,11 @@ impl AdminArgs {
         })
     }
 
-    /// The token in the file, or else in the environment.
+    /// The token: the first line of the token file, or else `PETASOS_TOKEN`. `None` if neither is
+    /// given.
     ///
     /// # Errors
-    /// When the file cannot be read, or has none.
+    /// If the file cannot be read, or its first line is empty.
     pub(crate) fn token(&self) -> anyhow::Result<Option<String>> {
         match &self.token_file {
             Some(file) => read_token(file).map(Some),

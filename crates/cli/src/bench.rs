@@ -1,8 +1,12 @@
-//! `petasos bench`: loads one URL or several and prints what was measured; as JSON on demand.
+//! `petasos bench`: loads one or several URLs and prints a report, with JSON and other files on
+//! request.
 //!
-//! Exit codes: 0 every request was answered as expected; 1 requests failed, a threshold was missed, nothing was
-//! measured, the run was interrupted or called invalid by its self-check (the report is printed all the same); 2 it
-//! could not run, or a result could not be written.
+//! Exit codes:
+//!
+//! - 0: every request was answered as expected.
+//! - 1: requests failed, a threshold was missed, nothing was measured, the run was interrupted, or
+//!   the self-check called it invalid. The report is printed all the same.
+//! - 2: the run could not start, or a result could not be written.
 
 pub(crate) mod elsewhere;
 mod host;
@@ -27,10 +31,10 @@ use report::run::{Condition, Run};
 use report::thresholds;
 use std::process::ExitCode;
 
-/// The most runs of one call: as many as a comparison takes of a side.
+/// Largest value of `--runs`: the number of runs that a comparison accepts for each side.
 const RUNS_MAX: u16 = report::compare::RUNS_MAX as u16;
 
-/// The width of what stands below the report, where all of it fits.
+/// Width, in columns, of the table over several runs below the report.
 const WIDTH: usize = 100;
 
 /// Load a URL and measure how it answers.
@@ -54,10 +58,10 @@ pub(crate) struct Args {
     outputs: OutputArgs,
 }
 
-/// Runs the load and prints the report.
+/// Generates the load and prints the report.
 ///
 /// # Errors
-/// When it could not run, or a result could not be written.
+/// If the run could not start, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.page.page {
         let mut plan = args.load.plan_of_pages(&args.url)?;
@@ -85,7 +89,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_invalid = outcome.check.trust == Trust::Invalid && !args.accept_invalid;
     let is_missed = judged.iter().any(|judged| judged.is_missed);
     let allows_errors = args.outputs.allows_errors();
-    // What is shown answers for the thresholds; requests that failed count in whichever run.
+    // The thresholds are judged on the median run, which the report shows. Failed requests count in
+    // every run.
     let failed = made.iter().zip(1..).find_map(|(one, number)| {
         let reason = measure::why_failed(&one.outcome, allows_errors)?;
         let is_alone = args.runs == 1;
@@ -107,7 +112,7 @@ mod tests {
     use super::Args;
     use clap::{Arg, Args as _, Command};
 
-    /// A flag as a row of the table in the document.
+    /// Renders a flag as a row of the table in docs/bench.md.
     fn row(arg: &Arg) -> String {
         let short = arg.get_short().map(|short| format!("-{short}"));
         let long = arg.get_long().map(|long| format!("--{long}"));
@@ -124,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_stands_in_the_document_as_the_program_explains_it() {
+    fn flags_and_their_help_match_the_rows_of_the_document() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md");
         let document = std::fs::read_to_string(path).unwrap();
         let command = Args::augment_args(Command::new("bench"));

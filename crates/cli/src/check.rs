@@ -1,5 +1,5 @@
-//! `petasos check`: reads, resolves and explains a configuration, and looks at the directories that it names; binds
-//! nothing, and leaves nothing in them.
+//! `petasos check`: reads, resolves and explains a configuration, and examines the directories that
+//! it names. It binds no address and leaves nothing in the directories.
 
 use crate::bench::measure;
 use crate::serve;

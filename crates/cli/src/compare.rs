@@ -1,7 +1,11 @@
-//! `petasos compare`: stored runs against each other, or URLs loaded in turn, as a table and a sentence.
+//! `petasos compare`: compares stored runs with each other, or loads URLs in turn and compares
+//! those. Prints a table and a sentence.
 //!
-//! Exit codes: 0 it was compared, whatever came out; 1 interrupted, or `--fail-if-slower` and a side is slower; 2 it
-//! could not run, or a run had no good answer.
+//! Exit codes:
+//!
+//! - 0: the comparison was made, whatever its verdict.
+//! - 1: it was interrupted, or a side is slower and `--fail-if-slower` is given.
+//! - 2: it could not run, or a run had no good response.
 
 mod rounds;
 mod sides;
@@ -19,7 +23,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The width of the output where there is no terminal to ask.
+/// Width of the output, in columns, if standard output is not a terminal. A narrower terminal gets
+/// this width too.
 const WIDTH_DEFAULT: usize = 100;
 
 /// Compare stored runs, or URLs.
@@ -69,10 +74,10 @@ pub(crate) struct Args {
     page: PageArgs,
 }
 
-/// Compares, and prints what came out.
+/// Compares the sides and prints the result.
 ///
 /// # Errors
-/// When a side cannot be read or loaded, or a result cannot be written.
+/// If a side cannot be read or loaded, or a result cannot be written.
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let args = &Args::from_arg_matches(matches)?;
     let named = sides::group(&args.first, &args.others)?;
@@ -102,7 +107,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     Ok(if args.fail_if_slower && is_slower { measure::explained(&[reason]) } else { ExitCode::SUCCESS })
 }
 
-/// A flag that was given and means something only where a load is made.
+/// The first flag on the command line that only makes sense when URLs are loaded.
 fn flag_of_a_load(matches: &ArgMatches) -> Option<String> {
     let command = Args::augment_args(Command::new("compare"));
     let of_load = PageArgs::augment_args(LoadArgs::augment_args(Command::new("load")));

@@ -1,4 +1,5 @@
-//! `petasos demo`: the whole job on the embedded site; `petasos demo site` is that site alone.
+//! `petasos demo`: walks the built-in ladder on the embedded site. `petasos demo site` starts only
+//! the site.
 
 use crate::{demo_site, ladder};
 use clap::{ArgMatches, Args, Command, FromArgMatches};

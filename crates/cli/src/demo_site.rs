@@ -1,4 +1,4 @@
-//! `petasos demo site`: the embedded site alone, as the process a ladder starts.
+//! `petasos demo site`: only the embedded site, as the process that a ladder starts.
 
 use demo::{Options, Switches};
 use platform::SystemClock;
@@ -36,7 +36,10 @@ pub(crate) struct Args {
     parse_time: bool,
 }
 
-/// Runs the site until it is told to end.
+/// Runs the site until a signal ends it, or the process that started it ends.
+///
+/// # Errors
+/// If the site cannot start.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         listen: args.listen,

@@ -1,7 +1,8 @@
-//! `petasos import`: what other load testers wrote, as our JSON, so that it can be compared and reported like a run of
-//! our own.
+//! `petasos import`: converts the reports of other load testers to our JSON, so that they can be
+//! compared and reported like our own runs.
 //!
-//! Exit codes: 0 everything was read; 2 a file could not be read, and nothing was written.
+//! Exit codes: 0 if everything was read; 2 if a file could not be read, in which case nothing is
+//! written.
 
 use crate::bench::measure;
 use crate::output::note;
@@ -26,10 +27,11 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// Reads the files and writes their runs, one after the other.
+/// Reads the files and writes their runs in the order of the files.
 ///
 /// # Errors
-/// With the file and line that cannot be read.
+/// If a file cannot be read; the error names the file and the line. Also if the result cannot be
+/// written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut runs: Vec<Run> = Vec::new();
     for path in &args.files {

@@ -1,7 +1,9 @@
-//! Lines that a person types while the program runs, in the foreground or in the background.
+//! Reads the lines that a user types while the program runs, in the foreground or in the
+//! background.
 //!
-//! Invariant: the system does not stop the process for reading. It sends SIGTTIN to a process of the background that
-//! reads from its terminal, so the terminal is read only while the process is in the foreground and a line waits there.
+//! Invariant: reading never stops the process. The kernel sends SIGTTIN to a background process
+//! that reads from its terminal. So the terminal is read only while the process is in the
+//! foreground and a line is waiting.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
@@ -9,13 +11,14 @@ use rustix::termios::tcgetpgrp;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-/// How often a process of the background looks whether it is in the foreground.
+/// How often a background process checks whether it is in the foreground.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Hands every line of standard input to `take` until that refuses one, in a thread that ends with the process.
+/// Passes every line of standard input to `take` until `take` returns false. The thread that reads
+/// runs until then, or until the process ends.
 ///
 /// # Errors
-/// If there can be no thread.
+/// If the thread cannot be started.
 pub(crate) fn lines(mut take: impl FnMut(String) -> bool + Send + 'static) -> io::Result<()> {
     let read = move || {
         let mut line = String::new();
@@ -29,7 +32,8 @@ pub(crate) fn lines(mut take: impl FnMut(String) -> bool + Send + 'static) -> io
     std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).map(drop)
 }
 
-/// Waits until a line can be read without being stopped. Whatever is no terminal can always be read.
+/// Waits until a line can be read without the process being stopped. Input that is not a terminal
+/// can always be read.
 fn wait_for_line() -> io::Result<()> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -41,15 +45,18 @@ fn wait_for_line() -> io::Result<()> {
             std::thread::sleep(LOOK_EVERY);
             continue;
         }
-        // A terminal gives one line at a time, so none waits in the buffer of standard input.
+        // A terminal delivers one line at a time, so the buffer of standard input holds no line
+        // that `poll` would miss.
         let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&every))?;
+        // The process may have gone to the background during the wait.
         if ready > 0 && is_in_foreground() {
             return Ok(());
         }
     }
 }
 
-/// Whether this process may read from its terminal. From one that does not control it, it always may.
+/// Whether this process may read from its terminal. A terminal that does not control the process
+/// may always be read.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }

@@ -1,7 +1,11 @@
-//! `petasos ladder` and the measuring part of `petasos demo`: walk a ladder, show how far it is, print the table.
+//! `petasos ladder`, and the measuring part of `petasos demo`. Walks a ladder, shows the progress
+//! and prints the table.
 //!
-//! Exit codes: 0 every step was measured; 1 a step is void, or the walk was interrupted (what was measured is
-//! kept and printed); 2 the ladder could not be walked. The last line on standard error says why it is not 0.
+//! Exit codes; for any code but 0, the last line on standard error gives the reason:
+//!
+//! - 0: every step was measured.
+//! - 1: a step is void, or the walk was interrupted. Its measurements are kept and printed.
+//! - 2: the ladder could not be walked.
 
 use crate::bench::measure::explained;
 use crate::keyboard;
@@ -19,9 +23,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc;
 
-/// The demo's ladder, as it stands in `labs/demo/`.
+/// The demo's ladder, built in from `labs/demo/`.
 const DEMO: &str = include_str!("../../../labs/demo/ladder.toml");
-/// What messages call it.
+/// Name of the demo's ladder in messages.
 const DEMO_NAME: &str = "labs/demo/ladder.toml";
 
 /// What is common to `ladder` and `demo`.
@@ -75,7 +79,10 @@ pub(crate) struct DemoArgs {
     common: Common,
 }
 
-/// Walks a ladder file.
+/// Walks the ladder in a file.
+///
+/// # Errors
+/// If a name given with `--load` is not in the ladder, or the walk fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match lab::read_ladder_file(&args.file) {
         Ok(ladder) => {
@@ -89,6 +96,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Walks the built-in ladder.
+///
+/// # Errors
+/// If the walk fails.
 pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     match lab::read_ladder(DEMO_NAME, DEMO, None) {
         Ok(ladder) => {
@@ -99,7 +109,7 @@ pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Looks for loads that the ladder does not have.
+/// Refuses names of loads that the ladder does not have.
 fn check_loads(wanted: &[String], ladder: &Ladder) -> anyhow::Result<()> {
     let known: Vec<&str> =
         std::iter::once(lab::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
@@ -119,7 +129,7 @@ impl Common {
     }
 }
 
-/// Says what is wrong with a ladder file.
+/// Prints the problems of a ladder file and returns the exit code for them.
 fn told(problems: &[Diagnostic]) -> ExitCode {
     for problem in problems {
         note(format_args!("{problem}\n"));
@@ -151,7 +161,7 @@ fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> an
     Ok(explained(&why_failed(&walk.results, is_interrupted)))
 }
 
-/// Why a walk did not measure every cell.
+/// The reasons for a walk that did not measure every cell; empty if it measured all.
 fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
     let unfinished = match (is_interrupted, results.complete) {
         (true, _) => Some("the walk was interrupted".to_owned()),
@@ -171,25 +181,28 @@ fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
     unfinished.into_iter().chain(void).chain(others).collect()
 }
 
-/// Program, version, and the commit it was built from where that is known.
+/// Program name, version and, if it is known, the commit of the build.
 fn version() -> String {
     let commit = option_env!("PETASOS_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
     format!("petasos {}{commit}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The table on standard output, and where the rest is.
+/// Prints the table to standard output, followed by the paths of the report and the results.
 fn print(walk: &Walk<'_>, interrupted: bool, is_verbose: bool) -> io::Result<()> {
     let mut text = report::table::text(&walk.results, columns(), is_verbose);
     if interrupted {
         text.push_str("\nInterrupted. The same command goes on where this one was left.\n");
     }
-    // Writing into a text does not fail.
+    // Writing to a `String` does not fail.
     let _ =
         write!(text, "\nReport:  {}\nResults: {}\n", walk.report_file.display(), walk.results_file.display());
     print_text(&text)
 }
 
-/// Writes a text to standard output, whose reader may have left.
+/// Writes a text to standard output. A closed pipe counts as success.
+///
+/// # Errors
+/// As the system reports them, except for a closed pipe.
 pub(crate) fn print_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -198,7 +211,7 @@ pub(crate) fn print_text(text: &str) -> io::Result<()> {
     }
 }
 
-/// Keeps the services up until a signal.
+/// Keeps the services up until a signal, and switches to the steps whose numbers are typed.
 fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     note(format_args!("\nStill running, until Ctrl-C:"));
     for (name, address) in &walk.addresses {
@@ -213,11 +226,13 @@ fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     if let Some(last) = numbers.last() {
         print_text(&url_line(&walk.url_of(last).unwrap_or_default()))?;
     }
-    // One line waits at most: the reader blocks until the line before it has been obeyed.
+    // The channel holds one line. The reading thread blocks until the previous line was carried
+    // out.
     let (sender, asked) = mpsc::sync_channel(1);
     keyboard::lines(move |line| sender.send(line).is_ok()).context("cannot read standard input")?;
     let mut told = |answer: Result<String, String>| match answer {
         Ok(url) => {
+            // The services stay up even if standard output fails.
             let _ = print_text(&url_line(&url));
         }
         Err(reason) => note(format_args!("petasos: {reason}")),
@@ -225,18 +240,19 @@ fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     Ok(walk.hold(stop, &asked, &mut told)?)
 }
 
-/// What makes a printed ab command work in a shell.
+/// The shell assignment that makes a printed `ab` command work when it is pasted.
 fn url_line(url: &str) -> String {
     format!("URL='{}'\n", url.replace('\'', "%27"))
 }
 
-/// The columns of the terminal on standard output; those of a pipe are the fewest.
+/// Width of the terminal on standard output. Without a terminal it is the smallest width of a
+/// table.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     size.map_or(report::table::WIDTH_MIN, |size| usize::from(size.ws_col))
 }
 
-/// One line on standard error, written again and again; nothing if that is no terminal.
+/// One line on standard error that is redrawn in place. Nothing is drawn if it is not a terminal.
 struct ProgressLine {
     terminal: bool,
     shown: String,
@@ -273,7 +289,8 @@ impl Observer for ProgressLine {
     }
 }
 
-/// Step, round, rate, time left.
+/// The progress line: round, step, what the walk is doing (the rate while it measures) and the time
+/// left.
 fn progress(status: &Status) -> String {
     let doing = match (status.phase, status.rate_per_s) {
         (Phase::Preparing, _) => "switching and proving".to_owned(),
@@ -305,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_progress_line_says_step_round_rate_and_time_left() {
+    fn progress_line_has_step_round_rate_and_time_left() {
         let status = Status {
             step: "2 page cache".to_owned(),
             concurrency: 5,

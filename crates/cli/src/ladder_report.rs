@@ -1,6 +1,7 @@
-//! `petasos report`: shows a ladder that was measured earlier, and makes its page again.
+//! `petasos report`: shows a ladder that was measured earlier, and writes its HTML report again.
 //!
-//! Exit codes: 0 the page was written; 2 the results cannot be read or the page cannot be written.
+//! Exit codes: 0 if the report was written; 2 if the results cannot be read or the report cannot be
+//! written.
 
 use crate::ladder::{columns, print_text};
 use anyhow::{Context as _, ensure};
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether two paths lead to one file, under whatever names; not if one of them leads nowhere yet.
+/// Whether both paths lead to the same existing file, under whatever names.
 fn is_one_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

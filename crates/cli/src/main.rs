@@ -1,8 +1,12 @@
-//! The `petasos` command: reads arguments, hands them to the room that does the work, turns the outcome into
-//! an exit code. No work is done here.
+//! The `petasos` command. It parses the arguments, calls the library crate that does the work and
+//! turns the outcome into an exit code. It holds no logic beyond that.
 //!
-//! Exit codes are a contract: 0 done and thresholds met, 1 thresholds missed or interrupted, 2 could not run
-//! (bad arguments, bad file, unreachable), with the reason on standard error.
+//! The exit codes are a contract:
+//!
+//! - 0: the command finished and every threshold was met.
+//! - 1: a threshold was missed, or the run was interrupted.
+//! - 2: the command could not run (bad arguments, bad file, unreachable target). Standard error
+//!   gives the reason.
 
 mod ab;
 mod admin;
@@ -31,7 +35,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// What could not run at all.
+/// Exit code of a command that could not run at all.
 const EXIT_COULD_NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
@@ -48,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The whole command line.
+/// Builds the whole command line with all subcommands.
 fn command() -> Command {
     Command::new("petasos")
         .about("Accelerates a web application, measures it, and proves what every caching layer brings")
@@ -89,9 +93,10 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Help and version go to standard output; anything else is a usage error on standard error.
+/// Prints a clap message and returns its exit code. Help and version go to standard output with
+/// exit code 0. Everything else is a usage error on standard error.
 fn usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no reason to complain about help that nobody reads.
+    // If the pipe is closed, its reader does not want the text, so the error is ignored.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS }
 }

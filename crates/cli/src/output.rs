@@ -1,17 +1,17 @@
-//! What commands tell a person beside their results.
+//! Messages to the user on standard error, apart from a command's results.
 //!
-//! Invariant: standard error that is closed or broken costs the message and nothing else.
+//! Invariant: if standard error is closed or broken, the message is lost and the command goes on.
 
 use std::fmt;
 use std::io::{self, Write as _};
 
-/// Writes a line to standard error.
+/// Writes one line to standard error.
 pub(crate) fn note(line: fmt::Arguments<'_>) {
-    // One call, so that lines of several threads do not mix.
+    // A single write call, so that lines of several threads do not mix.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Writes to standard error as it is, without a line's end.
+/// Writes a text to standard error unchanged, without a line end.
 pub(crate) fn draw(text: &str) {
     let mut stderr = io::stderr();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

@@ -1,6 +1,6 @@
-//! `petasos profile`: undoes the detection of a site's profile at a running edge.
+//! `petasos profile`: undoes or restarts the profile detection of a site at a running edge.
 //!
-//! Exit codes: 0 the edge has done it; 2 it has not, and standard error says why.
+//! Exit codes: 0 if the edge carried it out; 2 if it did not, with the reason on standard error.
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;
@@ -35,10 +35,10 @@ struct What {
     detect: Option<String>,
 }
 
-/// Asks, and says what came of it.
+/// Sends the request and prints the outcome.
 ///
 /// # Errors
-/// When the edge has not done it.
+/// If the edge did not carry it out.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let detect = args.what.detect.is_some();
     let site = args.what.forget.as_ref().or(args.what.detect.as_ref()).context("no site is named")?;

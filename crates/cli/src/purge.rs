@@ -1,7 +1,10 @@
-//! `petasos purge`: tells a running edge what to forget.
+//! `petasos purge`: sends a purge to a running edge.
 //!
-//! Exit codes: 0 the edge has done it, whether anything was stored or not; 2 it has not (bad arguments, nobody
-//! answers, no right to purge), with the reason.
+//! Exit codes:
+//!
+//! - 0: the edge carried out the purge, whether or not anything was stored.
+//! - 2: it did not (bad arguments, no edge answers, no permission to purge). Standard error has the
+//!   reason.
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;
@@ -57,10 +60,10 @@ struct What {
     all: bool,
 }
 
-/// Asks, and says what came of it.
+/// Sends the purge and prints the outcome.
 ///
 /// # Errors
-/// When the edge has not done it.
+/// If the arguments are invalid, or the edge did not carry out the purge.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (flag, selectors) = args.selectors();
     let content = Call { selectors, soft: args.soft, refill: args.refill }.content();
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
-    /// What is meant, and the argument that says so.
+    /// The selectors of the purge, and the argument that gave them.
     fn selectors(&self) -> (&'static str, Selectors) {
         let What { url, tag, host, prefix, ban, .. } = &self.what;
         let all_needed = self.all_tags;
@@ -99,7 +102,7 @@ impl Args {
     }
 }
 
-/// Why the edge refuses.
+/// The reason that the edge gives for a refusal.
 pub(crate) fn reason(answer: &why::Answer) -> String {
     if let Some(detail) = api::detail_of_refusal(&answer.content) {
         return detail;
@@ -108,7 +111,7 @@ pub(crate) fn reason(answer: &why::Answer) -> String {
     text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect()
 }
 
-/// What came of it, in a sentence.
+/// The outcome in a sentence.
 fn told(outcome: Outcome, soft: bool) -> String {
     let count = outcome.purged.saturating_add(outcome.softened);
     let done = if soft { "marked stale" } else { "removed" };
@@ -132,7 +135,7 @@ mod tests {
     use ::purge::Outcome;
 
     #[test]
-    fn what_came_of_it_is_a_sentence() {
+    fn outcome_of_a_purge_is_told_in_a_sentence() {
         let outcome = |purged, uncounted| Outcome { purged, uncounted, ..Outcome::default() };
         let softened = Outcome { softened: 2, ..Outcome::default() };
         let rest = "at once; the rest of what was meant is not served, and removed as it is found.";

@@ -1,4 +1,5 @@
-//! `petasos serve`: the accelerator. Its flags are the rows of the settings table that have one.
+//! `petasos serve`: starts the caching reverse proxy. Its flags are generated from the settings
+//! table: one for each setting that has a flag.
 
 use crate::output::note;
 use anyhow::{Context, anyhow};
@@ -23,7 +24,7 @@ pub(crate) fn command() -> Command {
     with_settings(command)
 }
 
-/// Adds every flag of the settings table.
+/// Adds a flag for each setting of the table that has one.
 fn with_settings(command: Command) -> Command {
     SETTINGS.iter().filter_map(|setting| Some((setting, setting.flag?))).fold(
         command,
@@ -43,8 +44,8 @@ fn with_settings(command: Command) -> Command {
     )
 }
 
-/// With a smaller setting `memory` the process does without huge pages: each thread's first allocation would make two
-/// mebibytes resident.
+/// Below this value of the setting `memory`, in bytes, the process switches transparent huge pages
+/// off. With them, the first allocation of each thread would make 2 MiB resident.
 const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -57,21 +58,26 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
     tell_warnings(&plan);
     if plan.memory_bytes < HUGE_PAGES_FROM_BYTES {
-        // Where the system has no such pages, or does not let them be switched off, there is more in memory.
+        // Ignoring the error is safe: a kernel that refuses this only lets the process use more
+        // memory.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     edge::serve(plan, Arc::new(SystemClock::new()), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells standard error what the operator should know.
+/// Prints the warnings of the configuration to standard error.
 pub(crate) fn tell_warnings(plan: &Plan) {
     for warning in &plan.warnings {
         note(format_args!("{warning}\n"));
     }
 }
 
-/// Reads the file, if there is one, and the overrides into a plan.
+/// Reads the configuration file, if there is one, applies the overrides and resolves both into a
+/// plan.
+///
+/// # Errors
+/// If the file cannot be read or is not UTF-8, or if the configuration has errors.
 pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<Plan> {
     let (name, text) = match file {
         Some(path) => {
@@ -86,7 +92,7 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
     config::load(&name, &text, overrides, Machine::detect(), &read).map_err(|problems| unusable(&problems))
 }
 
-/// The error that tells what is wrong with a configuration.
+/// Builds one error from all problems of a configuration.
 pub(crate) fn unusable(problems: &[Diagnostic]) -> anyhow::Error {
     let mut message = String::from("the configuration cannot be used\n");
     for problem in problems {

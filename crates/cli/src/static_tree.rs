@@ -1,6 +1,6 @@
-//! `petasos static-tree`: what a web server needs to be told to serve the static tree.
+//! `petasos static-tree`: prints the rules with which a web server serves the static tree.
 //!
-//! Exit codes: 0 printed; 2 not (bad arguments).
+//! Exit codes: 0 if the rules were printed; 2 if not (bad arguments).
 
 use crate::bench::measure;
 use anyhow::Context as _;
@@ -48,13 +48,13 @@ struct RulesArgs {
     profile: Option<String>,
 }
 
-/// Prints.
+/// Prints the rules.
 ///
 /// # Errors
-/// When the rules cannot be made, or not be written out.
+/// If the rules cannot be made or cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let What::Rules(args) = &args.what;
-    // Both were chosen from these lists.
+    // clap accepts only names from these lists, so the lookups succeed.
     let server =
         Server::ALL.into_iter().find(|server| server.name() == args.server).context("no such server")?;
     let layout = Layout::by_name(&args.layout).context("no such layout")?;

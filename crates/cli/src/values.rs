@@ -1,17 +1,24 @@
-//! Values as they are typed on a command line, for every command that takes them.
+//! Parsers for values on the command line that several commands share.
 //!
-//! Invariant: what cannot be read is an error that shows it; what a value means is for its command to say.
+//! Invariant: the error for a value that cannot be parsed quotes the value. What a value means is
+//! up to the command.
 
 use config::quantity::parse_duration;
 use std::time::Duration;
 
-/// A duration on the command line, where a bare number means seconds.
+/// Parses a duration. A bare number is in seconds.
+///
+/// # Errors
+/// If the text is not a duration.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     parse_duration(&if bare { format!("{text}s") } else { text.to_owned() })
 }
 
-/// A header line as name and value.
+/// Splits a header line at the first colon into name and value, without the spaces around them.
+///
+/// # Errors
+/// If the line has no colon.
 pub(crate) fn header(line: &str) -> Result<(String, String), String> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| format!("{line:?} is not a header field: write 'Name: value'"))?;

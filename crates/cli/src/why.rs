@@ -1,7 +1,10 @@
-//! `petasos why`: why a page is answered from the cache or not; `--direct` asks a site that has no Petasos in front.
+//! `petasos why`: explains why a page is served from the cache or not. With `--direct` it examines
+//! a site that has no Petasos in front.
 //!
-//! Exit codes: 0 the question was answered, whatever the answer; 2 it could not be asked (bad URL or header line,
-//! unreachable, no certificate).
+//! Exit codes:
+//!
+//! - 0: the question was answered, whatever the answer.
+//! - 2: it could not be asked (bad URL or header line, unreachable, no valid certificate).
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;
@@ -46,10 +49,10 @@ pub(crate) struct Args {
     pause: Duration,
 }
 
-/// Asks and prints.
+/// Asks the edge or examines the site, and prints the answer.
 ///
 /// # Errors
-/// When the question could not be asked.
+/// If the question could not be asked.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let url = SiteUrl::parse(&args.url)?;
     let lines = args.header.iter().map(|line| line.parse()).collect::<Result<Vec<HeaderLine>, _>>()?;
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the running edge.
+/// Asks the running edge at its admin address.
 fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
     let token = args.edge.token()?;
     let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
@@ -66,7 +69,7 @@ fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<Strin
     Ok(if args.json { reply.document } else { why::answer_text(url, &reply.answer) })
 }
 
-/// Judges the page of any site.
+/// Examines the page of any site by fetching it.
 fn direct(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
     lines.iter().try_for_each(HeaderLine::refuse_ours)?;
     let fetcher = Fetcher { tls: tls(args, url)?, clock: Arc::new(SystemClock::new()) };
@@ -75,7 +78,7 @@ fn direct(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<St
     Ok(if args.json { findings.to_json() } else { why::report(&findings) })
 }
 
-/// What secures the connections, if the URL asks for that.
+/// The TLS client for an https URL; `None` for http.
 fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
     if !url.is_https() {
         return Ok(None);
@@ -89,10 +92,10 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
     Ok(Some(TlsClient::with_system_authorities()?))
 }
 
-/// An event loop for one question.
+/// A single-threaded runtime for one question.
 ///
 /// # Errors
-/// If the system has no descriptors left.
+/// If the system has no file descriptors left.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("no event loop can be made")
@@ -101,7 +104,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_edge_is_asked_where_it_listens_by_default() {
+    fn default_admin_address_is_that_of_the_setting() {
         let setting = config::SETTINGS.iter().find(|setting| setting.key == "admin");
         assert_eq!(setting.and_then(|setting| setting.default), Some(why::ADMIN_DEFAULT));
     }

@@ -1,4 +1,5 @@
-//! The real binary before an origin that shows pages to some addresses only: no order, forgery or race opens them.
+//! The real binary in front of an origin that shows pages to some addresses only. No order of
+//! requests, forged field or race opens them to others.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -11,7 +12,7 @@ const CONFIGURATION: &str = "trusted_proxies = ['127.0.0.1']\n";
 const REFUSALS: [&str; 5] =
     ["401 Unauthorized", "403 Forbidden", "407 Proxy", "429 Too Many Requests", "451 Unavailable"];
 
-/// Fields by which a stranger claims to be this machine, or has its own address left out.
+/// Fields with which a stranger claims to be this machine, or has its own address dropped.
 const FORGERIES: [&str; 6] = [
     "X-Real-IP: 127.0.0.1",
     "Forwarded: for=127.0.0.1",
@@ -21,15 +22,16 @@ const FORGERIES: [&str; 6] = [
     "Cookie: session=1",
 ];
 
-/// The client as nginx' realip and Apache's remoteip have it: the last address that is no proxy of this machine.
-/// Where the field is missing, it is the connection's own address, which is loopback.
+/// The client address as nginx' realip and Apache's remoteip derive it: the last address that is
+/// not a proxy on this machine. Without the field it is the address of the connection, which is
+/// loopback.
 fn client_of(seen: &Seen) -> String {
     let chain = seen.field("X-Forwarded-For").unwrap_or_default();
     let mut hops = chain.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty() && *hop != "127.0.0.1");
     hops.next().unwrap_or("127.0.0.1").to_owned()
 }
 
-/// A page for the staff and for this machine, which says that everybody may store it.
+/// A page for the staff and this machine that is declared public. Other clients get a refusal.
 fn restricted(seen: &Seen) -> Vec<Action> {
     let refusal = seen.target().bytes().map(usize::from).sum::<usize>() % REFUSALS.len();
     if [STAFF, "127.0.0.1"].contains(&&client_of(seen)[..]) {
@@ -98,7 +100,7 @@ fn restricted_pages_stay_closed_in_a_race() {
 }
 
 #[test]
-fn origin_that_bans_the_constant_serves_all() {
+fn origin_that_bans_the_shared_address_serves_all_visitors() {
     let origin = Origin::start(|seen| {
         if client_of(seen) == "192.0.2.1" {
             return response("403 Forbidden", &["Cache-Control: public, max-age=600"], b"banned");

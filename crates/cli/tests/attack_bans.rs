@@ -1,5 +1,5 @@
-//! Floods of bans against the real binary, while visitors ask: neither a purge nor a hit may wait for the work that
-//! bans leave behind.
+//! A flood of bans against the real binary while visitors send requests. Neither a purge nor a hit
+//! may wait for the work that bans leave behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]
@@ -11,25 +11,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 use testkit::{Client, Edge, Origin, response};
 
-/// Bans of different expressions, more than the list has room for.
+/// Number of bans, all with different expressions: more than the ban list holds.
 const BANS: usize = 640;
-/// Clients that send them.
+/// Number of clients that send bans.
 const SENDERS: usize = 4;
-/// Visitors who ask meanwhile.
+/// Number of visitors who send requests during the flood.
 const VISITORS: usize = 2;
-/// The longest that one purge may take. The test is about work that grows with objects times bans, which took many
-/// times as long; a loaded machine takes a small part of it.
+/// Longest time that one purge may take. Work that grows with objects times bans takes many times
+/// as long. Without it, even a loaded machine needs a small part of this time.
 const PURGE_MAX: Duration = Duration::from_secs(3);
-/// The longest that one hit may take.
+/// Longest time that one hit may take.
 const HIT_MAX: Duration = Duration::from_secs(1);
 
-/// Pages that are stored.
+/// Number of stored pages.
 fn pages() -> usize {
     let is_long = std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long");
     if is_long { 20_000 } else { 3_000 }
 }
 
-/// Sends a ban and gives how long its answer took.
+/// Sends a ban and returns the time until its response.
 fn ban(client: &mut Client, expression: &str) -> Duration {
     let begun = Instant::now();
     client.send(format!("BAN / HTTP/1.1\r\nHost: example.test\r\nX-Url: {expression}\r\n\r\n"));
@@ -38,7 +38,7 @@ fn ban(client: &mut Client, expression: &str) -> Duration {
     begun.elapsed()
 }
 
-/// Has every page stored, by several clients.
+/// Fills the store with every page, from several clients.
 fn fill(edge: &Edge) {
     thread::scope(|scope| {
         for first in 0..SENDERS {
@@ -52,7 +52,8 @@ fn fill(edge: &Edge) {
     });
 }
 
-/// Asks for pages until told to stop; gives the longest wait and how many requests were no hits.
+/// Requests pages until `stop` is set. Returns the longest wait and the number of requests that
+/// were not hits.
 fn visit(edge: &Edge, seed: usize, stop: &AtomicBool) -> (Duration, usize) {
     let mut client = Client::connect(edge.address);
     let (mut longest, mut misses, mut number) = (Duration::ZERO, 0, seed);
@@ -66,7 +67,7 @@ fn visit(edge: &Edge, seed: usize, stop: &AtomicBool) -> (Duration, usize) {
     (longest, misses)
 }
 
-/// Sends the flood; gives the longest that a ban took.
+/// Sends all bans and returns the longest time that one took.
 fn flood(edge: &Edge) -> Duration {
     thread::scope(|scope| {
         let send = |first: usize| {
@@ -82,7 +83,7 @@ fn flood(edge: &Edge) -> Duration {
 }
 
 #[test]
-fn a_flood_of_bans_delays_neither_purges_nor_hits() {
+fn flood_of_bans_delays_neither_purges_nor_hits() {
     let version = Arc::new(AtomicU64::new(1));
     let origin = Origin::start({
         let version = Arc::clone(&version);
@@ -111,7 +112,7 @@ fn a_flood_of_bans_delays_neither_purges_nor_hits() {
     assert!(purge <= PURGE_MAX && hit <= HIT_MAX && misses == 0, "{purge:?} {hit:?} {misses}");
     assert!(edge.metric("petasos_purge_comparisons_total", "") > 0.0);
     assert!(edge.metric("petasos_purges_widened_total", "") <= 0.0, "no ban became wider");
-    // The list is full, and a ban is a barrier all the same.
+    // Even with a full list, a ban takes effect before its response.
     let mut client = Client::connect(edge.address);
     for number in (0..pages()).step_by(pages() / 20) {
         ban(&mut client, &format!("^/page/{number}$"));

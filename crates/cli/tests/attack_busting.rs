@@ -1,5 +1,6 @@
-//! The real binary before a WordPress and before an unknown application, under addresses that nobody has asked for
-//! before: made-up parameters and scanners' paths. Honest visitors come in between.
+//! Cache busting against the real binary, in front of WordPress and of an unknown application. The
+//! attacker sends made-up parameters and scanners' paths, all as URLs that were never requested
+//! before. Honest visitors come in between.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -10,7 +11,7 @@ use testkit::{Action, Client, Edge, Origin, Response, Seen, response};
 const NO_CACHE: &str = "Cache-Control: no-cache, must-revalidate, max-age=0, no-store, private";
 const EXPIRES: &str = "Expires: Wed, 11 Jan 1984 05:00:00 GMT";
 
-/// Paths that scanners ask every site for.
+/// Paths that scanners request from every site.
 const SCANNED: [&str; 8] = [
     "/.env",
     "/.git/config",
@@ -22,7 +23,8 @@ const SCANNED: [&str; 8] = [
     "/.aws/credentials",
 ];
 
-/// What people ask of a WordPress site, with parameters that it reads and such that campaigns add.
+/// Requests of visitors to a WordPress site: parameters that WordPress reads, and parameters that
+/// campaigns add.
 const HONEST: [&str; 8] = [
     "/",
     "/?utm_source=letter&utm_campaign=7",
@@ -34,7 +36,7 @@ const HONEST: [&str; 8] = [
     "/hello/?replytocom=5",
 ];
 
-/// A WordPress site: it has the pages of [`HONEST`] and, once it `is_published`, `/news/`.
+/// A WordPress site with the pages of [`HONEST`]. Once `is_published` is set, it also has `/news/`.
 fn wordpress(is_published: Arc<AtomicBool>) -> Origin {
     Origin::start(move |seen: &Seen| {
         let path = seen.target().split('?').next().unwrap();
@@ -58,7 +60,7 @@ fn page(seen: &Seen) -> Vec<Action> {
     response("200 OK", &[], seen.target().as_bytes())
 }
 
-/// The answers to these targets on one connection.
+/// The responses to these targets, requested on one connection.
 fn ask(edge: &Edge, targets: impl IntoIterator<Item = String>) -> Vec<Response> {
     let mut client = Client::connect(edge.address);
     targets.into_iter().map(|target| client.get(&target, &[])).collect()
@@ -84,7 +86,7 @@ fn made_up_parameters_reach_wordpress_up_to_the_limit() {
     }
     let fetched = origin.seen().iter().filter(|seen| seen.target().starts_with("/?x=")).count();
     let (refused, turned_away) = (of(&answers, 429), of(&visits, 429));
-    // The limit of one path in a minute, and again if the test takes more than one.
+    // The limit of one path per minute is 120 fetches; the test may extend into a second minute.
     println!("attack: made-up parameters at WordPress: {fetched} of 2000 fetched, at most 240");
     println!("attack: visitors of that WordPress: {turned_away} of 32 refused, at most 0");
     assert!(fetched <= 240 && refused + fetched == 2000, "{fetched} fetched, {refused} refused");
@@ -95,7 +97,7 @@ fn made_up_parameters_reach_wordpress_up_to_the_limit() {
 }
 
 #[test]
-fn made_up_parameters_get_the_page_where_the_site_vouches() {
+fn unknown_parameters_get_the_plain_page_if_the_site_allows() {
     let origin = wordpress(Arc::default());
     let configuration = "[[site]]\nprofile = 'wordpress'\nbeyond_unknown_parameters = 'page'\n";
     let edge = Edge::as_shipped(&origin.url(), configuration);
@@ -120,14 +122,15 @@ fn made_up_parameters_reach_an_unknown_site_up_to_its_limit() {
 }
 
 #[test]
-fn scanned_paths_reach_wordpress_once_and_a_new_post_shows() {
+fn scanned_paths_are_fetched_once_and_a_new_post_shows() {
     let origin = wordpress(Arc::default());
     let edge = Edge::start(&origin.url(), &["--profile", "wordpress"]);
     let paths = || SCANNED.into_iter().chain(["/favicon.ico", "/news/"]).map(str::to_owned);
     let rounds = 50;
     let answers: Vec<_> = (0..rounds).flat_map(|_| ask(&edge, paths())).collect();
     let fetched = origin.seen().len();
-    // Once in 30 seconds, and twice that on a machine that takes a minute.
+    // A path is fetched once in 30 seconds. The bound leaves room for a machine on which the test
+    // takes a minute.
     println!("attack: scanned paths at WordPress: {fetched} of {} fetched, at most 30", answers.len());
     assert!(fetched <= 30, "{fetched} fetched");
     assert_eq!((of(&answers, 404), of(&answers, 302)), (9 * rounds, rounds));

@@ -1,6 +1,6 @@
-//! The real binary against web cache deception: links like `/account/x.css`, by which an attacker gets the page of a
-//! visitor with a session stored as a file. And against every other way in which a rule for static files could give
-//! one visitor what was made for another.
+//! The real binary against web cache deception: an attacker uses links such as `/account/x.css` to
+//! have a personal page stored as a static file. The other ways in which rules for static files
+//! could leak personal content are tested too.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -11,7 +11,7 @@ const PUBLIC: &str = "Cache-Control: public, max-age=600";
 const ANN: &str = "Cookie: sessionid=ann";
 const BOB: &str = "Cookie: sessionid=bob; theme=dark";
 
-/// Paths at which servers find `/account`, or a script, and caches find a file.
+/// Paths that a server maps to `/account` or a script, while a cache takes them for a file.
 const DECEPTIONS: &[&str] = &[
     "/account/x.css",
     "/account.php/x.css",
@@ -37,14 +37,14 @@ const DECEPTIONS: &[&str] = &[
     "/account/font.woff2",
 ];
 
-/// What the application calls its personal pages: the truth, a lie, and nothing.
+/// Content types of the personal pages: the true one, a false one, and none.
 const TYPES: &[&str] = &["Content-Type: text/html", "Content-Type: application/json", "X-Type: none"];
 
 fn rounds() -> usize {
     if std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long") { 20 } else { 2 }
 }
 
-/// An application that shows each visitor his account at any path, and says that everybody may store it.
+/// An application that shows each visitor's own account at any path and declares it public.
 fn account(kind: &'static str) -> impl Fn(&Seen) -> Vec<Action> + Send + Sync {
     move |seen| {
         let page = format!("account of {}", seen.field("Cookie").unwrap_or("nobody"));
@@ -52,13 +52,13 @@ fn account(kind: &'static str) -> impl Fn(&Seen) -> Vec<Action> + Send + Sync {
     }
 }
 
-/// What a client sees of somebody else.
+/// Whether a response shows the content of another visitor.
 fn is_foreign(own: &str, text: &str) -> bool {
     ["ann", "bob"].iter().any(|name| text.contains(name) && !own.contains(name))
 }
 
 #[test]
-fn personal_pages_at_paths_of_files_reach_nobody_else() {
+fn personal_pages_at_paths_of_files_reach_only_their_owner() {
     let (mut asked, mut leaked, mut wrong, mut carried) = (0, 0, 0, 0);
     for kind in TYPES {
         let origin = Origin::start(account(kind));
@@ -68,7 +68,7 @@ fn personal_pages_at_paths_of_files_reach_nobody_else() {
             for target in DECEPTIONS {
                 let mark = if target.contains('?') { '&' } else { '?' };
                 let target = format!("{target}{mark}{round}");
-                // The victim first in one round, the attacker in the next.
+                // The victim comes first in one round, the attacker in the next.
                 let first: [&[&str]; 4] =
                     if round % 2 == 0 { [&[ANN], &[], &[BOB], &[]] } else { [&[], &[BOB], &[], &[ANN]] };
                 for fields in first {
@@ -82,7 +82,7 @@ fn personal_pages_at_paths_of_files_reach_nobody_else() {
                 }
             }
         }
-        // A shared fetch has the constant address.
+        // A shared fetch carries a constant client address, 192.0.2.1.
         carried += origin
             .seen()
             .iter()
@@ -100,15 +100,15 @@ fn personal_pages_at_paths_of_files_reach_nobody_else() {
 }
 
 #[test]
-fn file_that_differs_by_session_is_kept_by_type_vary_or_guard() {
+fn file_that_differs_by_session_is_never_shared() {
     let origin = Origin::start(|seen| {
         let own = format!("var user = '{}';", seen.field("Cookie").unwrap_or("nobody"));
         let fields: &[&str] = match seen.target() {
-            // It says nothing: a program's response.
+            // No Cache-Control and no validator, like the response of a program.
             "/user.js" => &["Content-Type: text/javascript"],
-            // It says that it varies by cookie.
+            // It declares that it varies by cookie.
             "/vary.js" => &["Content-Type: text/javascript", PUBLIC, "Vary: Cookie"],
-            // It sets a cookie and does not say public.
+            // It sets a cookie and is not declared public.
             "/captcha.png" => {
                 &["Content-Type: image/png", "Cache-Control: max-age=600", "Set-Cookie: sessionid=new"]
             }
@@ -131,7 +131,7 @@ fn file_that_differs_by_session_is_kept_by_type_vary_or_guard() {
 }
 
 #[test]
-fn lying_file_is_found_by_the_leak_guard() {
+fn leak_guard_finds_a_public_file_that_differs_by_session() {
     let origin = Origin::start(|seen| {
         let own = format!("var user = '{}';", seen.field("Cookie").unwrap_or("nobody"));
         response("200 OK", &["Content-Type: text/javascript", PUBLIC], own.as_bytes())
@@ -148,11 +148,11 @@ fn lying_file_is_found_by_the_leak_guard() {
     assert_eq!(wrong, 0);
 }
 
-/// One that says public, and one that the operator declares.
+/// One file declares itself public; the operator declares the other static.
 const FILES: [&str; 2] = ["/a.css", "/static/b"];
 
 #[test]
-fn session_never_reaches_others_by_a_cookie_that_a_file_sets() {
+fn cookie_set_by_a_file_never_reaches_another_visitor() {
     let number = AtomicUsize::new(0);
     let origin = Origin::start(move |seen| {
         let id = format!("Set-Cookie: sessionid=s{}; path=/", number.fetch_add(1, Ordering::SeqCst));
@@ -194,13 +194,14 @@ fn session_never_reaches_others_by_a_cookie_that_a_file_sets() {
     println!("attack: fetches of two files asked ten times: {files}, at most 2");
     assert_eq!((twice, overwritten), (0, 0));
     assert!(files <= 2);
-    // The operator named the cookie, so the page without another one is shared with visitors without a session.
+    // The configuration strips `sessionid`, so a page that sets no other cookie is shared by
+    // visitors without a session.
     assert_eq!(origin.count("/stripped"), 3, "two visitors with sessions, and one fetch for the rest");
     assert_eq!(origin.count("/page"), 5, "the other cookie keeps the page from being shared");
 }
 
 #[test]
-fn origins_and_types_never_mix() {
+fn responses_for_other_origins_and_types_never_mix() {
     let origin = Origin::start(|seen| {
         let from = seen.field("Origin").unwrap_or("none").to_owned();
         let part = seen.field("HX-Request").or_else(|| seen.field("Turbo-Frame")).is_some();
@@ -226,7 +227,7 @@ fn origins_and_types_never_mix() {
     ];
     let mut wrong = 0;
     for turn in 0..asked.len() * 3 {
-        // Another order each time.
+        // A different order each time.
         let (fields, expected) = asked[turn * 5 % asked.len()];
         wrong += usize::from(get(edge.address, "/x", fields).text() != expected);
     }
@@ -238,7 +239,7 @@ fn origins_and_types_never_mix() {
 }
 
 #[test]
-fn random_origins_cost_one_fetch_each_and_leave_the_page() {
+fn random_origin_fields_leave_the_plain_page_stored() {
     let origin = Origin::start(|_| response("200 OK", &[PUBLIC, "Content-Type: text/html"], b"page"));
     let edge = Edge::start(&origin.url(), &[]);
     let floods = 200;
@@ -251,7 +252,8 @@ fn random_origins_cost_one_fetch_each_and_leave_the_page() {
     assert!(plain <= floods / 4, "{plain}");
 }
 
-/// What an application may say of a file, beside `no-cache` alone, that a profile must obey.
+/// Cache-Control values for a file that a profile must obey. It may override only a `no-cache`
+/// without other directives.
 const WORDS: &[&str] = &[
     "private",
     "no-store",
@@ -262,7 +264,8 @@ const WORDS: &[&str] = &[
     "no-cache, must-revalidate",
 ];
 
-/// Which responses that forbid reuse were used again, and how many sessions or contents reached another visitor.
+/// The targets whose stored responses were used although they forbid it. Also the number of
+/// sessions or contents that reached another visitor.
 fn used_again(edge: &Edge) -> (Vec<String>, usize) {
     let (mut used, mut foreign, mut given) = (Vec::new(), 0, Vec::new());
     for word in WORDS.iter().chain(&["no-cache"]) {
@@ -287,7 +290,7 @@ fn used_again(edge: &Edge) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn profile_uses_no_file_that_says_more_than_no_cache() {
+fn profile_overrides_only_a_plain_no_cache_of_files() {
     let number = AtomicUsize::new(0);
     let origin = Origin::start(move |seen| {
         let own = format!("for {}", seen.field("Cookie").unwrap_or("nobody"));

@@ -1,4 +1,5 @@
-//! Attacks on the files of the disk tier: what is damaged there never reaches a visitor, and costs one fetch.
+//! Attacks on the files of the disk tier. Damaged content never reaches a visitor, and costs one
+//! fetch.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -12,19 +13,19 @@ use testkit::{Action, Client, Edge, Origin, Response, Seen, eventually, response
 const FILM_BYTES: usize = 6_000_000;
 const FRESH: &str = "Cache-Control: max-age=86400";
 
-/// How often an origin that drips sends a byte.
+/// Interval between two bytes of an origin that sends slowly.
 const DROP_EVERY: Duration = Duration::from_millis(20);
 
-/// How many: longer than any test waits.
+/// Number of bytes that such an origin sends: enough to outlast any test.
 const DROPS: usize = 5_000;
 
-/// The parts that multipart requests ask for.
+/// The ranges of the multipart requests, as first and last byte.
 const PARTS: [(usize, usize); 3] = [(0, 99_999), (2_900_000, 3_100_000), (5_900_000, FILM_BYTES - 1)];
 
-/// The content and the entity tag of the film at the origin.
+/// The film at the origin: content and entity tag.
 type Film = Arc<Mutex<(Vec<u8>, &'static str)>>;
 
-/// The film that is stored, and another one.
+/// The film that is stored, and its replacement.
 static OLD: LazyLock<Vec<u8>> = LazyLock::new(|| octets(7));
 static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| octets(8));
 
@@ -41,7 +42,7 @@ fn film(tag: &'static str) -> Film {
     Arc::new(Mutex::new((OLD.clone(), tag)))
 }
 
-/// What an origin that knows `Range` and `If-Range` answers.
+/// The response of an origin that supports `Range` and `If-Range`.
 fn serve(seen: &Seen, film: &Film) -> Vec<Action> {
     let (content, tag) = &*film.lock().unwrap();
     let tag_line = format!("ETag: {tag}");
@@ -54,19 +55,20 @@ fn serve(seen: &Seen, film: &Film) -> Vec<Action> {
     }
 }
 
-/// The one range that a request asks for.
+/// The single range that a request asks for, as first and last byte.
 fn asked(seen: &Seen) -> Option<(usize, usize)> {
     let (first, last) = seen.field("Range")?.strip_prefix("bytes=")?.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// An edge whose disk has the answers to `targets`, which it has not read since it started.
+/// A restarted edge. Its disk holds the responses to `targets`, which it has not read since it
+/// started.
 fn restarted(origin: &Origin, directory: &Path, targets: &[String], damage: impl FnOnce(&Path)) -> Edge {
     let arguments = ["--disk", directory.to_str().unwrap(), "--workers", "1"];
     let mut edge = Edge::start(&origin.url(), &arguments);
     for (before, target) in targets.iter().enumerate() {
         assert_eq!(testkit::get(edge.address, target, &[]).status, 200);
-        // One after the other: a slow writer's queue takes no more than it has room for.
+        // Fetch one at a time, because a slow writer's queue would drop what does not fit.
         let written = || edge.metric("petasos_disk_written_total", "");
         eventually("it is on the disk", || written() > before as f64);
     }
@@ -81,7 +83,7 @@ fn one() -> [String; 1] {
     ["/film".to_owned()]
 }
 
-/// The files and the places in them where these octets stand.
+/// The files that contain these bytes, with the offset of each occurrence.
 fn places(directory: &Path, octets: &[u8]) -> Vec<(File, u64)> {
     let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut places = Vec::new();
@@ -96,7 +98,7 @@ fn places(directory: &Path, octets: &[u8]) -> Vec<(File, u64)> {
     places
 }
 
-/// Writes `content` over the octets of all films from `offset` on.
+/// Overwrites all stored copies of the film with `content`, from `offset` on.
 fn overwrite(directory: &Path, offset: usize, content: &[u8]) {
     for (file, at) in places(directory, &OLD[offset..offset + 64]) {
         file.write_all_at(content, at).unwrap();
@@ -141,13 +143,14 @@ impl Asked {
         }
     }
 
-    /// Whether the response is complete and has the octets that were asked for.
+    /// Whether the response is complete and has the requested bytes.
     fn is_right(self, response: &Response, film: &[u8]) -> bool {
         response.complete
             && match self {
                 Self::Whole => response.status == 200 && response.body == film,
                 Self::Range => response.status == 206 && response.body == film[2_500_000..3_500_000],
-                // The origin knows single ranges only: what it is asked itself has the whole content.
+                // The origin supports single ranges only. If a multipart request goes to it, it
+                // responds with the whole content.
                 Self::Parts if response.status == 200 => response.body == film,
                 Self::Parts => response.status == 206 && are_parts(&response.body, film),
             }
@@ -189,7 +192,7 @@ fn damaged_large_body_is_completed_from_the_origin() {
 }
 
 #[test]
-fn body_whose_file_is_too_short_is_fetched_again() {
+fn body_with_a_truncated_file_is_fetched_again() {
     let film = film("W/\"1\"");
     let known = Arc::clone(&film);
     let origin = Origin::start(move |seen| serve(seen, &known));
@@ -220,7 +223,7 @@ fn damaged_body_without_strong_validator_is_cut_once() {
 }
 
 #[test]
-fn damaged_body_changed_at_the_origin_is_cut_never_mixed() {
+fn damaged_body_that_changed_at_origin_is_cut_not_mixed() {
     let film = film("\"1\"");
     let known = Arc::clone(&film);
     let origin = Origin::start(move |seen| serve(seen, &known));
@@ -234,10 +237,10 @@ fn damaged_body_changed_at_the_origin_is_cut_never_mixed() {
     println!("attack: damaged body that has changed: 0 responses mixed of at most 0");
 }
 
-/// How many wrong answers [`lies`] knows.
+/// Number of wrong responses in [`lies`].
 const LIES: u64 = 11;
 
-/// Answers to the request for what is missing that are not what was asked for.
+/// Wrong responses to the request for the missing bytes. `None` if the request has no range.
 fn lies(seen: &Seen, film: &Film, lie: u64) -> Option<Vec<Action>> {
     let (first, last) = asked(seen)?;
     let content = film.lock().unwrap().0.clone();
@@ -270,7 +273,7 @@ fn lies(seen: &Seen, film: &Film, lie: u64) -> Option<Vec<Action>> {
 }
 
 #[test]
-fn wrong_completion_of_damaged_body_is_never_sent_as_whole() {
+fn wrong_completion_of_a_damaged_body_never_ends_complete() {
     let film = film("\"1\"");
     let known = Arc::clone(&film);
     let lie = |seen: &Seen| seen.target()[1..].parse().unwrap();
@@ -292,7 +295,8 @@ fn wrong_completion_of_damaged_body_is_never_sent_as_whole() {
     assert_eq!(count(&edge, "damaged_responses_cut"), LIES);
 }
 
-/// The answer to the request for what is missing of an origin that sends a byte now and then, without end.
+/// The response of an origin that sends the missing bytes one at a time, for longer than any test
+/// waits.
 fn drip(seen: &Seen, film: &Film) -> Vec<Action> {
     let Some((first, last)) = asked(seen) else { return serve(seen, film) };
     let length = last - first + 1;
@@ -329,7 +333,7 @@ fn damage_after_verification_is_found_in_the_background() {
     let arguments = ["--disk", directory.path().to_str().unwrap(), "--workers", "1"];
     let config = "[limits]\ndisk_verify_rate = \"64MiB\"\n";
     let edge = Edge::configured(&origin.url(), config, &arguments);
-    // Read and checked, then sent from the file.
+    // The first request reads and checks the file; the second is sent straight from the file.
     for _ in 0..2 {
         assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }

@@ -1,4 +1,5 @@
-//! The real binary under attack: page content and visitors that try to turn the profile of a site that is told nothing.
+//! The real binary against page content and visitors that try to change the profile of a site
+//! without configuration.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -6,14 +7,14 @@ use testkit::{Client, Edge, Origin, Response, petasos, response};
 
 const HTML: &str = "Content-Type: text/html; charset=utf-8";
 
-/// Attempts that may turn a profile.
+/// Number of attempts that may change a profile.
 const TURNED_MAX: usize = 0;
 
-/// What an attacker would like to have read as the head of a WordPress page.
+/// Markup that an attacker tries to have read as the head of a WordPress page.
 const SIGNS: &str = "<meta name=\"generator\" content=\"WordPress 6.1.9\">\
                      <link rel=\"stylesheet\" href=\"/wp-includes/css/a.css\">";
 
-/// A request, and what the origin answers to it.
+/// A request and the origin's response to it.
 struct Attempt {
     name: &'static str,
     target: &'static str,
@@ -26,7 +27,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// A page that is fetched from this target.
+    /// A page that is fetched with GET from this target.
     fn page(name: &'static str, target: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let body = body.into();
         Self { name, target, sends: &[], method: "GET", status: "200 OK", fields: &[HTML], body }
@@ -37,12 +38,12 @@ impl Attempt {
     }
 }
 
-/// A page whose template holds what users wrote.
+/// A page of a template with content from users in its head or body.
 fn template(head: &str, body: &str) -> String {
     format!("<!DOCTYPE html><html><head><meta charset=utf-8>{head}</head><body>{body}</body></html>")
 }
 
-/// Content of users inside an element of the start page.
+/// Start pages with user content inside an element.
 fn contained() -> Vec<Attempt> {
     [
         ("script", template(&format!("<script>var post = '{SIGNS}'</script>"), "")),
@@ -68,7 +69,7 @@ fn contained() -> Vec<Attempt> {
     .collect()
 }
 
-/// Documents and head fields that visitors have a hand in.
+/// Documents and header fields that visitors can influence.
 fn authored() -> Vec<Attempt> {
     let upload = || template(SIGNS, "");
     let page = Attempt::page;
@@ -126,7 +127,8 @@ fn ask(client: &mut Client, attempt: &Attempt) -> Response {
     client.read()
 }
 
-/// Whether the profile has turned after the attempt; it is repeated, as stored and own answers take other ways.
+/// Whether the attempt changes the profile. It is repeated, because stored and private responses
+/// take different paths.
 fn turns(attempt: Attempt) -> bool {
     let (name, target) = (attempt.name, attempt.target);
     let (status, fields, body) = (attempt.status, attempt.fields, attempt.body.clone());
@@ -145,7 +147,7 @@ fn turns(attempt: Attempt) -> bool {
 }
 
 #[test]
-fn user_content_never_turns_the_profile() {
+fn user_content_never_changes_the_profile() {
     let attempts: Vec<Attempt> = contained().into_iter().chain(authored()).collect();
     let count = attempts.len();
     let turned = attempts.into_iter().filter_map(|attempt| turns(attempt).then_some(())).count();
@@ -153,13 +155,13 @@ fn user_content_never_turns_the_profile() {
     assert!((0..=TURNED_MAX).contains(&turned), "{turned} of {count} attempts have turned the profile");
 }
 
-/// The rules of an edge's only site.
+/// The profile of an edge's only site.
 fn rules(edge: &Edge) -> String {
     let status = Edge::status(edge.admin).unwrap();
     status["sites"][0]["rules"].as_str().unwrap().to_owned()
 }
 
-/// The rules after the first visits of a site with these pages: target, status, fields, content.
+/// The profile after the first visits of a site with these pages: target, status, fields, content.
 fn rules_of(pages: &'static [(&'static str, &'static str, &'static [&'static str], &'static str)]) -> String {
     let origin = Origin::start(move |seen| {
         let page = pages.iter().find(|(target, ..)| *target == seen.target()).unwrap();
@@ -212,7 +214,7 @@ fn real_systems_are_still_detected() {
 }
 
 #[test]
-fn an_operator_undoes_a_detection_by_command() {
+fn operator_undoes_a_detection_by_command() {
     const API: &str = "Link: <http://a.test/wp-json/>; rel=\"https://api.w.org/\"";
     let origin = Origin::start(|_| response("200 OK", &[HTML, API], b"<p>"));
     let edge = Edge::start(&origin.url(), &[]);

@@ -1,6 +1,8 @@
-//! A purge that was answered 200 never comes back, whatever happens to the directory `disk` before the restart.
+//! A page whose purge was answered with 200 never comes back, whatever happens to the directory
+//! `disk` before the restart.
 //!
-//! These attacks need no privileges: the directory is moved away or replaced, and the system refuses to write.
+//! These attacks need no privileges: they move or replace the directory, or set a file size limit
+//! that makes writes fail.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -9,13 +11,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use testkit::{Client, Edge, Origin, Response, eventually, get, response};
 
-/// Pages that one attack purges.
+/// Number of pages that each attack purges.
 const PAGES: usize = 8;
 
-/// The system refuses what is beyond the limit, to root too.
+/// Starts the edge with SIGXFSZ ignored. Writes beyond the file size limit then fail with an error,
+/// even for root.
 const SURVIVE_LIMIT: &str = "trap '' XFSZ; exec \"$@\"";
 
-/// An origin, and a place for the directory `disk` that outlives the edges.
+/// An origin, and a temporary directory for `disk` that outlives the edges.
 struct Site {
     origin: Origin,
     directory: TempDir,
@@ -44,7 +47,7 @@ impl Site {
         Edge::scripted(SURVIVE_LIMIT, &self.origin.url(), &arguments)
     }
 
-    /// An edge whose pages are all on the disk.
+    /// Starts an edge and waits until all its pages are on the disk.
     fn start_warm(&self, more: &[&str]) -> Edge {
         let edge = self.start(more);
         (0..PAGES).for_each(|page| drop(get(edge.address, &target(page), &[])));
@@ -54,7 +57,8 @@ impl Site {
         edge
     }
 
-    /// Ends the edge without warning, starts another, and counts the purged pages that it still has.
+    /// Kills the edge, repairs the directory and starts another edge. Returns the number of purged
+    /// pages that it serves as hits.
     fn returned(&self, mut edge: Edge, repair: impl FnOnce(), more: &[&str]) -> usize {
         edge.kill();
         repair();
@@ -79,7 +83,7 @@ fn purge(edge: &Edge, page: usize) -> Response {
     client.read()
 }
 
-/// Purges all pages and says how many purges were answered 200.
+/// Purges all pages and returns the number of purges that were answered with 200.
 fn purge_all(edge: &Edge) -> usize {
     (0..PAGES).filter(|page| purge(edge, *page).status == 200).count()
 }
@@ -151,7 +155,8 @@ fn purge_holds_when_disk_was_not_mounted_meanwhile() {
         edge.signal(signal);
         edge.wait();
         rename(&site.disk(), &site.away());
-        // The edge finds no directory and makes one, as on the mount point of a device that is not there.
+        // The edge finds no directory and creates one, as it would on the mount point of a missing
+        // device.
         let edge = site.start(&[]);
         assert_eq!(purge_all(&edge), PAGES);
         let repair = || {
@@ -163,7 +168,7 @@ fn purge_holds_when_disk_was_not_mounted_meanwhile() {
 }
 
 #[test]
-fn purge_is_partial_until_a_place_for_it_works() {
+fn purge_is_partial_until_it_can_be_recorded() {
     for (code, setting) in [(503, ""), (202, "purge_partial_status = 202\n")] {
         let site = Site::new();
         let mut edge = site.start_warm(&[]);

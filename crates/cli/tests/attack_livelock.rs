@@ -1,39 +1,43 @@
-//! Aborted downloads of bodies that go to the disk, against the real binary: the disk tier must not seize up.
+//! Aborted downloads of bodies that go to the disk, against the real binary. The disk tier must
+//! keep working.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::time::Duration;
 use testkit::{Action, Client, Edge, Origin, eventually, get, response};
 
-/// Downloads that visitors break off.
+/// Downloads that visitors abort.
 struct Attack {
-    /// How many at the same time.
+    /// Number of simultaneous downloads.
     downloads: usize,
-    /// How often.
+    /// Number of times that the downloads are repeated.
     waves: usize,
-    /// The length of such a body, in bytes.
+    /// Size of each body, in bytes.
     body_bytes: usize,
     disk_size: &'static str,
 }
 
-/// As many fetches as an origin gets by default, on a small disk. The second wave finds what the first one has left.
+/// As many downloads as the default of `limits.fetches_max`, on a small disk. The second wave meets
+/// the remains of the first.
 const MANY: Attack = Attack { downloads: 64, waves: 2, body_bytes: 4 << 20, disk_size: "100MiB" };
-/// Few visitors, who come again until their bodies are more than a larger disk holds.
+/// Few visitors, who return until their bodies exceed a larger disk.
 const FEW: Attack = Attack { downloads: 10, waves: 20, body_bytes: 3_000_000, disk_size: "400MiB" };
 
 impl Attack {
-    /// Octets that the disk may be written meanwhile: what the origin sent, twice.
+    /// Bytes that may be written to the disk: twice the size of all bodies.
     const fn written_bytes_max(&self) -> u64 {
         2 * (self.waves * self.downloads * self.body_bytes) as u64
     }
 }
 
-/// Turns of the writer's idle sleep within which a loop without end would write far more.
+/// Several idle periods of the disk writer. An endless loop would write far more than allowed in
+/// this time.
 const IDLE: Duration = Duration::from_millis(500);
-/// Octets that may be written while nothing is asked for: marks and journal entries.
+/// Bytes that may be written without any requests: marks and journal entries.
 const IDLE_BYTES_MAX: u64 = 1 << 20;
 
-/// An origin whose `/large/` bodies come in two halves, with a rest between them in which visitors leave.
+/// An origin that sends `/large/` bodies in two halves, with a pause between them in which visitors
+/// leave.
 fn origin(body_bytes: usize) -> Origin {
     Origin::start(move |seen| {
         if !seen.target().starts_with("/large/") {
@@ -51,14 +55,14 @@ fn origin(body_bytes: usize) -> Origin {
     })
 }
 
-/// Octets that a process has handed to the system for writing to files.
+/// Bytes that the process has caused to be written to storage, from `/proc/PID/io`.
 fn written_bytes(edge: &Edge) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{}/io", edge.pid())).unwrap();
     let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
     line.unwrap().parse().unwrap()
 }
 
-/// Begins downloads and leaves when the first of them have begun to come.
+/// Starts downloads and leaves once the first 16 responses have begun.
 fn abort_downloads(edge: &Edge, downloads: usize, wave: usize) {
     let begin = |number| {
         let mut client = Client::connect(edge.address);
@@ -70,7 +74,7 @@ fn abort_downloads(edge: &Edge, downloads: usize, wave: usize) {
 }
 
 #[test]
-fn aborted_downloads_leave_the_disk_tier_alive() {
+fn aborted_downloads_leave_the_disk_tier_working() {
     check(&MANY);
     if std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long") {
         check(&FEW);
@@ -85,7 +89,7 @@ fn check(attack: &Attack) {
     let arguments = ["--disk", disk.to_str().unwrap(), "--disk-size", attack.disk_size, "--memory", "64MiB"];
     let mut edge = Edge::configured(&origin.url(), configuration, &arguments);
     let before = written_bytes(&edge);
-    // Some small pages on the disk: what an eviction finds and moves.
+    // Small pages on the disk, for an eviction to find and move.
     (0..20).for_each(|number| assert_eq!(get(edge.address, &format!("/page/{number}"), &[]).status, 200));
     (0..attack.waves).for_each(|wave| abort_downloads(&edge, attack.downloads, wave));
     let refused =
@@ -100,7 +104,8 @@ fn check(attack: &Attack) {
         attack.written_bytes_max()
     );
     assert!(written <= attack.written_bytes_max());
-    // A loop without end shows as writes; what a quiet edge writes does not depend on the clock's speed.
+    // An endless loop shows as writes. The writes of an idle edge do not depend on the speed of the
+    // clock.
     let quiet = written_bytes(&edge);
     std::thread::sleep(IDLE);
     let idle = written_bytes(&edge) - quiet;

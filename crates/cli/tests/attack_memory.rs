@@ -1,5 +1,5 @@
-//! Downloads that cost memory, against the real binary: resident memory must stay within `--memory` plus the margin
-//! that docs/performance.md states.
+//! Downloads that cost memory, against the real binary. Resident memory must stay within `--memory`
+//! plus the margin stated in docs/performance.md.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -7,24 +7,26 @@ use std::path::Path;
 use std::time::Duration;
 use testkit::{Action, Client, Edge, Gate, Origin, eventually};
 
-/// The setting `--memory`.
+/// Value of `--memory`, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// The margin: a twentieth of the setting for the allocator's losses, and 24 MiB for the program and its connections.
+/// Bound on resident memory: the setting, a twentieth of it for allocator overhead, and 24 MiB for
+/// the program and its connections.
 const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
-/// Downloads at the same time, which are as many as an origin gets by default.
+/// Number of simultaneous downloads: slightly below the default of `limits.fetches_max`, 64.
 const DOWNLOADS: usize = 60;
 
-/// Whether the long form is asked for.
+/// Whether the long form of the attack is requested.
 fn is_long() -> bool {
     std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long")
 }
 
-/// The length of such a body, in bytes: more than the system's buffers hold.
+/// Size of a large body, in bytes: more than the system's socket buffers hold.
 fn body_bytes() -> usize {
     if is_long() { 16 << 20 } else { 6 << 20 }
 }
 
-/// An origin of large bodies, which sends the most of each when `gate` is open.
+/// An origin of large bodies. It sends the first 64 KiB of each at once and the rest when `gate` is
+/// open.
 fn origin(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::start(move |seen| {
@@ -42,16 +44,16 @@ fn origin(gate: &Gate) -> Origin {
     })
 }
 
-/// An edge with a disk, which keeps no body of this size in memory.
+/// An edge with a disk that keeps bodies above 1 MiB out of memory.
 fn edge(origin: &Origin, directory: &Path) -> Edge {
-    // All downloads come from one address here.
+    // All downloads come from the same address here.
     let configuration = "[limits]\nobject_bytes_max = \"1MiB\"\nclient_fetches_max = 64\n";
     let disk = directory.join("cache");
     let arguments = ["--disk", disk.to_str().unwrap(), "--disk-size", "4GiB", "--memory", "64MiB"];
     Edge::configured(&origin.url(), configuration, &arguments)
 }
 
-/// The most that the process was resident since it began, in bytes.
+/// Peak resident memory of the process since its start, in bytes.
 fn resident_bytes(edge: &Edge) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -64,7 +66,7 @@ fn check_resident(edge: &Edge, name: &str) {
     assert!(resident <= RESIDENT_BYTES_MAX, "{name}: {resident} bytes resident");
 }
 
-/// Asks for a body.
+/// Sends a request without reading the response.
 fn ask(edge: &Edge, target: &str) -> Client {
     let mut client = Client::connect(edge.address);
     client.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", edge.address));
@@ -84,18 +86,19 @@ fn aborted_downloads_stay_within_memory() {
     check_resident(&edge, "aborted downloads");
 }
 
-/// Bodies on the disk, and visitors who ask for them and do not read on.
+/// Number of bodies on the disk, and of visitors who request them and stop reading after the head.
 const STORED: usize = 6;
 const SLOW_VISITORS: usize = 160;
 
-/// Bodies that memory takes one by one and not all together; visitors who read them back, and how many each reads.
+/// Bodies that fit into memory one by one but not all together, and their size in bytes. Readers,
+/// and the number of requests of each.
 const SMALL: usize = 120;
 const SMALL_BYTES: usize = 900_000;
 const READERS: usize = 40;
 const READS: usize = 20;
 
-/// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test
-/// early, in its favour.
+/// Time that the edge continues after the last head has arrived. On a slow machine the edge gets
+/// less far in it, so the test only becomes less strict.
 const MEANWHILE: Duration = Duration::from_millis(300);
 
 #[test]
@@ -116,13 +119,13 @@ fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
     std::thread::sleep(MEANWHILE);
     assert_eq!(edge.metric("petasos_origin_fetches_total", "") - fetches, 0.0, "all come from the disk");
     check_resident(&edge, "slow readers of bodies on the disk");
-    // The bodies are whole all the same.
+    // The bodies still arrive complete.
     let last = visitors.iter_mut().take(STORED).map(|visitor| visitor.read_octets(body_bytes()));
     assert!(last.into_iter().all(|body| body.iter().all(|octet| *octet == b'x')));
 }
 
 #[test]
-fn reading_back_leaves_the_store_its_memory() {
+fn store_keeps_half_its_memory_while_bodies_are_read_back() {
     let gate = Gate::default();
     gate.open();
     let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
@@ -146,7 +149,8 @@ fn reading_back_leaves_the_store_its_memory() {
         }
         least
     });
-    // Half of what bodies in transit (an eighth) and buffers (5%) leave to it.
+    // Half of the memory that remains for the store. Bodies in transit take an eighth and buffers
+    // 5%.
     let least_of_store = ((MEMORY_BYTES - MEMORY_BYTES / 8 - MEMORY_BYTES / 20) / 2) as f64;
     println!(
         "attack: memory left to the store while bodies are read back: {least} of at least {least_of_store}"

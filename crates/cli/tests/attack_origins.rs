@@ -1,5 +1,5 @@
-//! Origins that hang, refuse connections or are slow, behind the real binary: what is stored must stay fast, the
-//! origin must be left alone, and its recovery must be noticed.
+//! Origins that hang, refuse connections or are slow, behind the real binary. Stored pages must
+//! stay fast, the origin must get few requests, and its recovery must be noticed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::{Action, Edge, Gate, Origin, Response, Seen, eventually, get, response};
 
-/// Pages that are stored and have expired when the origin fails: more than an origin may be asked for at a time.
+/// Number of pages that are stored and have expired when the origin fails: more than one origin may
+/// work on at a time.
 const PAGES: usize = 100;
-/// A response later than this counts as late. On an idle machine it takes 1 s at most.
+/// A response that takes longer counts as late. On an idle machine a response takes 1 s at most.
 const LATE: Duration = Duration::from_millis(1500);
-/// Late responses that a loaded machine may cause, of all.
+/// Number of late responses that are tolerated, for the sake of a loaded machine.
 const LATE_MAX: usize = 40;
 
-/// An origin whose pages expire at once and may be served stale for a day.
+/// An origin whose pages expire after a second and may be served stale for a day if it fails, with
+/// its edge.
 struct Stage {
     origin: Origin,
     edge: Edge,
@@ -53,7 +55,7 @@ impl Stage {
         get(self.edge.address, target, &[])
     }
 
-    /// Waits for `condition`, and prints how long that took after `what`.
+    /// Waits for `condition` and prints how long that took.
     fn await_return(&self, what: &str, condition: impl Fn() -> bool) {
         let clock = SystemClock::new();
         let begin = clock.monotonic();
@@ -67,7 +69,8 @@ fn page(number: usize) -> String {
     format!("/page/{}", number % PAGES)
 }
 
-/// The answers to this many requests for the stored pages from as many clients at a time, and how many were late.
+/// Sends `each` requests for the stored pages from each of `clients` concurrent clients. Returns
+/// the responses and the number that were late.
 fn ask(address: SocketAddr, clients: usize, each: usize) -> (Vec<Response>, usize) {
     let visit = move |client: usize| {
         let clock = SystemClock::new();
@@ -96,7 +99,7 @@ fn reason(answer: &Response) -> String {
 }
 
 #[test]
-fn hung_origin_leaves_stale_pages_fast_and_passes_alive() {
+fn stale_pages_stay_fast_and_passes_work_while_origin_hangs() {
     let stage = Stage::filled();
     let before = stage.origin.seen().len();
     stage.hangs.store(true, Ordering::SeqCst);
@@ -107,7 +110,7 @@ fn hung_origin_leaves_stale_pages_fast_and_passes_alive() {
     assert_eq!(stale, visits, "each response is a stale copy");
     assert!(late <= LATE_MAX);
     let asked = stage.origin.seen().len() - before;
-    // Before the breaker opens, as many are asked for as may be under way; then there are probes.
+    // Until the breaker opens, 64 requests may be in progress; afterwards there are only probes.
     let asked_max = 64 + 16;
     println!("attack: requests at a hung origin: {asked} for {visits} visits, at most {asked_max}");
     assert!(asked <= asked_max);
@@ -126,15 +129,15 @@ fn hung_origin_leaves_stale_pages_fast_and_passes_alive() {
 }
 
 #[test]
-fn refusing_origin_is_asked_seldom_and_its_return_noticed() {
+fn refusing_origin_is_probed_rarely_and_its_return_noticed() {
     let stage = Stage::filled();
     stage.origin.kill();
-    // The first refusal has come when its response is there.
+    // When this response arrives, the first connection was refused.
     assert_eq!(stage.get(&page(0)).status, 200);
     let (answers, late) = ask(stage.edge.address, 4, 100);
     let attempts = stage.edge.metric("petasos_origin_refusals_total", "");
     let visits = answers.len() + 1;
-    // There is a probe each second, and a loaded machine may need many seconds for these visits.
+    // One probe is sent each second, and a loaded machine may need many seconds for these visits.
     println!("attack: attempts to connect to a refusing origin: {attempts} for {visits} visits, at most 25");
     println!("attack: stale pages before a refusing origin: {late} of {visits} late, at most {LATE_MAX}");
     assert!(answers.iter().all(|answer| answer.status == 200), "each response is a stale copy");

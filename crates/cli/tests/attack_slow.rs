@@ -1,22 +1,23 @@
-//! Slow clients against the real binary: uploads and downloads that never end must not keep others from pages that are
-//! not stored.
+//! Slow clients against the real binary. Uploads and downloads that never end must not keep other
+//! clients from pages that are not stored.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
 
-/// Slow clients: more than the fetches that an origin gets at a time by default.
+/// Number of slow clients: more than the default of `limits.fetches_max`, 64.
 const SLOW: u8 = 80;
-/// Honest visitors beside them, each of whom asks for one page that is not stored.
+/// Number of honest visitors. Each requests one page that is not stored.
 const HONEST: usize = 20;
-/// A download that fits neither into what is read ahead nor into socket buffers.
+/// Size of a download, in bytes: more than read-ahead and socket buffers hold together.
 const DOWNLOAD_BYTES: usize = 4 << 20;
-/// The receive buffer of a slow reader.
+/// Receive buffer of a slow reader, in bytes.
 const RECEIVE_BYTES: usize = 4 * 1024;
-/// Memory that slow downloads may take beside what the process has at the start.
+/// Memory that slow downloads may add to the process, in bytes.
 const RESIDENT_BYTES_MAX: u64 = 160 << 20;
 
-/// An origin with downloads of [`DOWNLOAD_BYTES`], pages that wait for `gate`, and pages that are never stored.
+/// An origin with downloads of [`DOWNLOAD_BYTES`] (private and public), pages that wait for `gate`,
+/// and pages that are never stored.
 fn origin(gate: Gate) -> Origin {
     let download = vec![b'x'; DOWNLOAD_BYTES];
     Origin::start(move |seen: &Seen| match seen.target().split('/').nth(1) {
@@ -31,12 +32,12 @@ fn origin(gate: Gate) -> Origin {
     })
 }
 
-/// A slow client with an address that it shares with few others.
+/// A slow client. Eight of them share an address, to stay below `limits.client_fetches_max`.
 fn slow_client(edge: &Edge, number: u8) -> Client {
     Client::connect_from([127, 0, 1, 1 + number / 8], edge.address, RECEIVE_BYTES)
 }
 
-/// Begins downloads and reads no more than their heads.
+/// Starts downloads and reads only the heads of the first 48.
 fn begin_downloads(edge: &Edge, directory: &str) -> Vec<Client> {
     let begin = |number| {
         let mut client = slow_client(edge, number);
@@ -45,12 +46,13 @@ fn begin_downloads(edge: &Edge, directory: &str) -> Vec<Client> {
         client
     };
     let mut clients: Vec<Client> = (0..SLOW).map(begin).collect();
-    // Today's edge begins as many as it has fetches.
+    // The edge may start only as many downloads as it has fetches, so not all heads are awaited.
     clients.iter_mut().take(48).for_each(|client| assert_eq!(client.read_head().status, 200));
     clients
 }
 
-/// Asks for pages that are not stored, all at once; gives the number of those that were not answered with 200.
+/// Requests pages that are not stored, all at once. Returns the number of responses without status
+/// 200.
 fn refused_visitors(edge: &Edge, attack: &str) -> usize {
     let address = edge.address;
     let ask = |number: usize| {
@@ -101,9 +103,10 @@ fn slow_downloads_do_not_block_uncached_pages() {
 }
 
 #[test]
-fn slow_readers_of_shared_fetches_do_not_block_uncached_pages() {
+fn slow_readers_of_shared_fetches_do_not_block_other_pages() {
     let origin = origin(Gate::default());
-    // The bodies are too large for memory, and there is no disk: readers take them from a window.
+    // The bodies are too large for memory and there is no disk, so readers get them through a
+    // sliding window.
     let edge = Edge::configured(&origin.url(), "[limits]\nobject_bytes_max = \"64KiB\"\n", &[]);
     let begin = |number| {
         let mut client = slow_client(&edge, number);
@@ -151,7 +154,7 @@ fn slow_downloads_without_a_spool_do_not_block_uncached_pages() {
 }
 
 #[test]
-fn slow_uploads_without_room_do_not_block_uncached_pages() {
+fn slow_uploads_beyond_the_buffers_do_not_block_uncached_pages() {
     let origin = origin(Gate::default());
     let configuration = "spool_directory = \"none\"\n[limits]\nbuffer_memory_percent = 1\n";
     let edge = Edge::configured(&origin.url(), configuration, &["--memory", "8MiB"]);
@@ -181,7 +184,7 @@ fn slow_uploads_without_room_do_not_block_uncached_pages() {
 }
 
 #[test]
-fn a_crash_leaves_nothing_in_the_spool_directory() {
+fn crash_leaves_no_files_in_the_spool_directory() {
     let origin = origin(Gate::default());
     let directory = tempfile::tempdir().unwrap();
     let foreign = directory.path().join("petasos.1.0.spool");
@@ -203,7 +206,7 @@ fn a_crash_leaves_nothing_in_the_spool_directory() {
 }
 
 #[test]
-fn clients_below_the_minimum_rate_are_broken_off() {
+fn clients_below_the_minimum_rate_are_disconnected() {
     let origin = origin(Gate::default());
     let configuration =
         "[limits]\nrequest_rate_min = \"1MiB\"\nresponse_rate_min = \"1GiB\"\nrate_window = \"200ms\"\n";

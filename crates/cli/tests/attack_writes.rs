@@ -1,11 +1,12 @@
-//! The real binary against visitors who want to make a site stale: requests that look like an editor's, and the
-//! answers that each system gives to somebody who is not logged in. The reverse, too: answers to real writes.
+//! The real binary against visitors who try to make a site's pages stale. They send requests that
+//! look like an editor's, and the origin responds as each system does to a client that is not
+//! logged in. The reverse is tested too: the responses to real writes must invalidate pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use testkit::{Client, Edge, Origin, Response, Seen, response};
 
-/// A request and its answer.
+/// A request and the origin's response to it.
 struct Exchange {
     method: &'static str,
     target: &'static str,
@@ -32,7 +33,8 @@ const URLENCODED: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &str = "multipart/form-data; boundary=b";
 const AS_JSON: &str = "Content-Type: application/json; charset=UTF-8";
 const AS_HTML: &str = "Content-Type: text/html; charset=UTF-8";
-/// What WordPress' REST API says to somebody who is logged in by a cookie, whose nonce is good.
+/// Response fields of WordPress' REST API for a user who is logged in by cookie and sent a valid
+/// nonce.
 const EDITOR: &[&str] = &[
     AS_JSON,
     "X-WP-Nonce: 0a1b2c3d4e",
@@ -40,11 +42,11 @@ const EDITOR: &[&str] = &[
     "Expires: Wed, 11 Jan 1984 05:00:00 GMT",
     "Link: <http://example.test/wp-json/>; rel=\"https://api.w.org/\"",
 ];
-/// What it says to a visitor who found a nonce for visitors in a page.
+/// Response fields of WordPress' REST API for a visitor who took a nonce for visitors from a page.
 const NONCE_OF_VISITORS: &[&str] = &[AS_JSON, "X-WP-Nonce: 0a1b2c3d4e"];
 const FILLED: &str = include_str!("attack_writes/filled.txt");
 
-/// Cookies of every system, none of which its owner has.
+/// Session cookies of every system, with made-up values.
 const FORGED: &str = "Cookie: wordpress_logged_in_0a=admin%7C9; wp-settings-time-1=1; SESS0a=x; SSESS0a=x; sessionid=x; \
                       messages=x; csrftoken=x; wikiUserID=1; wiki_session=x; wikiPostEditRevision7=saved; __ac=x; \
                       be_typo_user=x; PHPSESSID=x; admin=x; ghost-admin-api-session=x; joomla_user_state=logged_in";
@@ -59,9 +61,9 @@ const FORGED_FIELDS: &[&str] = &[
 
 const REFUSED_BATCH: &str = r#"{"responses":[{"body":{"code":"rest_cannot_create","message":"\"status\":201","data":{"status":401}},"status":401,"headers":{"Allow":"GET"}}]}"#;
 
-/// What visitors try, with what the systems answer.
+/// Attempts of visitors, with the response of the system.
 const ATTACKS: &[Exchange] = &[
-    // WordPress: several requests at once, none of which is allowed.
+    // WordPress: several requests in one batch, none of which is allowed.
     Exchange {
         target: "/wp-json/batch/v1",
         media_type: "application/json",
@@ -77,7 +79,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"failed":"validation","responses":[null]}"#,
         ..BASE
     },
-    // A public route of a shop within them.
+    // The batch contains a public route of a shop plugin.
     Exchange {
         target: "/wp-json/batch/v1",
         status: "207 Multi-Status",
@@ -85,7 +87,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"responses":[{"body":{"items":[]},"status":201,"headers":[]}]}"#,
         ..BASE
     },
-    // XML-RPC: methods for everybody, one of them in a list of calls.
+    // XML-RPC: methods that need no login, one of them within a list of calls.
     Exchange {
         target: "/xmlrpc.php",
         media_type: "text/xml",
@@ -102,7 +104,7 @@ const ATTACKS: &[Exchange] = &[
         body: "<methodResponse>\n  <params>\n    <param>\n      <value>\n      <array><data>\n  <value><array><data>\n  <value><int>12</int></value>\n</data></array></value>\n</data></array>\n      </value>\n    </param>\n  </params>\n</methodResponse>\n",
         ..BASE
     },
-    // A cart of a shop, which everybody may fill.
+    // A shop's cart, which every visitor may fill.
     Exchange {
         target: "/wp-json/wc/store/v1/cart/add-item",
         media_type: "application/json",
@@ -111,7 +113,8 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"items":[{"id":5,"permalink":"http:\/\/example.test\/post\/"}]}"#,
         ..BASE
     },
-    // Drupal: a module sends strangers to the login, and `destination` changes where that redirect leads.
+    // Drupal: a module redirects anonymous visitors to the login, and `destination` changes the
+    // redirect's target.
     Exchange {
         method: "GET",
         target: "/admin/appearance/default?theme=x&destination=admin/appearance",
@@ -119,7 +122,7 @@ const ATTACKS: &[Exchange] = &[
         answer: &["Location: http://example.test/admin/appearance"],
         ..BASE
     },
-    // A read in a write's clothes.
+    // A read that is sent with a writing method.
     Exchange {
         target: "/wp-json/wp/v2/posts?_method=GET",
         answer: EDITOR,
@@ -141,7 +144,8 @@ const ATTACKS: &[Exchange] = &[
         body: "{}",
         ..BASE
     },
-    // A public route of a plugin, which the query names behind WordPress' own path.
+    // A public route of a plugin. The query or the form names it, although the path is one of
+    // WordPress' own routes.
     Exchange {
         target: "/wp-json/wp/v2/posts?rest_route=/contact-form-7/v1/contact-forms/5/feedback",
         answer: EDITOR,
@@ -163,7 +167,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
-    // The same where permalinks are plain.
+    // The same on a site with plain permalinks.
     Exchange {
         target: "/index.php?rest_route=/wp/v2/posts/5",
         form: "rest_route=/contact-form-7/v1/contact-forms/5/feedback",
@@ -177,7 +181,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
-    // A script that answers everybody, with another one's name behind it.
+    // A script that responds to everybody, with the name of another script after it in the path.
     Exchange {
         target: "/wp-login.php/wp-admin/nav-menus.php",
         form: "action=update",
@@ -191,7 +195,7 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"server_time":1}"#,
         ..BASE
     },
-    // Two actions, of which PHP takes the last, and the form's.
+    // Two actions. PHP uses the last one, and the form's action overrides the query's.
     Exchange {
         target: "/wp-admin/admin-ajax.php?action=inline-save",
         form: "action=heartbeat",
@@ -235,7 +239,8 @@ const ATTACKS: &[Exchange] = &[
         body: "Sorry, you are not allowed to edit this post.",
         ..BASE
     },
-    // Redirects that everybody gets: to the login, to https, to an upgrade, to an account's page.
+    // Redirects that every visitor gets: to the login, to https, to an upgrade, to an account's
+    // page.
     Exchange {
         target: "/wp-admin/post.php",
         status: "302 Found",
@@ -275,7 +280,7 @@ const ATTACKS: &[Exchange] = &[
         answer: &["Location: https://example.test/wp-admin/options.php"],
         ..BASE
     },
-    // Comments that nobody sees.
+    // Comments that are held for moderation or not accepted, so no page shows them.
     Exchange {
         target: "/wp-comments-post.php",
         form: "comment=x",
@@ -346,7 +351,8 @@ const ATTACKS: &[Exchange] = &[
         answer: &["Location: /wiki/Elsewhere"],
         ..BASE
     },
-    // Drupal: blocks with forms for everybody answer on every page, those that are refused included.
+    // Drupal: forms in blocks that everybody may submit respond on every page, even on a page that
+    // refuses access.
     Exchange {
         target: "/node/5/edit",
         form: "form_id=search_block_form&search_block_form=x",
@@ -403,7 +409,7 @@ const ATTACKS: &[Exchange] = &[
         answer: &["Location: /accounts/sign-in?next=/cms/pages/5/edit/"],
         ..BASE
     },
-    // Systems without rules, and what they answer to anybody.
+    // Systems without write rules, and their responses to anonymous visitors.
     Exchange {
         target: "/administrator/index.php?task=save",
         status: "303 See Other",
@@ -437,7 +443,8 @@ const ATTACKS: &[Exchange] = &[
     },
 ];
 
-/// Requests that change something, with what the systems answer; the profile, and the pages that change.
+/// Requests that change something, with the system's response: the profile, the pages that change,
+/// the exchange.
 const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
@@ -640,7 +647,7 @@ fn profiles() -> Vec<&'static str> {
 }
 
 #[test]
-fn anonymous_writes_leave_every_profiles_pages_stored() {
+fn anonymous_writes_invalidate_no_page_of_any_profile() {
     let origin = origin();
     let (mut looks, mut lost) = (0, Vec::new());
     for profile in profiles() {
@@ -667,7 +674,7 @@ fn anonymous_writes_leave_every_profiles_pages_stored() {
 }
 
 #[test]
-fn real_writes_are_seen_once_their_answer_has_ended() {
+fn real_write_invalidates_its_pages_when_its_response_ends() {
     let origin = origin();
     for (number, (profile, expected, write)) in WRITES.iter().enumerate() {
         let edge = Edge::start(&origin.url(), &["--profile", profile]);

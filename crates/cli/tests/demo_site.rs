@@ -1,4 +1,5 @@
-//! `petasos demo site` as a process: it says where it is, and ends when it is told to or when its parent is gone.
+//! `petasos demo site` as a process: it prints its address, and ends on a signal or when its parent
+//! has ended.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -22,7 +23,7 @@ fn site(data: &Path) -> Command {
     command
 }
 
-/// The address in the line that says the site is ready.
+/// The address in the line that reports the site as ready.
 fn address(out: &mut BufReader<ChildStdout>) -> SocketAddr {
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
@@ -32,7 +33,7 @@ fn address(out: &mut BufReader<ChildStdout>) -> SocketAddr {
 }
 
 #[test]
-fn a_signal_ends_it_with_success() {
+fn signal_ends_the_site_with_success() {
     let data = tempfile::tempdir().unwrap();
     for signal in ["TERM", "INT"] {
         let (mut child, mut out) = start(site(data.path()).args(["--page-cache", "--opcode-cache"]));
@@ -54,9 +55,10 @@ fn a_signal_ends_it_with_success() {
 }
 
 #[test]
-fn it_does_not_outlive_its_parent() {
+fn site_does_not_outlive_its_parent() {
     let data = tempfile::tempdir().unwrap();
-    // The shell starts the site and waits for a line; it is killed and cannot pass anything on.
+    // The shell starts the site and waits. It is killed with SIGKILL, so it cannot pass a signal
+    // on.
     let script = r#""$0" demo site --listen 127.0.0.1:0 --workers 1 --data "$1" & wait"#;
     let (mut shell, mut out) = start(Command::new("sh").args(["-c", script, PETASOS]).arg(data.path()));
     let address = address(&mut out);
@@ -67,7 +69,7 @@ fn it_does_not_outlive_its_parent() {
 }
 
 #[test]
-fn what_cannot_run_is_said_with_its_place() {
+fn unusable_data_directory_is_named() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -1,4 +1,5 @@
-//! The real binary under attack: requests and answers made to leave something behind that hurts others.
+//! The real binary under attack: requests and responses crafted to leave something behind that
+//! harms others.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -10,7 +11,7 @@ fn send(octets: impl Into<Vec<u8>>) -> Action {
     Action::Send(octets.into())
 }
 
-/// An edge whose file has these lines under `[limits]`.
+/// An edge with these lines under `[limits]` in its configuration file.
 fn edge_with_limits(origin: &Origin, lines: &str, arguments: &[&str]) -> (Edge, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("petasos.toml");
@@ -20,7 +21,7 @@ fn edge_with_limits(origin: &Origin, lines: &str, arguments: &[&str]) -> (Edge, 
     (Edge::start(&origin.url(), &all), directory)
 }
 
-/// Waits until nothing is left of earlier requests.
+/// Waits until nothing remains of earlier requests.
 fn settles(edge: &Edge) {
     for gauge in [
         "petasos_flights_open",
@@ -34,7 +35,7 @@ fn settles(edge: &Edge) {
 }
 
 #[test]
-fn a_large_body_of_another_variant_does_not_keep_its_flight() {
+fn large_body_of_another_variant_releases_its_fetch() {
     for coding in ["Content-Length: 1000000", "Transfer-Encoding: chunked"] {
         let origin = Origin::start(move |_| {
             let head = format!("HTTP/1.1 200 OK\r\n{SHARED}\r\nVary: Accept-Language\r\n{coding}\r\n\r\n");
@@ -56,7 +57,7 @@ fn a_large_body_of_another_variant_does_not_keep_its_flight() {
 }
 
 #[test]
-fn an_unasked_switch_of_protocols_is_no_answer() {
+fn unrequested_protocol_switch_is_a_502() {
     let origin = Origin::start(|_| {
         vec![send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")]
     });
@@ -66,7 +67,7 @@ fn an_unasked_switch_of_protocols_is_no_answer() {
 }
 
 #[test]
-fn a_page_that_is_not_shared_is_negotiated_with_each_visitor() {
+fn private_page_is_fetched_with_each_visitors_own_fields() {
     let origin = Origin::start(|seen| {
         let text = ["Accept-Language", "User-Agent", "X-Forwarded-For", "Referer"]
             .map(|name| seen.field(name).unwrap_or("-").to_owned())
@@ -81,7 +82,7 @@ fn a_page_that_is_not_shared_is_negotiated_with_each_visitor() {
 }
 
 #[test]
-fn what_speaks_to_the_edge_only_goes_no_further() {
+fn fields_for_the_edge_are_not_passed_on() {
     let origin = Origin::start(|_| {
         response(
             "200 OK",
@@ -104,7 +105,7 @@ fn what_speaks_to_the_edge_only_goes_no_further() {
 }
 
 #[test]
-fn trailers_cannot_say_what_only_heads_may() {
+fn trailers_with_fields_of_heads_are_dropped() {
     let origin = Origin::start(|_| {
         vec![send(
             "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
@@ -148,7 +149,7 @@ fn underscores_do_not_forge_forwarding_fields() {
 }
 
 #[test]
-fn hints_have_a_limit_and_carry_no_cookies() {
+fn early_hints_are_limited_and_carry_no_cookies() {
     let origin = Origin::start(|seen| match seen.target() {
         "/flood" => vec![
             send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(100_000)),
@@ -174,7 +175,7 @@ fn hints_have_a_limit_and_carry_no_cookies() {
 }
 
 #[test]
-fn storms_of_visitors_that_leave_keep_nothing() {
+fn storm_of_visitors_that_leave_holds_no_resources() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |seen| {
@@ -225,7 +226,7 @@ fn storms_of_visitors_that_leave_keep_nothing() {
     assert_eq!(get(edge.address, "/1/1", &["Cookie: session=2"]).body.len(), 300_000);
 }
 
-/// The resident memory of a process in octets.
+/// Resident memory of a process, in bytes.
 fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -233,7 +234,7 @@ fn resident_bytes(pid: u32) -> u64 {
 }
 
 #[test]
-fn visitors_that_read_slowly_hold_no_more_than_the_memory_there_is() {
+fn slow_readers_hold_no_more_than_the_memory_limit() {
     let origin = Origin::start(|seen| {
         let bytes = if seen.target().starts_with("/large") { 8 << 20 } else { 1_000 };
         response("200 OK", &[SHARED], &vec![b'x'; bytes])
@@ -241,7 +242,8 @@ fn visitors_that_read_slowly_hold_no_more_than_the_memory_there_is() {
     let (edge, _directory) = edge_with_limits(&origin, "fetches_max = 200", &["--memory", "64MiB"]);
     let slow: Vec<_> = (0..40)
         .map(|number| {
-            // What is stored already and what is on its way are held alike.
+            // Even-numbered visitors receive a body while it is fetched, odd-numbered ones the
+            // stored body. Both count against the limit.
             let target = format!("/large/{}", number / 2);
             let mut client = Client::connect(edge.address);
             client.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"));
@@ -269,7 +271,7 @@ fn visitors_that_read_slowly_hold_no_more_than_the_memory_there_is() {
 }
 
 #[test]
-fn a_response_that_ends_with_the_connection_ends_so_only_when_it_is_whole() {
+fn response_without_length_ends_cleanly_only_if_complete() {
     let whole = 32 << 20;
     let chunk = "x".repeat(1 << 20);
     let origin = Origin::start(move |_| {
@@ -288,12 +290,12 @@ fn a_response_that_ends_with_the_connection_ends_so_only_when_it_is_whole() {
     let (edge, _directory) = edge_with_limits(&origin, "write_timeout = '2s'", &[]);
     let page = ask(&edge).read();
     assert_eq!((page.body.len(), page.complete), (whole, true));
-    // The visitor takes nothing until it is given up.
+    // The visitor reads nothing until the edge gives up on it.
     let mut slow = ask(&edge);
     eventually("the visitor is given up", || edge.metric("petasos_visitor_timeouts_total", "") >= 1.0);
     let page = slow.read();
     assert!(!page.complete && page.body.len() < whole, "a part was passed on as the whole");
-    // The edge ends before the response does.
+    // The edge is ended before the response is complete.
     let (mut edge, _directory) = edge_with_limits(&origin, "", &[]);
     let mut slow = ask(&edge);
     eventually("the response is under way", || edge.metric("petasos_origin_fetches_total", "") >= 1.0);

@@ -1,5 +1,6 @@
-//! `petasos bench` as its users meet it: output, JSON, exit codes, signals, closed pipes. Whether this machine is fast
-//! enough to measure with is no question of these tests, so runs that must succeed accept an invalid self-check.
+//! `petasos bench` from the user's view: output, JSON, exit codes, signals, closed pipes. These
+//! tests do not depend on the machine being fast enough to measure with. So runs that must succeed
+//! accept an invalid self-check.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -26,7 +27,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_good_run_prints_the_report_and_says_zero() {
+fn good_run_prints_the_report_and_exits_with_0() {
     let origin = good_origin();
     let output = petasos(["bench", &origin.url(), "-n", "50", "-c", "5", "--accept-invalid"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
@@ -37,8 +38,8 @@ fn a_good_run_prints_the_report_and_says_zero() {
 }
 
 #[test]
-fn a_target_elsewhere_needs_consent_where_nobody_can_be_asked() {
-    // An address for documentation (RFC 5737): no machine has it.
+fn remote_target_without_terminal_or_consent_is_refused() {
+    // An address for documentation (RFC 5737), which no machine has.
     for arguments in [&["bench", "-n", "1"][..], &["ab"]] {
         let output = petasos([arguments, &["http://192.0.2.1:8080/"]].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
@@ -49,7 +50,7 @@ fn a_target_elsewhere_needs_consent_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn exit_code_one_says_why() {
+fn exit_code_1_comes_with_a_reason() {
     let origin = Origin::start(|_| response("500 Internal Server Error", &[], b"oh"));
     let output = petasos(["bench", &origin.url(), "-n", "3", "--accept-invalid"]);
     assert_eq!(output.code, Some(1));
@@ -90,7 +91,7 @@ fn json_goes_into_a_file() {
 }
 
 #[test]
-fn what_changed_in_the_page_is_named() {
+fn change_between_responses_is_named_in_the_report() {
     let count = AtomicU64::new(10);
     let origin = Origin::start(move |_| {
         let page = format!(
@@ -116,7 +117,7 @@ fn what_changed_in_the_page_is_named() {
 }
 
 #[test]
-fn several_runs_have_a_median_and_a_best() {
+fn several_runs_report_a_median_and_a_best() {
     let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
     let file = directory.path().join("runs.json");
     let file = file.to_str().unwrap();
@@ -130,7 +131,7 @@ fn several_runs_have_a_median_and_a_best() {
     let stored = read_runs(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(stored.iter().map(|run| run.good).collect::<Vec<_>>(), [Some(20); 3]);
     let failing = AtomicU64::new(0);
-    // The 25th request is in the second run, whichever is shown.
+    // The 25th request is in the second run, whichever run is shown.
     let origin = Origin::start(move |_| {
         let is_bad = failing.fetch_add(1, Ordering::SeqCst) == 24;
         response(if is_bad { "503 Service Unavailable" } else { "200 OK" }, &[], b"hello")
@@ -142,10 +143,10 @@ fn several_runs_have_a_median_and_a_best() {
 }
 
 #[test]
-fn ab_plain_prints_no_words_that_ab_does_not() {
+fn ab_plain_prints_no_messages_that_ab_lacks() {
     let origin = good_origin();
     let url = format!("{}/", origin.url());
-    // ab says nothing of a media type without content either.
+    // `ab` also prints nothing about a media type without content.
     let arguments = ["-n", "1", "-T", "text/html", &url];
     let ours = petasos(["ab"].into_iter().chain(arguments));
     assert!(ours.stderr.contains("-T has no effect: it needs -p or -u"), "{}", ours.stderr);
@@ -154,7 +155,7 @@ fn ab_plain_prints_no_words_that_ab_does_not() {
 }
 
 #[test]
-fn failures_say_one() {
+fn failed_requests_exit_with_1() {
     let origin = Origin::start(|_| response("503 Service Unavailable", &[], b"no"));
     let output = petasos(["bench", &origin.url(), "-n", "5"]);
     assert_eq!(output.code, Some(1));
@@ -165,7 +166,7 @@ fn failures_say_one() {
 }
 
 #[test]
-fn what_cannot_run_says_two_and_the_reason() {
+fn run_that_cannot_start_exits_with_2_and_the_reason() {
     let nobody = HeldPort::take();
     let refusing = format!("http://{}/", nobody.address());
     for (arguments, reason) in [
@@ -186,7 +187,7 @@ fn what_cannot_run_says_two_and_the_reason() {
 }
 
 #[test]
-fn an_interrupt_keeps_what_was_measured() {
+fn interrupted_run_keeps_its_measurements() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::start(move |seen| {
@@ -212,7 +213,7 @@ fn an_interrupt_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_closed_pipe_is_a_quiet_success() {
+fn closed_pipe_is_a_silent_success() {
     let origin = good_origin();
     let mut child = start(&[&origin.url(), "-n", "500", "--accept-invalid"]);
     drop(child.stdout.take());

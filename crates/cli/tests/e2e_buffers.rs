@@ -1,15 +1,15 @@
-//! The real binary between clients and applications of different speed: what waits in memory or in the spool arrives
-//! whole, in order, and at nobody else.
+//! The real binary between clients and applications of different speeds. Content that is buffered
+//! in memory or in the spool arrives complete, in order and at the right client only.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::io::{Read, Write};
 use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
 
-/// Memory of which buffers get 3 MiB, so that larger bodies go through the spool.
+/// With this setting, buffers get 3 MiB of memory, so larger bodies go through the spool.
 const SMALL: [&str; 2] = ["--memory", "64MiB"];
 
-/// Content in which no two parts of a few hundred bytes are alike.
+/// Content in which no two parts of a few hundred bytes are equal.
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -25,7 +25,7 @@ fn chunked(content: &[u8], trailer: &str) -> Vec<u8> {
     octets
 }
 
-/// An origin that answers with the length of what it got.
+/// An origin that answers with the length of the content it received.
 fn counting() -> Origin {
     Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()))
 }
@@ -64,7 +64,7 @@ fn uploads_arrive_whole_and_with_their_length() {
 }
 
 #[test]
-fn a_trailer_keeps_the_chunks() {
+fn upload_with_a_trailer_stays_chunked() {
     let origin = counting();
     let edge = Edge::start(&origin.url(), &[]);
     let sent = chunked(b"hello", "X-Sum: 7\r\n");
@@ -75,12 +75,12 @@ fn a_trailer_keeps_the_chunks() {
 }
 
 #[test]
-fn uploads_beyond_the_buffer_stream_whole() {
+fn uploads_larger_than_the_buffer_are_streamed_complete() {
     let origin = counting();
     for configuration in [
         "[limits]\nrequest_buffer_bytes_max = \"64KiB\"\n",
         "[limits]\nrequest_buffer_bytes_max = \"0B\"\n",
-        // No spool, and memory for one step.
+        // No spool, and memory for a single step.
         "spool_directory = \"none\"\n[limits]\nbuffer_memory_percent = 1\n",
     ] {
         let edge = Edge::configured(&origin.url(), configuration, &["--memory", "8MiB"]);
@@ -100,7 +100,7 @@ fn uploads_beyond_the_buffer_stream_whole() {
 }
 
 #[test]
-fn a_slow_reader_gets_all_after_the_origin_has_gone() {
+fn slow_reader_gets_the_whole_body_after_origin_has_gone() {
     let body = content(6 << 20);
     let sent = body.clone();
     let origin = Origin::start(move |_| response("200 OK", &["Cache-Control: private"], &sent));
@@ -143,7 +143,7 @@ fn events_reach_the_client_before_the_next_one() {
 }
 
 #[test]
-fn a_spool_that_cannot_be_used_is_said_at_the_start() {
+fn unusable_spool_is_reported_and_uploads_still_work() {
     let origin = counting();
     let configuration = "spool_directory = \"/dev/null/spool\"\n";
     let edge = Edge::configured(&origin.url(), configuration, &["--memory", "8MiB"]);
@@ -156,8 +156,8 @@ fn a_spool_that_cannot_be_used_is_said_at_the_start() {
 }
 
 #[test]
-fn content_that_the_origin_refuses_is_not_the_next_requests() {
-    // It answers when it has the head, and closes without reading the content.
+fn refused_content_is_not_read_as_the_next_request() {
+    // This origin answers after the head and closes without reading large content.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {

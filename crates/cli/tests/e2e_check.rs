@@ -1,4 +1,4 @@
-//! What an operator is told about a configuration, a directory and an origin that cannot be used.
+//! Messages to the operator about a configuration, a directory or an origin that cannot be used.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -14,7 +14,7 @@ fn write(directory: &Path, text: &str) -> String {
 }
 
 #[test]
-fn check_names_line_and_fix_of_what_cannot_work() {
+fn check_names_line_and_fix_of_each_error() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(
         directory.path(),
@@ -39,7 +39,8 @@ fn check_warns_of_an_open_admin_address() {
     }
 }
 
-/// What `check` says of this configuration, whose first line names an origin, and its code.
+/// Output and exit code of `check` for this configuration. A line with an origin is added before
+/// it.
 fn check(directory: &Path, text: &str) -> (Option<i32>, String) {
     let file = write(directory, &format!("origin = 'http://127.0.0.1:9'\n{text}\n"));
     let output = petasos(["check", &file]);
@@ -149,7 +150,7 @@ fn disk_directory_with_foreign_files_is_refused_and_kept() {
 }
 
 #[test]
-fn origin_that_refuses_at_the_start_is_told() {
+fn origin_that_refuses_at_the_start_is_reported() {
     let port = HeldPort::take();
     let origin = format!("http://{}", port.address());
     let edge = Edge::start(&origin, &[]);

@@ -1,4 +1,4 @@
-//! `petasos compare` as its users meet it: files, directories, URLs, exit codes.
+//! `petasos compare` from the user's view: files, directories, URLs, exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::{Origin, binary, eventually, petasos, response};
 
-/// Writes five runs around a rate into files of a directory.
+/// Writes five runs with about this rate into files of a directory.
 fn record(directory: &Path, good_per_s: f64) {
     std::fs::create_dir_all(directory).unwrap();
     for place in 0..5 {
@@ -18,7 +18,7 @@ fn record(directory: &Path, good_per_s: f64) {
 }
 
 #[test]
-fn stored_runs_end_in_a_sentence() {
+fn comparison_of_stored_runs_ends_in_a_sentence() {
     let directory = tempfile::tempdir().unwrap();
     let (before, after) = (directory.path().join("before"), directory.path().join("after"));
     record(&before, 1000.0);
@@ -41,7 +41,7 @@ fn stored_runs_end_in_a_sentence() {
 }
 
 #[test]
-fn files_are_sides_of_their_own_unless_a_separator_stands_between_them() {
+fn each_file_is_a_side_unless_separators_group_the_files() {
     let directory = tempfile::tempdir().unwrap();
     record(directory.path(), 1000.0);
     let files: Vec<String> = (0..4)
@@ -56,7 +56,7 @@ fn files_are_sides_of_their_own_unless_a_separator_stands_between_them() {
 }
 
 #[test]
-fn directories_of_other_tools_reports_are_sides() {
+fn directories_with_reports_of_other_tools_are_sides() {
     let directory = tempfile::tempdir().unwrap();
     for (side, rate) in [("before", 500), ("after", 250)] {
         let path = directory.path().join(side);
@@ -75,7 +75,7 @@ fn directories_of_other_tools_reports_are_sides() {
 }
 
 #[test]
-fn urls_are_loaded_in_rounds_and_the_runs_kept() {
+fn urls_are_loaded_in_rounds_and_their_runs_kept() {
     let (fast, slow) = (
         Origin::start(|_| response("200 OK", &[], b"hello")),
         Origin::start(|_| response("200 OK", &[], b"hello")),
@@ -122,7 +122,7 @@ fn urls_are_loaded_in_rounds_and_the_runs_kept() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_two_and_the_reason() {
+fn impossible_comparison_exits_with_2_and_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     record(directory.path(), 1000.0);
     let runs = directory.path().to_str().unwrap();

@@ -1,5 +1,5 @@
-//! Disks that cannot be used, from the beginning or in the middle: the edge serves on, says why once, and shows it
-//! in its metrics; and a purge still holds.
+//! Disks that cannot be used, from the start or later. The edge goes on serving, reports the reason
+//! once and shows it in its metrics. A purge still holds.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use testkit::{Client, Edge, Origin, eventually, get, response};
 
-/// Pages of 30 kB that may be stored and say their target.
+/// Pages of 30 kB that may be stored and that repeat their target.
 fn pages() -> Origin {
     Origin::start(|seen| {
         let content = seen.target().repeat(30_000 / seen.target().len());
@@ -21,7 +21,7 @@ fn is_hit(edge: &Edge, target: &str) -> bool {
     answer.field("Cache-Status").unwrap().contains("detail=hit-fresh")
 }
 
-/// Asks for pages until nothing is kept on the disk any more.
+/// Requests new pages until the edge has given up the disk.
 fn ask_until_off(edge: &Edge) {
     let mut page = 0;
     eventually("the disk is off", || {
@@ -33,7 +33,8 @@ fn ask_until_off(edge: &Edge) {
     });
 }
 
-/// The edge serves from memory, purges, and has said once that the disk is off, and why: all of `words`.
+/// Checks that the edge serves from memory and purges. It must have reported once that the disk is
+/// off, with all of `words`.
 fn serves_without_disk(edge: &Edge, words: &[&str]) {
     assert!((edge.metric("petasos_disk_off", "") - 1.0).abs() < 0.5, "the disk is not off");
     is_hit(edge, "/kept");
@@ -54,14 +55,14 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_directory_of_a_newer_version_is_left_as_it_is() {
+fn directory_of_a_newer_format_is_left_unchanged() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let arguments = ["--disk", text(directory.path())];
     let mut edge = Edge::start(&origin.url(), &arguments);
     is_hit(&edge, "/a");
     edge.signal("TERM");
     assert_eq!(edge.wait(), Some(0));
-    // The format's number stands behind the eight octets that every mark begins with.
+    // The format number follows the eight bytes with which every mark begins.
     let path = directory.path().join("mark");
     let mut mark = std::fs::read(&path).unwrap();
     mark[8] += 1;
@@ -80,7 +81,7 @@ fn a_directory_of_a_newer_version_is_left_as_it_is() {
 }
 
 #[test]
-fn a_directory_that_takes_no_files_is_named() {
+fn unwritable_directory_is_named() {
     let origin = pages();
     // Not even root may write there.
     let edge = Edge::start(&origin.url(), &["--disk", "/proc/petasos"]);
@@ -88,14 +89,14 @@ fn a_directory_that_takes_no_files_is_named() {
 }
 
 #[test]
-fn a_directory_may_be_removed() {
+fn removed_directory_costs_only_the_disk() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let disk = directory.path().join("disk");
-    // Small, so that a new file is needed soon.
+    // The disk is small, so that the edge soon needs a new file.
     let arguments = ["--disk", text(&disk), "--disk-size", "16MiB"];
     let edge = Edge::start(&origin.url(), &arguments);
     is_hit(&edge, "/a");
-    // The edge may put a file there while others are removed.
+    // Removal may fail at first, because the edge may add a file meanwhile.
     eventually("it is removed", || std::fs::remove_dir_all(&disk).is_ok());
     ask_until_off(&edge);
     serves_without_disk(&edge, &["cannot"]);
@@ -106,10 +107,11 @@ fn a_directory_may_be_removed() {
 }
 
 #[test]
-fn a_disk_that_fails_in_the_middle_costs_the_disk_only() {
+fn disk_that_fails_later_costs_only_the_disk() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let arguments = ["--disk", text(directory.path())];
-    // The system refuses what is beyond the limit, to root too.
+    // Starts the edge with SIGXFSZ ignored. Writes beyond the file size limit then fail with an
+    // error, even for root.
     let edge = Edge::scripted("trap '' XFSZ; exec \"$@\"", &origin.url(), &arguments);
     is_hit(&edge, "/a");
     eventually("it is used", || edge.metric("petasos_disk_written_total", "") > 0.0);
@@ -121,8 +123,9 @@ fn a_disk_that_fails_in_the_middle_costs_the_disk_only() {
     assert!(is_hit(&edge, "/a") && !is_hit(&edge, "/kept"), "what was purged while the disk was off is back");
 }
 
-/// How to start the edge with a file system of 4 MiB in the directory, `script` being run in it before. Where nobody
-/// may mount one, no file may be written at all, which the system says in other words.
+/// A script that mounts a file system of 4 MiB in the directory, in a new mount namespace. It runs
+/// `script` there and then starts the edge. If mounting is not permitted, it forbids all writes to
+/// files instead; the system then reports another error.
 fn small_file_system(directory: &Path, script: &str) -> String {
     let directory = text(directory);
     let may = |unshare: &str| {
@@ -137,7 +140,7 @@ fn small_file_system(directory: &Path, script: &str) -> String {
 }
 
 #[test]
-fn a_full_file_system_costs_the_disk_only() {
+fn full_file_system_costs_only_the_disk() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let fill = "mkdir other; cat /dev/zero > other/file 2> /dev/null || true;";
     let script = small_file_system(directory.path(), fill);
@@ -146,11 +149,11 @@ fn a_full_file_system_costs_the_disk_only() {
 }
 
 #[test]
-fn a_file_system_that_becomes_full_costs_no_answer() {
+fn file_system_that_becomes_full_costs_no_response() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let script = small_file_system(directory.path(), "");
     let edge = Edge::scripted(&script, &origin.url(), &["--disk", text(directory.path())]);
-    // Three times what it can hold.
+    // Three times as much as the file system can hold.
     for page in 0..400 {
         is_hit(&edge, &format!("/page-{page}/"));
     }

@@ -1,6 +1,6 @@
-//! A restart under load: the first requests after it are answered from the store as often as the last ones before.
+//! A restart under load: the first requests after it have as many hits as the last ones before it.
 //!
-//! Requests are counted, not seconds: nothing here depends on speed.
+//! The test counts requests and not seconds, so it does not depend on speed.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -14,21 +14,21 @@ use testkit::{Client, Edge, Origin, eventually, response};
 const PAGES: usize = 1_000;
 const VISITORS: u64 = 4;
 
-/// The requests that are compared.
+/// Number of requests before and after the restart that are compared.
 const WINDOW: usize = 2_000;
 
-/// Of so many requests one is for a page that nobody asked for before, and one purges its page first.
+/// One request in this many is for a new page, and one in this many purges its page first.
 const NEW_EVERY: usize = 20;
 const PURGE_EVERY: usize = 40;
 
-/// The load, which goes on whatever happens to the edge.
+/// The load, which continues whatever happens to the edge.
 struct Load {
-    /// Where the edge is, and which one of several it is.
+    /// Address of the current edge, and its index in `hits`.
     edge: Mutex<(SocketAddr, usize)>,
-    /// For each edge, whether its answers came from the store.
+    /// For each edge, whether each response was a hit.
     hits: Mutex<[Vec<bool>; 2]>,
     is_over: AtomicBool,
-    /// Grows with the rank as the requests of a Zipf law do.
+    /// Cumulative weights of the pages by rank, following Zipf's law with exponent 1.
     shares: Vec<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Load {
         self.shares.partition_point(|share| *share < at)
     }
 
-    /// A visitor, until the end.
+    /// Sends the requests of one visitor until the load is over.
     fn visit(&self, number: u64) {
         let mut random = Random::from_seed(number);
         let mut connection = None;
@@ -92,7 +92,8 @@ fn request(method: &str, target: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n\r\n")
 }
 
-/// How many of the last requests before and of the first after a restart by this signal were hits.
+/// Number of hits among the last requests before a restart by this signal, and among the first
+/// after it.
 fn hits_around_restart(signal: &str) -> (usize, usize) {
     let origin = Origin::start(|seen| {
         let content = seen.target().repeat(300);
@@ -105,7 +106,8 @@ fn hits_around_restart(signal: &str) -> (usize, usize) {
     for page in 0..PAGES {
         client.get(&format!("/page-{page}"), &[]);
     }
-    // What is not written yet may die with the edge; how soon it is written is a matter of the machine.
+    // Content that is not written yet may be lost with the edge, and how soon it is written depends
+    // on the machine.
     eventually("all is written", || edge.metric("petasos_disk_queue_bytes", "") <= 0.0);
     let load = Load::new(edge.address);
     std::thread::scope(|threads| {
@@ -127,10 +129,10 @@ fn hits_around_restart(signal: &str) -> (usize, usize) {
 }
 
 #[test]
-fn a_restart_under_load_is_as_warm_as_it_was() {
+fn restart_under_load_keeps_the_hit_ratio() {
     for signal in ["TERM", "KILL"] {
         let (before, after) = hits_around_restart(signal);
-        // Two points of the hit ratio.
+        // A difference of two percentage points of the hit ratio is allowed.
         assert!(before.abs_diff(after) <= WINDOW / 50, "{signal}: {before} and {after} of {WINDOW}");
         assert!(before > WINDOW * 8 / 10 && before < WINDOW, "{before}: not the load that was meant");
     }

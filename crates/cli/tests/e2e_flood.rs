@@ -1,4 +1,5 @@
-//! The real binary under a flood: a crowd on one page, crawlers on all others, and a few people among them.
+//! The real binary under a flood: a crowd on one page, crawlers on all others, and a few people
+//! among them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -10,16 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{Action, Edge, Origin, Output, eventually, get, petasos, response};
 
-/// What the application may get at a time.
+/// Number of requests that the application may work on at a time.
 const FETCHES_MAX: usize = 4;
-/// What the application takes for a page, at least.
+/// Time that the application takes for a page, at least.
 const WORK: Duration = Duration::from_millis(10);
 const USERS: usize = 2_000;
 const CRAWLERS: usize = 64;
 const ROBOT: &str = "User-Agent: Mozilla/5.0 (compatible; Somebot/1.0)";
 const PERSON: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 
-/// An application that takes its time, and when it began each piece of work.
+/// An application that takes [`WORK`] for a page, and the times at which it began each page.
 fn application() -> (Origin, Arc<Mutex<Vec<Monotonic>>>) {
     let (begun, clock) = (Arc::new(Mutex::new(Vec::new())), SystemClock::new());
     let origin = Origin::start({
@@ -33,7 +34,8 @@ fn application() -> (Origin, Arc<Mutex<Vec<Monotonic>>>) {
     (origin, begun)
 }
 
-/// The most that began within the time that one takes at least: so many were worked on at a time.
+/// The largest number of pages begun within one [`WORK`]. As a page takes at least that long, all
+/// of these were in progress at the same time.
 fn at_a_time(begun: &[Monotonic]) -> usize {
     let mut window = VecDeque::new();
     let counts = begun.iter().map(|&now| {
@@ -46,7 +48,7 @@ fn at_a_time(begun: &[Monotonic]) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// Asks for pages that nobody has asked for before, as crawlers do.
+/// Requests pages that were never requested before, as crawlers do.
 fn crawl(edge: &Edge, directory: &Path) -> Output {
     let file = directory.join("urls");
     let mut urls = String::new();
@@ -57,14 +59,14 @@ fn crawl(edge: &Edge, directory: &Path) -> Output {
     petasos(["bench", "-n", "1000", "-c", &users, "--urls", urls, "-H", ROBOT, "--accept-invalid", &url])
 }
 
-/// Asks for one page as a crowd does.
+/// Requests one page from many users.
 fn crowd(edge: &Edge) -> Output {
     let (url, users) = (format!("http://{}/crowd", edge.address), USERS.to_string());
     petasos(["bench", "-n", "40000", "-c", &users, "--json", "-", "--accept-invalid", &url])
 }
 
 #[test]
-fn a_flood_leaves_the_application_its_limit_and_people_their_turn() {
+fn flood_respects_the_fetch_limit_and_serves_people_first() {
     let (origin, begun) = application();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("petasos.toml");
@@ -78,7 +80,7 @@ fn a_flood_leaves_the_application_its_limit_and_people_their_turn() {
         let people = (0..20).map(|number| get(edge.address, &format!("/post/{number}"), &[PERSON]).status);
         let people = people.collect();
         let (crawlers, crowd) = (crawlers.join().unwrap(), crowd.join().unwrap());
-        // Who finds no place in the queue is refused.
+        // A request that finds no place in the queue is refused, so crawlers may exit with 1.
         assert!(matches!(crawlers.code, Some(0 | 1)), "{}", crawlers.stderr);
         let run: serde_json::Value = serde_json::from_str(&crowd.stdout).unwrap();
         assert_eq!(run["good"].as_u64(), Some(40_000), "{run}");

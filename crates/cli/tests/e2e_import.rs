@@ -1,4 +1,4 @@
-//! `petasos import` as its users meet it, and what it makes being compared.
+//! `petasos import` from the user's view, and the comparison of imported runs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -7,7 +7,7 @@ use testkit::petasos;
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/data");
 
 #[test]
-fn other_tools_reports_become_runs_that_can_be_compared() {
+fn reports_of_other_tools_become_comparable_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (ab, wrk) = (path("ab.json"), path("wrk.json"));
@@ -23,7 +23,7 @@ fn other_tools_reports_become_runs_that_can_be_compared() {
 }
 
 #[test]
-fn what_cannot_be_imported_says_two_and_the_place() {
+fn report_that_cannot_be_imported_exits_with_2_and_the_place() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("results.jtl");
     std::fs::write(&file, "timeStamp,elapsed,success\n1,2,true\n1,soon,true\n").unwrap();

@@ -1,4 +1,4 @@
-//! What the load tester draws and asks on a terminal, seen through a pseudo-terminal.
+//! The load tester's drawings and questions on a terminal, observed through a pseudo-terminal.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -11,10 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use testkit::{Origin, eventually, response};
 
-/// What takes a drawing away: back to the first column, and nothing from there on.
+/// Escape sequence that erases a drawing: back to the first column, then erase the rest of the
+/// screen.
 const CLEARED: &str = "\r\x1b[J\r";
 
-/// A terminal, and what has been written to it.
+/// A pseudo-terminal and everything written to it.
 struct Terminal {
     controller: OwnedFd,
     written: Arc<Mutex<String>>,
@@ -33,7 +34,7 @@ impl Terminal {
         tcsetwinsize(&self.controller, size).unwrap();
     }
 
-    /// Starts the program with its standard input and standard error here.
+    /// Starts the program with standard input and standard error on this terminal.
     fn start(&self, arguments: &[&str]) -> Child {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let terminal = ioctl_tiocgptpeer(&self.controller, flags).unwrap();
@@ -45,7 +46,8 @@ impl Terminal {
             (File::from(self.controller.try_clone().unwrap()), Arc::clone(&self.written));
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The end of a pseudo-terminal is an error: nobody has its other side open any more.
+            // A read error is the normal end: on Linux, a pseudo-terminal reports EIO once its
+            // other side is closed everywhere.
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 written.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
             }
@@ -57,13 +59,13 @@ impl Terminal {
         self.written.lock().unwrap().clone()
     }
 
-    /// Whether the last drawing was taken away; a line of words may follow.
+    /// Whether the last drawing was erased. A message without escape sequences may follow.
     fn is_cleared(&self) -> bool {
         self.written().rsplit_once(CLEARED).is_some_and(|(_, rest)| !rest.contains('\x1b'))
     }
 }
 
-/// Lines of what was written, without escape sequences; the terminal itself doubles carriage returns.
+/// The lines that were written, without escape sequences. The terminal doubles carriage returns.
 fn lines(written: &str) -> Vec<String> {
     let plain = written.replace("\x1b[K", "").replace("\x1b[J", "");
     let pieces = plain.split(['\r', '\n']).filter(|piece| !piece.is_empty() && !piece.starts_with('\x1b'));
@@ -75,7 +77,7 @@ fn good_origin() -> Origin {
 }
 
 #[test]
-fn a_drawing_follows_the_terminal_and_leaves_nothing() {
+fn drawing_follows_terminal_size_and_is_erased_at_the_end() {
     let (origin, terminal) = (good_origin(), Terminal::open());
     terminal.resize(40, 10);
     let mut child = terminal.start(&["bench", &origin.url(), "-t", "1h"]);
@@ -88,7 +90,7 @@ fn a_drawing_follows_the_terminal_and_leaves_nothing() {
     let before = terminal.written().len();
     eventually("it is drawn anew", || terminal.written()[before..].matches("/3600 s").count() > 2);
     let written = terminal.written();
-    // The drawing that was under way when the size changed may have had the old one.
+    // A drawing that was in progress when the size changed may still have the old size.
     let small = written[before..].split_once("\x1b[J").unwrap().1.to_owned();
     let small = small.split_once("\x1b[J").unwrap().1;
     assert!(lines(small).iter().all(|line| line.chars().count() < 20), "{:?}", lines(small));
@@ -103,7 +105,7 @@ fn a_drawing_follows_the_terminal_and_leaves_nothing() {
 }
 
 #[test]
-fn a_run_to_the_end_leaves_nothing() {
+fn completed_run_erases_its_drawing() {
     let (origin, terminal) = (good_origin(), Terminal::open());
     terminal.resize(80, 24);
     let child = terminal.start(&["bench", &origin.url(), "-t", "1500ms", "--accept-invalid"]);
@@ -113,9 +115,9 @@ fn a_run_to_the_end_leaves_nothing() {
 }
 
 #[test]
-fn targets_elsewhere_are_asked_about_once_for_all_that_is_compared() {
+fn comparison_asks_once_about_all_remote_targets() {
     let terminal = Terminal::open();
-    // Addresses for documentation (RFC 5737); nothing is sent before the answer.
+    // Addresses for documentation (RFC 5737). Nothing is sent before the answer.
     let child =
         terminal.start(&["compare", "http://203.0.113.1/", "http://127.0.0.1/", "http://198.51.100.1:81/"]);
     let question = "203.0.113.1:80, 198.51.100.1:81 are not on this machine. Load them? [y/N] ";

@@ -1,9 +1,9 @@
-//! The real binary before an origin that misbehaves: nothing truncated is passed on as complete or stored,
-//! every failure is explained, and others are served meanwhile.
+//! The real binary in front of an origin that misbehaves. No truncated response is stored or passed
+//! on as complete, every failure is explained, and other clients are served meanwhile.
 
 use testkit::{Action, Client, Edge, Gate, HeldPort, Origin, eventually, get, response};
 
-/// A response head with these lines.
+/// A response head with these header lines.
 fn head(lines: &[&str]) -> Action {
     Action::Send(format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", lines.join("\r\n")).into_bytes())
 }
@@ -15,7 +15,7 @@ fn send(octets: &[u8]) -> Action {
 const SHARED: &str = "Cache-Control: max-age=60";
 
 #[test]
-fn a_body_shorter_than_its_length_is_neither_complete_nor_stored() {
+fn body_shorter_than_its_length_is_incomplete_and_not_stored() {
     let origin =
         Origin::start(|_| vec![head(&[SHARED, "Content-Length: 100"]), send(b"short"), Action::Close]);
     let edge = Edge::start(&origin.url(), &[]);
@@ -27,7 +27,7 @@ fn a_body_shorter_than_its_length_is_neither_complete_nor_stored() {
 }
 
 #[test]
-fn a_chunked_body_without_its_end_is_neither_complete_nor_stored() {
+fn truncated_chunked_body_is_incomplete_and_not_stored() {
     let origin = Origin::start(|_| {
         vec![head(&[SHARED, "Transfer-Encoding: chunked"]), send(b"5\r\nshort\r\n"), Action::Close]
     });
@@ -39,7 +39,7 @@ fn a_chunked_body_without_its_end_is_neither_complete_nor_stored() {
 }
 
 #[test]
-fn a_stalled_body_ends_incomplete_and_others_are_served() {
+fn stalled_body_ends_incomplete_while_others_are_served() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |seen| match seen.target() {
@@ -59,7 +59,7 @@ fn a_stalled_body_ends_incomplete_and_others_are_served() {
 }
 
 #[test]
-fn more_content_than_its_length_never_reaches_another_request() {
+fn content_beyond_its_length_reaches_no_other_request() {
     let origin = Origin::start(|seen| match seen.target() {
         "/lying" => vec![
             head(&[SHARED, "Content-Length: 2"]),
@@ -90,7 +90,7 @@ fn chunked_content_with_trailers_passes() {
 }
 
 #[test]
-fn errors_of_the_application_pass_and_are_not_stored() {
+fn origin_errors_are_passed_on_and_not_stored() {
     let origin = Origin::start(|_| response("500 Internal Server Error", &[], b"broken"));
     let edge = Edge::start(&origin.url(), &["--ttl", "1m"]);
     for round in 1..=2 {
@@ -101,7 +101,7 @@ fn errors_of_the_application_pass_and_are_not_stored() {
 }
 
 #[test]
-fn a_refused_connection_is_a_502_with_its_reason() {
+fn refused_connection_is_a_502_with_its_reason() {
     let nobody = HeldPort::take();
     let edge = Edge::start(&format!("http://{}", nobody.address()), &[]);
     let response = get(edge.address, "/", &[]);
@@ -120,7 +120,7 @@ fn garbage_instead_of_a_response_is_a_502() {
 }
 
 #[test]
-fn a_connection_closed_before_the_response_is_a_502_once() {
+fn connection_closed_before_the_response_is_a_502() {
     let origin = Origin::start(|_| vec![Action::Close]);
     let edge = Edge::start(&origin.url(), &[]);
     assert_eq!(get(edge.address, "/", &[]).status, 502);
@@ -131,7 +131,7 @@ fn a_connection_closed_before_the_response_is_a_502_once() {
 }
 
 #[test]
-fn a_client_gone_half_way_leaks_nothing_and_others_get_the_page() {
+fn fetch_continues_for_others_when_a_client_leaves() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |seen| match seen.target() {
@@ -165,7 +165,7 @@ fn a_client_gone_half_way_leaks_nothing_and_others_get_the_page() {
 }
 
 #[test]
-fn a_hundred_clients_of_a_cold_page_cost_one_fetch() {
+fn hundred_clients_of_a_cold_page_cost_one_fetch() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |_| {
@@ -187,7 +187,7 @@ fn a_hundred_clients_of_a_cold_page_cost_one_fetch() {
 }
 
 #[test]
-fn waiters_of_a_private_page_each_get_their_own() {
+fn followers_of_a_private_response_each_get_their_own() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |_| {

@@ -1,4 +1,4 @@
-//! Thresholds and result files of `petasos bench`, and what becomes of them when the disk is full.
+//! Thresholds and result files of `petasos bench`, and the effect of a full disk on them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -6,7 +6,7 @@ use report::run::read_runs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Certificate, Origin, TlsFront, petasos, response};
 
-/// Every tenth answer is a 503.
+/// An origin whose every tenth response is a 503.
 fn faulty() -> Origin {
     let count = AtomicUsize::new(0);
     Origin::start(move |_| match count.fetch_add(1, Ordering::Relaxed) % 10 {
@@ -30,7 +30,7 @@ fn thresholds_decide_the_exit_code() {
     let missed = bench(&["errors > 9", "rate < 0.1"]);
     assert_eq!(missed.code, Some(1));
     assert!(missed.stdout.contains("  FAILED  errors > 9: it is 10\n"), "{}", missed.stdout);
-    // A bound for times alone does not allow failures.
+    // A threshold on times alone does not permit failures.
     assert_eq!(bench(&["p95 > 30s"]).code, Some(1));
     let wrong = bench(&["p95 > 300"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
@@ -38,7 +38,7 @@ fn thresholds_decide_the_exit_code() {
 }
 
 #[test]
-fn the_json_has_the_thresholds_and_how_often_tls_was_resumed() {
+fn json_has_thresholds_and_number_of_resumed_tls_sessions() {
     let origin = faulty();
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let url = format!("https://localhost:{}/", front.address.port());
@@ -56,13 +56,13 @@ fn the_json_has_the_thresholds_and_how_often_tls_was_resumed() {
     let page = std::fs::read_to_string(html).unwrap();
     assert!(page.contains("Threshold missed. </strong><code>errors &gt; 1</code>: it is 2."), "{page}");
     assert!(page.contains("TLS sessions resumed") && !page.contains("p95 &gt; 30s"));
-    // A run of a version that did not write them is read as before.
+    // A run stored by an older version lacks these members and is still read.
     let before = read_runs(r#"{"schema": "petasos-run/1", "connections": {"opened": 3}}"#).unwrap();
     assert_eq!((before[0].connections.resumed, before[0].thresholds.len()), (None, 0));
 }
 
 #[test]
-fn every_file_is_written() {
+fn all_requested_files_are_written() {
     let (origin, directory) = (faulty(), tempfile::tempdir().unwrap());
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (url, csv, jtl, hdr) = (origin.url(), path("run.csv"), path("run.jtl"), path("run.hdr"));
@@ -94,7 +94,7 @@ fn every_file_is_written() {
 }
 
 #[test]
-fn a_full_disk_costs_its_file_and_nothing_else() {
+fn full_disk_costs_only_the_file_on_it() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     let directory = tempfile::tempdir().unwrap();
     let csv = directory.path().join("run.csv");
@@ -109,7 +109,7 @@ fn a_full_disk_costs_its_file_and_nothing_else() {
 }
 
 #[test]
-fn a_file_that_has_no_directory_is_told_before_the_load() {
+fn unwritable_file_is_reported_before_the_load() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     for (path, reason) in
         [("/nonexistent/x", "there is no directory /nonexistent;"), ("/tmp", "it is a directory;")]

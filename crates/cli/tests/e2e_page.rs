@@ -1,4 +1,4 @@
-//! `petasos bench --page` as its users meet it: the report, the JSON, the exit codes, and what it refuses.
+//! `petasos bench --page` from the user's view: report, JSON, exit codes and refused flags.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -42,7 +42,7 @@ fn whole_pages_are_loaded_and_reported() {
 }
 
 #[test]
-fn pages_are_written_as_a_page_too() {
+fn run_of_pages_is_written_as_html() {
     let origin = Origin::start(site);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -67,7 +67,7 @@ fn pages_are_written_as_a_page_too() {
 }
 
 #[test]
-fn a_server_that_does_not_speak_http2_is_one_line_and_exit_2() {
+fn server_without_http2_exits_with_2_and_one_line() {
     let origin = Origin::start(site);
     let output = petasos(["bench", &origin.url(), "--page", "-n", "1", "--http", "2"]);
     assert_eq!(output.code, Some(2), "{}", output.stdout);
@@ -76,7 +76,7 @@ fn a_server_that_does_not_speak_http2_is_one_line_and_exit_2() {
 }
 
 #[test]
-fn returning_visitors_keep_what_they_may() {
+fn returning_visitors_use_their_cache() {
     let origin = Origin::start(site);
     let output = petasos(["bench", &origin.url(), "--page", "-n", "5", "--returning", "100%"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -85,7 +85,7 @@ fn returning_visitors_keep_what_they_may() {
 }
 
 #[test]
-fn pages_that_are_not_whole_set_the_exit_code() {
+fn incomplete_pages_exit_with_1() {
     let origin = Origin::start(site);
     let output = petasos(["bench", &format!("{}/broken", origin.url()), "--page", "-n", "2"]);
     assert_eq!(output.code, Some(1));
@@ -97,7 +97,7 @@ fn pages_that_are_not_whole_set_the_exit_code() {
 }
 
 #[test]
-fn conditions_hold_pages_to_account() {
+fn thresholds_apply_to_pages() {
     let origin = Origin::start(site);
     let bench = |path: &str, condition: &str| {
         let url = format!("{}{path}", origin.url());
@@ -120,7 +120,7 @@ fn conditions_hold_pages_to_account() {
 }
 
 #[test]
-fn what_cannot_run_is_one_line_and_exit_2() {
+fn pages_that_cannot_be_loaded_exit_with_2_and_one_line() {
     let gone = Origin::start(site);
     let url = gone.url();
     gone.kill();
@@ -141,9 +141,9 @@ fn what_cannot_run_is_one_line_and_exit_2() {
 }
 
 #[test]
-fn too_few_descriptors_are_this_machines_limit() {
+fn too_few_descriptors_make_the_run_invalid() {
     let origin = Origin::start(site);
-    // All fifty visitors of the one thread connect before it looks at any connection.
+    // One thread has all fifty visitors, and connects them all before it handles any connection.
     let line = "ulimit -n 32; exec \"$0\" bench \"$1\" --page -n 50 -c 50 --threads 1 --json -";
     let output = Command::new("sh").args(["-c", line]).arg(binary()).arg(origin.url()).output().unwrap();
     let (text, report) =

@@ -1,4 +1,5 @@
-//! Flags that `petasos bench --page` shares with a load of requests: what they do to pages, and what is refused.
+//! Flags that `petasos bench --page` shares with a load of single requests: their effect on pages,
+//! and the combinations that are refused.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
@@ -23,12 +24,12 @@ fn site(seen: &Seen) -> Vec<Action> {
     }
 }
 
-/// Loads pages of a URL with more arguments.
+/// Runs `bench --page` with a URL and more arguments.
 fn bench(url: &str, arguments: &[&str]) -> Output {
     petasos(["bench", url, "--page"].iter().chain(arguments))
 }
 
-/// The JSON of a run that must succeed.
+/// The JSON of a run, which must succeed.
 fn run(url: &str, arguments: &[&str]) -> Value {
     let output = bench(url, &[arguments, &["--json", "-"]].concat());
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -49,7 +50,7 @@ fn json_of_pages_has_the_thresholds() {
 }
 
 #[test]
-fn one_connection_a_host_carries_the_whole_page() {
+fn whole_page_loads_over_one_connection_per_host() {
     let origin = Origin::start(site);
     let run = run(&origin.url(), &["-n", "3", "--connections-per-host", "1"]);
     assert_eq!((&run["connections_per_host_max"], &run["connections"]), (&1.into(), &3.into()));
@@ -57,8 +58,8 @@ fn one_connection_a_host_carries_the_whole_page() {
 }
 
 #[test]
-fn more_connections_than_browsers_open_are_used() {
-    // Every picture is held until all eight are asked for, which takes eight connections.
+fn connections_per_host_may_exceed_that_of_browsers() {
+    // The origin holds each picture until all eight are requested, which takes eight connections.
     let all = std::sync::Arc::new(std::sync::Barrier::new(8));
     let origin = Origin::start(move |seen| {
         if seen.target().ends_with(".png") {
@@ -71,7 +72,7 @@ fn more_connections_than_browsers_open_are_used() {
 }
 
 #[test]
-fn numbers_of_connections_that_cannot_be_had_are_refused() {
+fn impossible_numbers_of_connections_are_refused() {
     for (arguments, reason) in [
         (&["--connections-per-host", "0"][..], "--connections-per-host 0: "),
         (&["--connections-per-host", "257"], "--connections-per-host 257: write 1 to 256"),
@@ -85,7 +86,7 @@ fn numbers_of_connections_that_cannot_be_had_are_refused() {
 }
 
 #[test]
-fn thinking_stands_between_pages_and_in_no_page_time() {
+fn think_time_is_between_pages_and_not_in_page_times() {
     let origin = Origin::start(site);
     let run = run(&origin.url(), &["-n", "3", "--think", "150ms"]);
     assert_eq!((&run["pages"]["good"], origin.count("/")), (&3.into(), 3));
@@ -96,7 +97,7 @@ fn thinking_stands_between_pages_and_in_no_page_time() {
 }
 
 #[test]
-fn thinking_with_a_rate_is_refused() {
+fn think_time_with_a_rate_is_refused() {
     let output = bench("http://127.0.0.1:9/", &["--rate", "5", "--think", "1s"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("--think does nothing here: with a rate, "), "{}", output.stderr);
@@ -104,7 +105,8 @@ fn thinking_with_a_rate_is_refused() {
 
 #[test]
 fn pages_at_a_rate_do_not_wait_for_each_other() {
-    // The first page is answered when the second one has come, which takes two visitors at a time.
+    // The origin answers the first page only once the second is requested, which takes two
+    // concurrent visitors.
     let both = std::sync::Barrier::new(2);
     let origin = Origin::start(move |seen| {
         if seen.target() == "/" {
@@ -140,7 +142,7 @@ fn connections_close_when_the_visitor_leaves() {
 }
 
 #[test]
-fn a_lingering_visitor_needs_connections_that_are_kept() {
+fn linger_without_keep_alive_is_refused_for_pages() {
     let output = bench("http://127.0.0.1:9/", &["--linger", "1s", "--no-keepalive"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("--no-keepalive does not go with --page"), "{}", output.stderr);
@@ -150,7 +152,7 @@ fn a_lingering_visitor_needs_connections_that_are_kept() {
 }
 
 #[test]
-fn csv_of_pages_has_pages_beside_requests() {
+fn csv_of_pages_counts_pages_and_requests() {
     let origin = Origin::start(site);
     let output = bench(&origin.url(), &["-n", "4", "-c", "2", "--csv", "-"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -170,8 +172,8 @@ fn csv_of_pages_has_pages_beside_requests() {
 }
 
 #[test]
-fn csv_of_pages_has_the_visitors_of_a_ramp() {
-    // Visitors begin 0, 500, 1000 and 1500 ms after the run, and stay to its end.
+fn csv_of_pages_counts_the_visitors_of_a_ramp() {
+    // Visitors start 0, 500, 1000 and 1500 ms into the run and stay to its end.
     let origin = Origin::start(site);
     let arguments = ["-c", "4", "--ramp-up", "2s", "-t", "2s", "--think", "100ms", "--csv", "-"];
     let output = bench(&origin.url(), &arguments);
@@ -183,7 +185,7 @@ fn csv_of_pages_has_the_visitors_of_a_ramp() {
 }
 
 #[test]
-fn csv_of_pages_tells_what_failed() {
+fn csv_of_pages_counts_failures_by_kind() {
     let origin = Origin::start(site);
     let output = bench(&format!("{}/broken", origin.url()), &["-n", "2", "--csv", "-"]);
     assert_eq!(output.code, Some(1), "{}", output.stderr);

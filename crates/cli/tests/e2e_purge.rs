@@ -1,4 +1,4 @@
-//! `petasos purge` as its user meets it: every kind of selector, the token, and what is wrong.
+//! `petasos purge` from the user's view: every kind of selector, the token, and the errors.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -14,7 +14,7 @@ fn pages() -> Origin {
     })
 }
 
-/// The pages among [`PAGES`] that are answered from the store, which they all are afterwards.
+/// The pages among [`PAGES`] that are hits. Afterwards all of them are stored.
 fn stored(edge: &Edge) -> Vec<&'static str> {
     let is_hit = |target: &&&str| {
         let answer = get(edge.address, target, &[]);
@@ -23,7 +23,7 @@ fn stored(edge: &Edge) -> Vec<&'static str> {
     PAGES.iter().filter(is_hit).copied().collect()
 }
 
-/// Purges, and says what that printed.
+/// Runs a purge that must succeed and returns its output.
 fn purged(edge: &Edge, arguments: &[&str]) -> String {
     let admin = edge.admin.to_string();
     let output = petasos([&["purge", "--admin", &admin][..], arguments].concat());
@@ -32,7 +32,7 @@ fn purged(edge: &Edge, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_selector_purges_what_it_means() {
+fn every_selector_purges_exactly_its_pages() {
     let origin = pages();
     let edge = Edge::start(&origin.url(), &[]);
     stored(&edge);
@@ -62,7 +62,7 @@ fn every_selector_purges_what_it_means() {
 }
 
 #[test]
-fn the_most_requested_pages_come_back_by_themselves() {
+fn refill_fetches_the_most_requested_pages_again() {
     for (flags, asks) in [(&[][..], &["--refill"][..]), (&["--refill"], &[])] {
         let origin = pages();
         let edge = Edge::start(&origin.url(), flags);
@@ -75,7 +75,7 @@ fn the_most_requested_pages_come_back_by_themselves() {
 }
 
 #[test]
-fn a_token_is_taken_from_the_environment_or_a_file() {
+fn token_is_read_from_the_environment_or_a_file() {
     let origin = pages();
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
@@ -104,7 +104,7 @@ fn a_token_is_taken_from_the_environment_or_a_file() {
 }
 
 #[test]
-fn what_is_wrong_is_explained() {
+fn bad_purge_exits_with_2_and_an_explanation() {
     let held = HeldPort::take();
     let nobody = held.address().to_string();
     let origin = Origin::start(|_| response("200 OK", &[], b"<p>a page</p>"));
@@ -127,7 +127,7 @@ fn what_is_wrong_is_explained() {
 }
 
 #[test]
-fn the_command_purges_while_a_trusted_proxy_is_on_loopback() {
+fn command_purges_although_loopback_is_a_trusted_proxy() {
     let origin = pages();
     let edge = Edge::as_shipped(&origin.url(), "trusted_proxies = ['127.0.0.1', '::1']\n");
     stored(&edge);
@@ -135,7 +135,7 @@ fn the_command_purges_while_a_trusted_proxy_is_on_loopback() {
 }
 
 #[test]
-fn a_token_is_created_once_and_read_by_the_command() {
+fn token_is_created_once_and_read_by_the_command() {
     let origin = pages();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
@@ -158,7 +158,7 @@ fn a_token_is_created_once_and_read_by_the_command() {
 }
 
 #[test]
-fn the_check_shows_what_is_wrong_in_a_list() {
+fn check_shows_the_errors_in_a_list_of_networks() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| {
         let path = directory.path().join(name);

@@ -1,10 +1,11 @@
-//! `petasos serve` and `petasos check` as an operator meets them: bad files, bad flags, ports in use, signals.
+//! `petasos serve` and `petasos check` from the operator's view: bad files, bad flags, ports in
+//! use, signals.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use testkit::{Action, Client, Edge, Gate, Origin, eventually, get, petasos, response};
 
-/// A file with this content in a directory that goes away with the handle.
+/// A file with this content in a temporary directory, which is removed with the handle.
 fn file(content: &[u8]) -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("petasos.toml");
@@ -14,7 +15,7 @@ fn file(content: &[u8]) -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn nothing_said_is_a_usage_error_and_help_is_not() {
+fn missing_subcommand_is_a_usage_error_and_help_is_not() {
     let output = petasos(std::iter::empty::<&str>());
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("Usage"), "{output:?}");
@@ -24,28 +25,28 @@ fn nothing_said_is_a_usage_error_and_help_is_not() {
 }
 
 #[test]
-fn a_wrong_flag_is_named() {
+fn wrong_flag_is_named_with_the_right_one() {
     let output = petasos(["serve", "--orgin", "http://127.0.0.1:1"]);
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("--orgin") && output.stderr.contains("--origin"), "{}", output.stderr);
 }
 
 #[test]
-fn a_wrong_value_of_a_flag_is_explained() {
+fn wrong_value_of_a_flag_is_explained() {
     let output = petasos(["serve", "--origin", "http://127.0.0.1:1", "--ttl", "5"]);
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("--ttl: `5` is not a duration"), "{}", output.stderr);
 }
 
 #[test]
-fn no_origin_says_how_to_name_one() {
+fn missing_origin_is_reported_with_its_flag() {
     let output = petasos(["serve"]);
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("--origin URL"), "{}", output.stderr);
 }
 
 #[test]
-fn a_bad_file_is_shown_with_the_line() {
+fn bad_file_is_reported_with_the_line() {
     let (_directory, path) = file(b"origin = 'http://127.0.0.1:1'\nlisten = 8080\n");
     for words in [["serve", path.as_str()], ["check", path.as_str()]] {
         let output = petasos(words);
@@ -55,7 +56,7 @@ fn a_bad_file_is_shown_with_the_line() {
 }
 
 #[test]
-fn a_file_that_is_missing_or_no_text_is_named() {
+fn missing_or_binary_file_is_named() {
     let (_directory, path) = file(b"\xff\xfe");
     assert!(petasos(["check", path.as_str()]).stderr.contains("not UTF-8"));
     let missing = format!("{path}.missing");
@@ -65,7 +66,7 @@ fn a_file_that_is_missing_or_no_text_is_named() {
 }
 
 #[test]
-fn a_good_file_is_explained_without_binding_anything() {
+fn good_file_is_explained_without_binding_an_address() {
     let origin = Origin::start(|_| Vec::new());
     let edge = Edge::start(&origin.url(), &[]);
     let taken = format!("origin = 'http://127.0.0.1:1'\nlisten = '{}'\n", edge.address);
@@ -76,7 +77,7 @@ fn a_good_file_is_explained_without_binding_anything() {
 }
 
 #[test]
-fn an_address_in_use_is_named_with_the_fix() {
+fn address_in_use_is_named() {
     let origin = Origin::start(|_| Vec::new());
     let edge = Edge::start(&origin.url(), &[]);
     let address = edge.address.to_string();
@@ -87,7 +88,7 @@ fn an_address_in_use_is_named_with_the_fix() {
 }
 
 #[test]
-fn a_termination_signal_lets_requests_finish() {
+fn termination_signal_lets_requests_finish() {
     let gate = Gate::default();
     let wait = gate.clone();
     let origin = Origin::start(move |_| {
@@ -107,7 +108,7 @@ fn a_termination_signal_lets_requests_finish() {
 }
 
 #[test]
-fn an_interrupt_stops_an_idle_edge() {
+fn interrupt_stops_an_idle_edge() {
     let origin = Origin::start(|_| response("200 OK", &[], b"x"));
     let mut edge = Edge::start(&origin.url(), &[]);
     get(edge.address, "/", &[]);
@@ -116,7 +117,7 @@ fn an_interrupt_stops_an_idle_edge() {
 }
 
 #[test]
-fn a_page_of_another_site_cannot_read_the_admin_address() {
+fn page_of_another_site_cannot_read_the_admin_address() {
     let origin = Origin::start(|_| Vec::new());
     let edge = Edge::start(&origin.url(), &[]);
     let ask = |fields: &str| {
@@ -131,7 +132,7 @@ fn a_page_of_another_site_cannot_read_the_admin_address() {
 }
 
 #[test]
-fn the_access_log_has_a_line_with_verdict_and_reason_for_each_request() {
+fn access_log_has_verdict_and_reason_of_each_request() {
     let origin = Origin::start(|_| response("200 OK", &["Cache-Control: max-age=60"], b"x"));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");

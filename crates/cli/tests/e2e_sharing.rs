@@ -1,10 +1,11 @@
-//! What the real binary shares and what it does not: keys, cookies, credentials, variants, forwarding.
+//! Which responses the real binary shares: cache keys, cookies, credentials, variants, forwarding.
 
 use testkit::{Client, Edge, Origin, get, response};
 
 const SHARED: &str = "Cache-Control: max-age=60";
 
-/// An origin that answers every request with a shareable body that names what it was asked.
+/// An origin that answers every request with a shareable body that names the request's target and
+/// host.
 fn mirror() -> Origin {
     Origin::start(|seen| {
         let host = seen.field("Host").unwrap_or("none");
@@ -13,7 +14,7 @@ fn mirror() -> Origin {
 }
 
 #[test]
-fn the_second_request_is_a_hit_and_says_so() {
+fn second_request_is_a_hit_in_cache_status() {
     let origin = mirror();
     let edge = Edge::start(&origin.url(), &[]);
     let first = get(edge.address, "/page", &[]);
@@ -39,7 +40,7 @@ fn two_hosts_never_share() {
 }
 
 #[test]
-fn cookies_and_credentials_pass_and_are_never_answered_from_memory() {
+fn requests_with_cookies_or_credentials_are_not_shared() {
     let origin = Origin::start(|seen| {
         let who = seen.field("Cookie").or_else(|| seen.field("Authorization")).unwrap_or("anonymous");
         response("200 OK", &[SHARED], who.as_bytes())
@@ -54,7 +55,7 @@ fn cookies_and_credentials_pass_and_are_never_answered_from_memory() {
 }
 
 #[test]
-fn an_answer_that_sets_a_cookie_is_not_shared() {
+fn response_that_sets_a_cookie_is_not_shared() {
     let origin = Origin::start(|_| response("200 OK", &[SHARED, "Set-Cookie: id=1"], b"x"));
     let edge = Edge::start(&origin.url(), &["--ttl", "1m"]);
     for _ in 0..2 {
@@ -76,7 +77,8 @@ fn variants_are_kept_apart() {
         }
         origin.count("/")
     };
-    // The very first fetch carries no language, because nobody knew that the page varies on it.
+    // The first fetch carries no language, because the edge does not know yet that the page varies
+    // by it.
     assert_eq!(ask(), 3);
     assert_eq!(ask(), 3, "a stored variant was fetched again");
 }
@@ -98,7 +100,8 @@ fn forged_forwarding_fields_never_reach_the_origin() {
     alone.push("Cookie: session=1");
     get(edge.address, "/alone", &alone);
     let seen = origin.seen();
-    // The client's address is in no key, so a fetch whose answer may be shared carries a constant instead.
+    // The client's address is in no cache key, so a fetch whose response may be shared carries a
+    // constant address instead.
     for (seen, address) in seen.iter().zip([Some("192.0.2.1"), Some("127.0.0.1")]) {
         assert_eq!(seen.field("Host"), Some("example.test"));
         assert_eq!(seen.field("X-Forwarded-For"), address);
@@ -111,7 +114,7 @@ fn forged_forwarding_fields_never_reach_the_origin() {
 }
 
 #[test]
-fn the_public_name_can_be_told() {
+fn configured_host_and_scheme_reach_the_origin() {
     let origin = Origin::start(|_| response("200 OK", &[SHARED], b"x"));
     let edge = Edge::start(&origin.url(), &["--host", "shop.test", "--proto", "https"]);
     get(edge.address, "/", &[]);
@@ -120,7 +123,7 @@ fn the_public_name_can_be_told() {
 }
 
 #[test]
-fn a_ttl_covers_plain_pages_and_nothing_else() {
+fn default_ttl_applies_only_to_cacheable_plain_responses() {
     let origin = Origin::start(|seen| match seen.target() {
         "/teapot" => response("418 I'm a teapot", &[], b"tea"),
         "/private" => response("200 OK", &["Cache-Control: private"], b"p"),
@@ -137,7 +140,7 @@ fn a_ttl_covers_plain_pages_and_nothing_else() {
 }
 
 #[test]
-fn without_a_ttl_a_page_that_states_none_is_not_stored() {
+fn page_without_lifetime_is_not_stored_without_default_ttl() {
     let origin = Origin::start(|_| response("200 OK", &[], b"plain"));
     let edge = Edge::start(&origin.url(), &[]);
     get(edge.address, "/", &[]);
@@ -146,7 +149,7 @@ fn without_a_ttl_a_page_that_states_none_is_not_stored() {
 }
 
 #[test]
-fn a_stored_page_answers_head_and_conditions() {
+fn stored_page_answers_head_and_conditional_requests() {
     let origin = Origin::start(|_| response("200 OK", &[SHARED, "ETag: \"v1\""], b"page"));
     let edge = Edge::start(&origin.url(), &[]);
     get(edge.address, "/", &[]);
@@ -177,7 +180,7 @@ fn every_method_passes_with_its_content() {
 }
 
 #[test]
-fn ambiguous_requests_are_refused_and_the_connection_is_closed() {
+fn ambiguous_requests_are_refused_and_the_connection_closed() {
     let origin = mirror();
     let edge = Edge::start(&origin.url(), &[]);
     let ambiguous = [
@@ -191,7 +194,7 @@ fn ambiguous_requests_are_refused_and_the_connection_is_closed() {
         (400, "GET / HTTP/1.1\r\n\r\n"),
         (400, "GET / HTTP/1.1\nHost: a.test\n\n"),
         (400, "GET / HTTP/1.1\r\nHost: a.test\r\nX : y\r\n\r\n"),
-        // What follows the second space is no version.
+        // The text after the second space is not a version.
         (400, "GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
     ];
     for (status, request) in ambiguous {

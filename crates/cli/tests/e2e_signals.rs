@@ -1,4 +1,5 @@
-//! The real binary and its signals: logs are reopened, nothing printed stops it, and its end has stages.
+//! The real binary and its signals: logs are reopened, a broken standard error stops nothing, and
+//! the shutdown has stages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -11,7 +12,7 @@ fn page() -> Origin {
     Origin::start(|seen| response("200 OK", &["Cache-Control: no-store"], seen.target().as_bytes()))
 }
 
-/// Whether the log has a line for this target.
+/// Whether the access log has a line for this target.
 fn has(log: &Path, target: &str) -> bool {
     fs::read_to_string(log).is_ok_and(|text| text.contains(&format!("\"GET {target} HTTP/1.1\"")))
 }
@@ -25,7 +26,7 @@ struct Logged {
 }
 
 impl Logged {
-    /// An edge whose log was renamed after the line for `/one`.
+    /// An edge whose access log was renamed after the line for `/one`.
     fn rotated() -> Self {
         let (origin, directory) = (page(), tempfile::tempdir().unwrap());
         let (log, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
@@ -41,7 +42,7 @@ impl Logged {
         assert_eq!(get(self.edge.address, target, &[]).text(), target);
     }
 
-    /// Waits until the edge has said so.
+    /// Waits until the edge has printed these words on standard error.
     fn said(&self, words: &str) {
         eventually(words, || self.edge.stderr().contains(words));
     }
@@ -67,7 +68,7 @@ fn rotated_log_is_reopened_on_hup_and_usr1() {
 }
 
 #[test]
-fn log_that_cannot_be_reopened_goes_on_to_the_old_file() {
+fn log_that_cannot_be_reopened_stays_with_the_old_file() {
     let logged = Logged::rotated();
     fs::create_dir(&logged.log).unwrap();
     logged.edge.signal("USR1");
@@ -77,14 +78,14 @@ fn log_that_cannot_be_reopened_goes_on_to_the_old_file() {
     assert_eq!(logged.edge.metric("petasos_access_log_dropped_total", "") as u64, 0);
 }
 
-/// Makes standard error a pipe whose reader is gone, and one that is full and is never read.
+/// Scripts that make standard error a pipe without a reader, and a full pipe that is never read.
 const BROKEN_STDERR: [&str; 2] = [
     "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>\"$PIPE\"; exec 3<&-; exec \"$@\"",
     "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>&3; head -c 65536 /dev/zero >&2; exec \"$@\"",
 ];
 
 #[test]
-fn broken_standard_error_stops_neither_requests_nor_the_end() {
+fn broken_standard_error_stops_neither_requests_nor_shutdown() {
     for script in BROKEN_STDERR {
         let directory = tempfile::tempdir().unwrap();
         let script = format!("PIPE={}; {script}", directory.path().join("pipe").display());
@@ -93,7 +94,8 @@ fn broken_standard_error_stops_neither_requests_nor_the_end() {
             response("200 OK", &[wordpress, "Content-Type: text/html"], seen.target().as_bytes())
         });
         let mut edge = Edge::scripted(&script, &origin.url(), &["--workers", "1"]);
-        // The first answer is detected, which the operator is told.
+        // The profile is detected from the first response, which the edge reports on standard
+        // error.
         for target in ["/one", "/two", "/three"] {
             assert_eq!(get(edge.address, target, &[]).text(), target);
         }
@@ -144,7 +146,7 @@ fn streams_end_before_requests_after_sigterm() {
 }
 
 #[test]
-fn event_streams_end_on_every_path_of_their_content() {
+fn event_streams_end_at_shutdown_on_every_delivery_path() {
     let never = Gate::default();
     let at_stream = never.clone();
     let origin = Origin::start(move |seen| {
@@ -154,7 +156,8 @@ fn event_streams_end_on_every_path_of_their_content() {
     });
     let limits = "[limits]\ndrain_streams = \"300ms\"\ndrain_timeout = \"60s\"\n";
     let mut edge = Edge::configured(&origin.url(), limits, &["--profile", "wordpress"]);
-    // The edge reads along what follows the menu's form, because that tells whether it was saved.
+    // After a POST of the menu's form, the edge reads the response along, because it tells whether
+    // the menu was saved.
     let requests = [
         "GET /shared HTTP/1.1\r\nHost: example.test\r\n\r\n",
         "POST /wp-admin/nav-menus.php HTTP/1.1\r\nHost: example.test\r\nContent-Length: 0\r\n\

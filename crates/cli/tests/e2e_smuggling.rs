@@ -1,9 +1,9 @@
-//! The real binary and requests that two readers could understand differently: it refuses them, or forwards
-//! exactly one request that nobody can understand differently any more.
+//! Request smuggling against the real binary. A request that two parsers could read differently is
+//! refused, or forwarded as exactly one unambiguous request.
 
 use testkit::{Client, Edge, Origin, response};
 
-/// An origin that shares everything, so that whatever reaches it as a request of its own would show.
+/// An origin whose responses are all shareable, so that a smuggled request would show.
 fn origin() -> Origin {
     Origin::start(|seen| {
         let text = format!("{} at {}", seen.target(), seen.field("Host").unwrap_or("none"));
@@ -11,7 +11,8 @@ fn origin() -> Origin {
     })
 }
 
-/// Sends `octets`; gives the status of the first answer and whether the connection ends after it.
+/// Sends `octets`. Returns the status of the first response and whether the connection ends after
+/// it.
 fn answer(edge: &Edge, octets: &[u8]) -> (u16, bool) {
     let mut client = Client::connect(edge.address);
     client.send(octets);
@@ -20,7 +21,7 @@ fn answer(edge: &Edge, octets: &[u8]) -> (u16, bool) {
 }
 
 #[test]
-fn framings_that_two_readers_could_see_differently_are_refused() {
+fn ambiguous_framings_are_refused() {
     let (origin, head) = (origin(), "POST / HTTP/1.1\r\nHost: a.test\r\n");
     let edge = Edge::start(&origin.url(), &[]);
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -66,7 +67,7 @@ fn framings_that_two_readers_could_see_differently_are_refused() {
 }
 
 #[test]
-fn chunks_that_two_readers_could_see_differently_never_complete_a_request() {
+fn ambiguous_chunks_never_complete_a_request() {
     let origin = origin();
     let edge = Edge::start(&origin.url(), &[]);
     for body in [
@@ -93,7 +94,7 @@ fn chunks_that_two_readers_could_see_differently_never_complete_a_request() {
 }
 
 #[test]
-fn content_of_a_get_is_no_second_request() {
+fn content_of_a_get_is_not_a_second_request() {
     let origin = origin();
     let edge = Edge::start(&origin.url(), &[]);
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -113,7 +114,7 @@ fn content_of_a_get_is_no_second_request() {
 }
 
 #[test]
-fn connection_options_take_away_nothing_that_counts() {
+fn connection_options_remove_no_essential_fields() {
     let origin = Origin::start(|_| response("200 OK", &["Cache-Control: no-store"], b"x"));
     let edge = Edge::start(&origin.url(), &[]);
     let mut client = Client::connect(edge.address);
@@ -135,7 +136,7 @@ fn connection_options_take_away_nothing_that_counts() {
 }
 
 #[test]
-fn the_host_is_what_the_key_says_however_it_is_written() {
+fn host_of_key_and_request_agree_in_every_notation() {
     let origin = origin();
     let edge = Edge::start(&origin.url(), &[]);
     let ask = |target: &str, host: &str| {
@@ -144,7 +145,8 @@ fn the_host_is_what_the_key_says_however_it_is_written() {
         let page = client.read();
         (page.status, page.text().to_owned())
     };
-    // An absolute-form fills the key that it names, not the one that Host names.
+    // A target in absolute-form determines the cache key; the Host field does not (RFC 9112 section
+    // 3.2.2).
     assert_eq!(ask("http://evil.test/page", "victim.test").1, "/page at evil.test");
     assert_eq!(ask("/page", "victim.test").1, "/page at victim.test");
     assert_eq!(ask("http://victim.test/page", "evil.test").1, "/page at victim.test");

@@ -1,13 +1,14 @@
-//! A few seconds in the life of the real binary with a disk, little memory, visitors of all kinds, purges and a rotated
-//! log. `cargo xtask long soak` does this for ten minutes, in which the origin fails too.
+//! A few seconds of the real binary with a disk, little memory, visitors of all kinds, purges and a
+//! rotated log. `cargo xtask long soak` runs it for ten minutes and makes the origin fail too.
 
 use std::time::Duration;
 use testkit::{binary, soak};
 
-/// How long the load lasts, in seconds: longer where the machine is too busy for all kinds of visits to end.
+/// Durations of the load, in seconds. The next one is tried if the machine was too busy for all
+/// kinds of visits to finish.
 const LENGTHS_S: [u64; 4] = [4, 8, 16, 32];
 
-/// Without these nothing was tested.
+/// Kinds of events that must have occurred; without them the run would have tested nothing.
 const NEEDED: [&str; 4] =
     ["purges and writes", "pages from the store", "slow uploads", "rotations by SIGHUP"];
 

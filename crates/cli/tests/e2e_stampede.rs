@@ -1,16 +1,17 @@
-//! Many visitors at once before the real binary: a page costs one fetch, a failure is everybody's and nobody takes a
-//! part for the whole, and what cannot be shared is not waited for.
+//! Many simultaneous visitors of the real binary. A page costs one fetch, and a failed fetch fails
+//! for all its followers. No visitor mistakes a part of a page for the whole, and no request waits
+//! for a response that cannot be shared.
 //!
-//! Nothing here depends on speed: the origin waits for the test, and waiting for others has no limit that a slow
-//! machine would reach.
+//! No test depends on speed: the origin waits for the test, and the limits on waiting for a fetch
+//! are an hour.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::{Action, Client, Edge, Gate, Origin, Response, allow_descriptors, eventually, get, response};
 
-/// Visitors of a stampede, each on a connection of its own.
+/// Number of visitors of a stampede, each on its own connection.
 const VISITORS: usize = 1000;
 
-/// A page that takes several writes, none of it like another.
+/// A page that takes several writes and in which no two lines are equal.
 fn page() -> Vec<u8> {
     (0..20_000_u32).flat_map(|number| format!("{number:07}\n").into_bytes()).collect()
 }
@@ -20,7 +21,7 @@ fn edge(origin: &Origin) -> Edge {
     Edge::configured(&origin.url(), "[limits]\nflight_wait = '1h'\nqueue_timeout = '1h'\n", &[])
 }
 
-/// How a visitor or an origin speaks.
+/// The framing of an origin's response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Dialect {
     Length,
@@ -28,7 +29,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// The head of an answer and the content as it is sent, without an end that the dialect may need.
+    /// Head and content of a response as sent, without the last chunk that [`Self::end`] gives.
     fn answer(self, content: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let framing = match self {
             Self::Length => format!("Content-Length: {}", content.len()),
@@ -51,8 +52,8 @@ impl Dialect {
     }
 }
 
-/// Visitors who have asked for `target`; every third is an HTTP/1.0 client, which knows an answer without length to
-/// be whole when the connection ends.
+/// Visitors that have requested `target`. Every third uses HTTP/1.0, where a response without
+/// length is complete when the connection ends.
 fn crowd(edge: &Edge, visitors: usize, target: &str) -> Vec<Client> {
     let mut crowd: Vec<Client> = (0..visitors).map(|_| Client::connect(edge.address)).collect();
     for (number, visitor) in crowd.iter_mut().enumerate() {
@@ -62,7 +63,7 @@ fn crowd(edge: &Edge, visitors: usize, target: &str) -> Vec<Client> {
     crowd
 }
 
-/// Waits until all of a crowd but one wait for the fetch of that one.
+/// Waits until all visitors but the leader wait for its fetch.
 fn all_wait(edge: &Edge, visitors: usize) {
     eventually("all wait for one fetch", || {
         edge.metric("petasos_flight_waits_total", "") >= (visitors - 1) as f64
@@ -70,7 +71,7 @@ fn all_wait(edge: &Edge, visitors: usize) {
 }
 
 #[test]
-fn a_page_costs_one_fetch_and_everybody_gets_the_whole() {
+fn page_costs_one_fetch_and_all_visitors_get_it_whole() {
     for dialect in [Dialect::Length, Dialect::Chunked] {
         let gate = Gate::default();
         let (opened, content) = (gate.clone(), page());
@@ -94,7 +95,7 @@ fn a_page_costs_one_fetch_and_everybody_gets_the_whole() {
 }
 
 #[test]
-fn a_page_cut_off_is_whole_for_nobody_and_not_stored() {
+fn truncated_page_is_complete_for_no_visitor_and_not_stored() {
     let deaths = [
         (Dialect::Length, Action::Close),
         (Dialect::Chunked, Action::Close),
@@ -138,7 +139,7 @@ fn a_page_cut_off_is_whole_for_nobody_and_not_stored() {
 }
 
 #[test]
-fn an_origin_that_says_nothing_is_explained_to_everybody_and_asked_again_by_the_next() {
+fn failed_fetch_is_a_502_for_all_and_the_next_request_retries() {
     let gate = Gate::default();
     let (opened, asked, visitors) = (gate.clone(), AtomicBool::new(false), VISITORS / 10);
     let origin = Origin::start(move |_| {
@@ -161,7 +162,7 @@ fn an_origin_that_says_nothing_is_explained_to_everybody_and_asked_again_by_the_
 }
 
 #[test]
-fn the_one_whose_request_began_the_fetch_may_leave() {
+fn fetch_continues_when_its_leader_leaves() {
     let gate = Gate::default();
     let opened = gate.clone();
     let origin = Origin::start(move |_| {
@@ -183,7 +184,7 @@ fn the_one_whose_request_began_the_fetch_may_leave() {
 }
 
 #[test]
-fn what_turned_out_private_is_not_waited_for() {
+fn requests_do_not_wait_once_a_page_was_private() {
     let gate = Gate::default();
     let (opened, asked, visitors) = (gate.clone(), AtomicBool::new(false), 30);
     let origin = Origin::start(move |_| {
@@ -196,7 +197,8 @@ fn what_turned_out_private_is_not_waited_for() {
     let edge = edge(&origin);
     assert_eq!(get(edge.address, "/private", &[]).text(), "mine");
     let mut crowd = crowd(&edge, visitors, "/private");
-    // Nobody has an answer yet, so nobody waited for one.
+    // None has a response yet, so each of these requests was sent without waiting for another
+    // fetch.
     eventually("each has a fetch of its own", || origin.count("/private") == visitors + 1);
     gate.open();
     for visitor in &mut crowd {

@@ -1,5 +1,5 @@
-//! The real binary between visitors that send content and applications that answer before they have read it, or
-//! never read it.
+//! The real binary between visitors that send content and applications that answer before they have
+//! read it, or never read it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Edge, Origin, PATIENCE, eventually, get, response};
 
-/// An application that reads each connection's first head only, answers with these octets and closes.
+/// An application that reads the first head of each connection, answers with these bytes and
+/// closes.
 fn hasty(answer: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -22,7 +23,8 @@ fn hasty(answer: &'static str) -> (String, Arc<AtomicUsize>) {
                 head.push(octet[0]);
             }
             if head.is_empty() {
-                // The edge has tried at its start whether somebody listens.
+                // The edge connects once at its start, without a request, to test whether the
+                // origin listens.
                 continue;
             }
             counted.fetch_add(1, Ordering::SeqCst);
@@ -32,7 +34,8 @@ fn hasty(answer: &'static str) -> (String, Arc<AtomicUsize>) {
     (url, count)
 }
 
-/// Sends a POST with `octets` octets of content, all that is taken, before it reads; gives everything it got.
+/// Sends a POST with `octets` bytes of content, or as many as are accepted, before it reads.
+/// Returns everything received.
 fn post_then_read(edge: &Edge, octets: usize) -> String {
     let mut stream = TcpStream::connect(edge.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -56,7 +59,7 @@ fn post_then_read(edge: &Edge, octets: usize) -> String {
 }
 
 #[test]
-fn an_answer_before_the_content_reaches_a_visitor_that_sends_first() {
+fn early_response_reaches_a_client_that_is_still_sending() {
     let (url, count) = hasty("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
     let edge = Edge::start(&url, &[]);
     for megabytes in [1, 8] {
@@ -67,7 +70,7 @@ fn an_answer_before_the_content_reaches_a_visitor_that_sends_first() {
 }
 
 #[test]
-fn an_application_that_closes_without_an_answer_is_asked_once() {
+fn post_without_a_response_is_not_repeated() {
     let (url, count) = hasty("");
     let edge = Edge::start(&url, &[]);
     let received = post_then_read(&edge, 1 << 20);
@@ -76,8 +79,8 @@ fn an_application_that_closes_without_an_answer_is_asked_once() {
 }
 
 #[test]
-fn connections_that_the_application_closes_cost_nobody_an_answer() {
-    // It keeps no connection, and does not say so.
+fn connections_closed_by_the_origin_cost_no_response() {
+    // The origin closes every connection without announcing it.
     let origin = Origin::start(|seen| {
         let mut actions = response("200 OK", &["Cache-Control: no-store"], seen.target().as_bytes());
         actions.push(testkit::Action::Close);
@@ -95,7 +98,7 @@ fn connections_that_the_application_closes_cost_nobody_an_answer() {
 }
 
 #[test]
-fn an_upload_that_breaks_off_is_no_request_and_leaves_nothing() {
+fn aborted_upload_is_not_forwarded_and_leaves_nothing() {
     let origin = Origin::start(|seen| response("200 OK", &["Cache-Control: no-store"], &seen.body));
     let edge = Edge::start(&origin.url(), &[]);
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
@@ -113,14 +116,14 @@ fn an_upload_that_breaks_off_is_no_request_and_leaves_nothing() {
 }
 
 #[test]
-fn an_expectation_that_is_refused_ends_the_connection() {
+fn refused_expectation_closes_the_connection() {
     let (url, _) = hasty("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n");
     let edge = Edge::start(&url, &[]);
     let mut client = Client::connect(edge.address);
     client.send("PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 40\r\nExpect: 100-continue\r\n\r\n");
     let answer = client.read();
     assert_eq!((answer.status, answer.field("Connection")), (417, Some("close")));
-    // What would have been the content is no request.
+    // The bytes that would have been the content must not be read as a request.
     client.send("GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert!(client.is_closed());
 }

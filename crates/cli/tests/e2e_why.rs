@@ -1,4 +1,5 @@
-//! `petasos why` as its user meets it: a running edge, sites over http and https, bad words, what is not there.
+//! `petasos why` from the user's view: a running edge, sites over http and https, bad arguments,
+//! unreachable servers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -8,13 +9,13 @@ fn page() -> Origin {
     Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"<p>a page</p>"))
 }
 
-/// The host and port of `https://localhost`, for which the test server's certificate is.
+/// The https URL of the front. It names `localhost`, because the test server's certificate does.
 fn https(front: &TlsFront) -> String {
     format!("https://localhost:{}/", front.address.port())
 }
 
 #[test]
-fn a_page_is_judged_in_words_and_in_json() {
+fn page_is_judged_as_text_and_as_json() {
     let origin = page();
     let text = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
@@ -26,7 +27,7 @@ fn a_page_is_judged_in_words_and_in_json() {
 }
 
 #[test]
-fn a_page_that_is_not_cacheable_is_no_failure() {
+fn page_that_is_not_cacheable_exits_with_0() {
     let fields = ["Set-Cookie: PHPSESSID=1", "Cache-Control: private"];
     let origin = Origin::start(move |_| response("200 OK", &fields, b"x"));
     let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
@@ -36,7 +37,7 @@ fn a_page_that_is_not_cacheable_is_no_failure() {
 }
 
 #[test]
-fn header_lines_go_with_every_question() {
+fn header_lines_are_sent_with_every_request() {
     let origin = page();
     let lines = ["-H", "Host: shop.test", "-H", "Cookie: theme=dark"];
     let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"].into_iter().chain(lines));
@@ -47,7 +48,7 @@ fn header_lines_go_with_every_question() {
     }
 }
 
-/// Asks a server with this certificate, and believes its authority.
+/// Examines a server that has this certificate, while trusting the certificate's authority.
 fn ask_believing(origin: &Origin, certificate: Certificate) -> testkit::Output {
     let front = TlsFront::start(origin.address(), certificate);
     let directory = tempfile::tempdir().unwrap();
@@ -79,7 +80,7 @@ fn https_is_verified_by_the_systems_authorities() {
 }
 
 #[test]
-fn without_verification_the_report_says_so() {
+fn report_says_that_the_certificate_was_not_verified() {
     let origin = page();
     let front = TlsFront::start(origin.address(), Certificate::Expired);
     let output = petasos(["why", "--direct", &https(&front), "--insecure", "--pause", "0"]);
@@ -89,7 +90,7 @@ fn without_verification_the_report_says_so() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_explained() {
+fn question_that_cannot_be_asked_exits_with_2_and_a_reason() {
     let origin = page();
     let url = origin.url();
     let held = HeldPort::take();
@@ -113,7 +114,7 @@ fn what_cannot_be_asked_is_explained() {
 }
 
 #[test]
-fn a_site_that_speaks_no_http_or_breaks_off_is_named() {
+fn site_without_http_or_with_a_cut_response_is_explained() {
     let close = Origin::start(|_| vec![Action::Close]);
     let nonsense =
         Origin::start(|_| vec![Action::Send(b"220 mail.test ESMTP\r\n\r\n".to_vec()), Action::Close]);
@@ -130,7 +131,7 @@ fn a_site_that_speaks_no_http_or_breaks_off_is_named() {
 }
 
 #[test]
-fn a_page_without_end_is_cut() {
+fn endless_page_is_read_up_to_a_limit() {
     let endless = Origin::start(|_| {
         let mut actions =
             vec![Action::Send(b"HTTP/1.1 200 OK\r\nCache-Control: s-maxage=9\r\n\r\n".to_vec())];
@@ -143,7 +144,7 @@ fn a_page_without_end_is_cut() {
 }
 
 #[test]
-fn a_running_edge_says_what_would_become_of_a_request() {
+fn running_edge_tells_the_verdict_of_a_request() {
     let origin = page();
     let edge = Edge::start(&origin.url(), &[]);
     let admin = edge.admin.to_string();
@@ -167,7 +168,7 @@ fn a_running_edge_says_what_would_become_of_a_request() {
 }
 
 #[test]
-fn without_an_edge_the_ways_on_are_named() {
+fn without_an_edge_the_alternatives_are_named() {
     let origin = page();
     let held = HeldPort::take();
     let nobody = held.address().to_string();

@@ -1,4 +1,4 @@
-//! `petasos ladder` as people run it: exit codes, messages, Ctrl-C at any moment, resumption.
+//! `petasos ladder` as users run it: exit codes, messages, Ctrl-C at any moment, resumption.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use testkit::{Action, Origin, eventually, response};
 
-/// A site whose page never changes, and takes its time.
+/// A site with a page that never changes and takes 5 ms.
 fn site() -> Origin {
     Origin::start(|_| {
         let answer = response("200 OK", &["X-Cache: off"], b"<title>Shop</title>");
@@ -23,8 +23,9 @@ fn site() -> Origin {
     })
 }
 
-/// A ladder of one step with a service that can be found by its odd argument. Its loads end after so many answers,
-/// however long these take: a short time could pass without any answer.
+/// A ladder of one step, with a service whose processes can be found by the argument `marker`. Its
+/// loads end after a number of requests and not after a time, because a short time could pass
+/// without any response.
 fn ladder(directory: &Path, site: &Origin, marker: &str, rounds: u32) -> PathBuf {
     let text = format!(
         r#"
@@ -58,7 +59,7 @@ fn petasos(file: &Path, out: &Path) -> Command {
     command
 }
 
-/// How many processes of this machine have `sleep MARKER` as their command line.
+/// Number of processes on this machine with the command line `sleep MARKER`.
 fn sleepers(marker: &str) -> usize {
     let wanted = format!("sleep\0{marker}\0");
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -77,7 +78,7 @@ fn runs(out: &Path) -> usize {
 }
 
 #[test]
-fn a_walk_prints_its_table_and_says_where_the_report_is() {
+fn walk_prints_its_table_and_the_path_of_the_report() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let out = directory.path().join("out");
     let output = petasos(&ladder(directory.path(), &site, "7001.1", 1), &out).output().unwrap();
@@ -95,10 +96,10 @@ fn a_walk_prints_its_table_and_says_where_the_report_is() {
 }
 
 #[test]
-fn interrupted_at_any_moment_nothing_is_left_behind_and_what_was_measured_is_kept() {
+fn interrupted_walk_leaves_no_process_and_keeps_measurements() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let out = directory.path().join("out");
-    // Enough rounds that none of the interruptions comes after the last, however slowly the test gets on.
+    // There are enough rounds that even a slow test sends its signals before the last one.
     let file = ladder(directory.path(), &site, "7002.1", 20);
     for (name, at_least) in [("INT", 0), ("TERM", 1), ("INT", 2)] {
         let child = petasos(&file, &out).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -120,11 +121,12 @@ fn interrupted_at_any_moment_nothing_is_left_behind_and_what_was_measured_is_kep
 }
 
 #[test]
-fn killed_outright_its_services_end_too_and_the_journal_can_be_resumed() {
+fn killed_ladder_ends_its_services_and_can_be_resumed() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let out = directory.path().join("out");
     let file = ladder(directory.path(), &site, "7003.1", 3);
-    // The kernel ends the service's own process; one that it had started itself would need its own arrangement.
+    // The kernel ends the process that the ladder started, but not the children of that process. So
+    // the service here is a single process.
     let text = std::fs::read_to_string(&file).unwrap();
     let direct =
         text.replace("[\"sh\", \"-c\", \"sleep 7003.1 & sleep 7003.1; wait\"]", "[\"sleep\", \"7003.1\"]");
@@ -142,7 +144,7 @@ fn killed_outright_its_services_end_too_and_the_journal_can_be_resumed() {
 }
 
 #[test]
-fn what_cannot_be_walked_ends_with_2_and_a_reason() {
+fn ladder_that_cannot_be_walked_exits_with_2_and_a_reason() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let out = directory.path().join("out");
     let file = ladder(directory.path(), &site, "7004.1", 1);
@@ -167,7 +169,7 @@ fn what_cannot_be_walked_ends_with_2_and_a_reason() {
 }
 
 #[test]
-fn void_step_ends_with_1_and_the_reason_in_the_last_line() {
+fn void_step_exits_with_1_and_the_reason_in_the_last_line() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let file = ladder(directory.path(), &site, "7005.1", 1);
     let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
@@ -180,13 +182,13 @@ fn void_step_ends_with_1_and_the_reason_in_the_last_line() {
     assert!(last_line(&output.stderr).starts_with(reason), "{output:?}");
 }
 
-/// The last line of what went to standard error.
+/// The last line of standard error.
 fn last_line(stderr: &[u8]) -> String {
     String::from_utf8_lossy(stderr).lines().last().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn ladder_that_stays_with_a_void_step_ends_with_1() {
+fn staying_ladder_with_a_void_step_exits_with_1() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let file = ladder(directory.path(), &site, "7009.1", 1);
     let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
@@ -203,7 +205,7 @@ fn ladder_that_stays_with_a_void_step_ends_with_1() {
 }
 
 #[test]
-fn report_makes_the_page_again_from_the_results_alone() {
+fn report_is_rebuilt_from_the_results_alone() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let out = directory.path().join("out");
     let walked = petasos(&ladder(directory.path(), &site, "7006.1", 1), &out).output().unwrap();
@@ -236,7 +238,7 @@ fn report_makes_the_page_again_from_the_results_alone() {
 }
 
 #[test]
-fn ladder_that_stays_switches_on_the_steps_that_are_asked_for() {
+fn staying_ladder_switches_to_the_steps_that_are_typed() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let (out, file) = (directory.path().join("out"), ladder(directory.path(), &site, "7007.1", 1));
     let mut command = petasos(&file, &out);
@@ -257,7 +259,7 @@ fn ladder_that_stays_switches_on_the_steps_that_are_asked_for() {
 }
 
 #[test]
-fn ladder_that_stays_in_the_background_is_not_stopped() {
+fn staying_ladder_in_the_background_is_not_stopped() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let (out, file) = (directory.path().join("out"), ladder(directory.path(), &site, "7008.1", 1));
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -265,7 +267,7 @@ fn ladder_that_stays_in_the_background_is_not_stopped() {
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
     let keyboard = ioctl_tiocgptpeer(&controller, flags).unwrap();
-    // A shell with job control on this terminal, and the ladder in its background.
+    // A shell with job control on this terminal, and the ladder as its background job.
     let script = r#"set -m; "$@" & echo "$!"; wait "$!""#;
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_petasos"), "ladder"]);
@@ -275,7 +277,7 @@ fn ladder_that_stays_in_the_background_is_not_stopped() {
     let ladder = lines.next().unwrap();
     let url = format!("URL='http://{}/'", site.address());
     assert!(lines.any(|line| line == url), "it stays");
-    // A stopped process would not obey before it is continued.
+    // A stopped process would not react to SIGINT until it is continued.
     eventually("it looks at its terminal, or is stopped by that", || has_looked(&ladder));
     assert!(Command::new("kill").args(["-INT", &ladder]).status().unwrap().success());
     eventually("it has ended", || sleepers("7008.1") == 0);

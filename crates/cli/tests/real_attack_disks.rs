@@ -1,8 +1,9 @@
-//! A purge that was answered 200 never comes back when real devices fail under the disk cache: I/O errors, a device
-//! that becomes read-only, a full one, one that is unmounted; alone, with the state directory, or with everything.
+//! A page whose purge was answered with 200 never comes back when real devices fail under the disk
+//! cache. The faults are I/O errors, a device that becomes read-only, a full device and an
+//! unmounted one. They hit the disk cache alone, also the state directory, or all directories.
 //!
-//! Needs root, loop devices, mkfs.ext4 and python3. Everything is mounted in a namespace of its own, which takes the
-//! mounts and loop devices with it when it ends.
+//! Needs root, loop devices, mkfs.ext4 and python3. Everything is mounted in a private mount
+//! namespace, whose end also removes the mounts and loop devices.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -12,24 +13,25 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Edge, Origin, Response, eventually, get, response};
 
-/// Pages that one attack purges.
+/// Number of pages that each attack purges.
 const PAGES: usize = 4;
 
-/// The version of all pages at the origin.
+/// Current version of all pages at the origin.
 static VERSION: AtomicUsize = AtomicUsize::new(1);
 
-/// Names the directory for all mounts, in the namespace of its own.
+/// Environment variable with the directory for all mounts. It is set only within the private
+/// namespace.
 const INSIDE: &str = "PETASOS_TEST_NAMESPACE";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Runs a shell line that must succeed.
+/// Runs a shell command that must succeed.
 fn shell(line: &str) {
     let output = Command::new("sh").args(["-ec", line]).output().unwrap();
     assert!(output.status.success(), "`{line}` failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs the test of this name again in a mount namespace of its own, and `inside` there.
+/// Runs the test `name` again in a private mount namespace, and `inside` there.
 fn isolated(name: &str, inside: impl FnOnce(&Path)) {
     if let Some(directory) = std::env::var_os(INSIDE).map(PathBuf::from) {
         shell(&format!("mount -t tmpfs -o size=256m petasos {}", directory.display()));
@@ -65,12 +67,12 @@ impl Device {
         shell(&format!("mount -o loop {} {}", self.image.display(), self.at.display()));
     }
 
-    /// Everything written so far is on the device, and the device begins to fail.
+    /// Flushes everything written so far to the device, then makes the device fail.
     fn fail(&self, fault: Fault) {
         let at = self.at.display();
         shell(&format!("sync -f {at}"));
         match fault {
-            // The request EXT4_IOC_SHUTDOWN makes every later operation end in EIO.
+            // The ioctl EXT4_IOC_SHUTDOWN makes every later operation fail with EIO.
             Fault::Io => shell(&format!(
                 "python3 -c \"import fcntl, os, struct; \
                  fcntl.ioctl(os.open('{at}', 0), 0x8004587d, struct.pack('I', 1))\""
@@ -81,7 +83,7 @@ impl Device {
         }
     }
 
-    /// The device works again, with what was on it.
+    /// Makes the device work again, with its previous content.
     fn repair(&self) {
         let at = self.at.display();
         shell(&format!("umount {at} || true"));
@@ -90,7 +92,7 @@ impl Device {
     }
 }
 
-/// How a device fails.
+/// The way in which a device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Io,
@@ -99,7 +101,7 @@ enum Fault {
     Lost,
 }
 
-/// Which devices fail.
+/// The devices that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dead {
     Tier,
@@ -107,7 +109,7 @@ enum Dead {
     All,
 }
 
-/// One combination.
+/// One combination of fault, devices, setting `purge_durability` and reboot.
 #[derive(Clone, Copy, Debug)]
 struct Attack {
     fault: Fault,
@@ -117,8 +119,8 @@ struct Attack {
 }
 
 impl Attack {
-    /// Every combination in the long form. The short form has one of each fault, every set of dead devices, and a
-    /// restart of the machine that takes the only record with it.
+    /// All combinations in the long form. The short form has every fault, every set of devices,
+    /// and a reboot that loses the only record of a purge.
     fn all() -> Vec<Self> {
         let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");
         let mut attacks = Vec::new();
@@ -137,10 +139,10 @@ impl Attack {
         attacks
     }
 
-    /// The statuses that the purges may have; `None`: either.
+    /// The status that every purge must have; `None` allows any.
     fn expected(self) -> Option<u16> {
         match self {
-            // A full or unmounted device can still be written where it needs no new room.
+            // A full or unmounted device still accepts writes that need no new space.
             Self { fault: Fault::Full | Fault::Lost, .. } | Self { dead: Dead::Tier, .. } => Some(200),
             Self { dead: Dead::TierAndState, is_power, .. } => Some(if is_power { 503 } else { 200 }),
             Self { dead: Dead::All, .. } => Some(503),
@@ -216,7 +218,7 @@ fn target(page: usize) -> String {
     format!("/page-{page}/")
 }
 
-/// The version of a page that a visitor gets.
+/// The version of a page as a visitor receives it.
 fn version(edge: &Edge, page: usize) -> usize {
     let answer = get(edge.address, &target(page), &[]);
     assert_eq!(answer.status, 200, "{}", answer.head);

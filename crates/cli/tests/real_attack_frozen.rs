@@ -1,5 +1,5 @@
-//! A file system that is frozen under the disk tier (fsfreeze on ext4 on a loop device; needs root): visitors, purges
-//! and the end of the edge do not wait for it.
+//! A file system that is frozen under the disk tier (fsfreeze on ext4 on a loop device; needs
+//! root). Visitors, purges and the shutdown of the edge do not wait for it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Edge, FileSystem, Origin, eventually, get, response};
 
-/// Pages that are asked for while the disk is frozen.
+/// Number of pages that are requested while the disk is frozen.
 const PAGES: usize = 40;
 
-/// Who may purge, and how long the disk may take.
+/// The peers that may purge, and the time limit of the disk.
 const SETTINGS: &str = "purge_peers = [\"127.0.0.1\"]\n[limits]\ndisk_timeout = \"500ms\"\n";
 
-/// An origin whose pages say how often they were made.
+/// An origin that numbers its responses.
 fn origin() -> Origin {
     let made = AtomicUsize::new(0);
     Origin::start(move |seen| {
@@ -35,7 +35,7 @@ fn purge(edge: &Edge, target: &str) -> u16 {
     client.read().status
 }
 
-/// Asks for new pages until the disk is off; gives how many were not answered.
+/// Requests new pages until the disk is off. Returns the number of responses without status 200.
 fn ask_until_off(edge: &Edge, name: &str) -> usize {
     let (mut asked, mut refused) = (0, 0);
     eventually("the disk is off", || {
@@ -47,7 +47,7 @@ fn ask_until_off(edge: &Edge, name: &str) -> usize {
 }
 
 #[test]
-fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
+fn frozen_disk_delays_no_visitor_purge_or_shutdown() {
     let (files, origin) = (FileSystem::on_loop_device(), origin());
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
@@ -115,7 +115,7 @@ fn purges_during_a_freeze_are_durable_by_the_state_directory() {
         let before = [&kept, &purged].map(|page| get(edge.address, page, &[]).text().to_owned());
         eventually("both are on the disk", || edge.metric("petasos_disk_written", "") >= 2.0);
         let frozen = files.freeze();
-        // The first of them finds out that the disk hangs; all that follow know it.
+        // The first purge finds that the disk hangs. The edge knows it when the other two arrive.
         let statuses = [purge(&edge, &purged), purge(&edge, "/other"), purge(&edge, "/another")];
         lost += statuses.iter().filter(|status| **status != 200).count();
         assert!(edge.metric("petasos_purges_at_risk", "") < 0.5);
@@ -126,7 +126,7 @@ fn purges_during_a_freeze_are_durable_by_the_state_directory() {
             edge.kill();
         } else {
             assert!(edge.metric("petasos_disk_distrusted", "") > 0.5);
-            // The kernel ends the process when the disk answers.
+            // SIGKILL takes effect only when the disk answers again.
             edge.signal("KILL");
             drop(frozen);
             edge.wait();

@@ -1,15 +1,16 @@
-//! A file system that stops answering reads (fuse2fs, stopped by a signal; needs root and Debian's fuse2fs): the worker
-//! that sends a large body from its file serves its other connections meanwhile.
+//! A file system that stops answering reads (fuse2fs, stopped by a signal; needs root and Debian's
+//! fuse2fs). The worker that sends a large body from its file keeps serving its other connections.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
 use testkit::{Edge, Origin, ServedFileSystem, eventually, get, response};
 
 const FILM_BYTES: usize = 3_000_000;
-/// Pages that are asked for while the disk hangs.
+/// Number of pages that are requested while the disk hangs.
 const PAGES: usize = 40;
 
-/// A film with a strong validator, in whole and in parts, and pages.
+/// An origin with pages and a film. The film has a strong validator and is served whole or as a
+/// range.
 fn origin(film: Vec<u8>) -> Origin {
     Origin::start(move |seen| {
         let fresh = "Cache-Control: max-age=600";
@@ -27,7 +28,7 @@ fn origin(film: Vec<u8>) -> Origin {
 }
 
 #[test]
-fn disk_that_hangs_reads_holds_up_no_worker() {
+fn worker_serves_others_while_reads_from_disk_hang() {
     let film: Vec<u8> = (0..FILM_BYTES).map(|at| (at / 7 % 251) as u8).collect();
     let (disk, origin) = (ServedFileSystem::mount(), origin(film.clone()));
     let directory = tempfile::tempdir().unwrap();
@@ -39,7 +40,7 @@ fn disk_that_hangs_reads_holds_up_no_worker() {
     let arguments = [configuration.to_str().unwrap(), "--disk", cache.to_str().unwrap()];
     let more = ["--disk-size", "32MiB", "--workers", "1"];
     let edge = Edge::scripted(&disk.files().enter(), &origin.url(), &[&arguments[..], &more].concat());
-    // Fetched, read and checked, and then sent from its file.
+    // The film is fetched, then read from the disk and checked, then sent from its file.
     for _ in 0..3 {
         assert!(get(edge.address, "/film", &[]).body == film);
         eventually("it is on the disk", || edge.metric("petasos_disk_written_total", "") >= 1.0);
@@ -47,7 +48,7 @@ fn disk_that_hangs_reads_holds_up_no_worker() {
     assert_eq!(origin.count("/film"), 1);
     assert_eq!(get(edge.address, "/page", &[]).text(), "/page");
 
-    // Without the system's copy in memory each read asks the file system.
+    // Drops the kernel's page cache, so that each read goes to the file system.
     disk.files().sync();
     std::fs::write("/proc/sys/vm/drop_caches", "1").expect("root is needed");
     disk.stop();

@@ -1,6 +1,7 @@
-//! Visitors who try to purge, through proxies on the same machine that add nothing to a request: nginx with a plain
-//! `proxy_pass` and with the block of docs/static-tree.md, HAProxy in both modes. To the edge each of them is a client
-//! on loopback. The same requests with the token are obeyed, so each of them is a purge that the edge understands.
+//! Visitors who try to purge through proxies on the same machine that add no fields to a request.
+//! The proxies are nginx with a plain `proxy_pass` and with the block of docs/static-tree.md, and
+//! HAProxy in both modes. To the edge, each visitor looks like a client on loopback. With the token
+//! the same requests are obeyed, so the edge understands each of them as a purge.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -8,10 +9,10 @@ use std::net::SocketAddr;
 use testkit::web_server::{HaProxy, Kind, WebServer};
 use testkit::{Client, Edge, Origin, Response, get, petasos, response};
 
-/// Purges that an anonymous visitor may have obeyed.
+/// Number of an anonymous visitor's purges that may be obeyed.
 const OBEYED_MOST: f64 = 0.0;
 
-/// A purge: method, target, and the fields by which a dialect is known.
+/// A purge: method, target, and the header fields that identify its dialect.
 type Attempt = (&'static str, &'static str, &'static [&'static str]);
 
 const ATTEMPTS: &[Attempt] = &[
@@ -49,7 +50,7 @@ const ATTEMPTS: &[Attempt] = &[
     ("HEAD", "/page", &["X-Refresh: 1"]),
 ];
 
-/// Requests to the paths of the admin address, which mean nothing at the visitors'.
+/// Requests to paths of the admin address. At the address for visitors they have no meaning.
 const CALLS: &[(&str, &str)] = &[
     ("/purge", r#"{"type": "all"}"#),
     ("/service/any/purge_all", ""),
@@ -72,7 +73,7 @@ fn is_stored(address: SocketAddr) -> bool {
     get(address, "/page", &[]).field("Cache-Status").is_some_and(|status| status.contains("hit-fresh"))
 }
 
-/// How many purges the edge obeys of all that a visitor may try at this address.
+/// Tries every purge as a visitor at the address `front`, and checks that the edge obeys none.
 fn attack(name: &str, edge: &Edge, front: SocketAddr) {
     let before = edge.metric("petasos_purges_total", "");
     let refused = edge.metric("petasos_purges_forbidden_total", "");
@@ -105,9 +106,9 @@ fn attack(name: &str, edge: &Edge, front: SocketAddr) {
     assert_eq!(counted, (3 * purges) as f64, "{name}: refusals are counted");
 }
 
-/// The same attempts with the token.
+/// Sends the same purges with the token, and checks that the edge obeys each.
 fn obeys_the_token(name: &str, edge: &Edge, front: SocketAddr) {
-    // A HEAD with X-Refresh is a visitor's request for everybody.
+    // A HEAD with X-Refresh is an ordinary request for every client.
     for &attempt in ATTEMPTS.iter().filter(|(method, ..)| *method != "HEAD") {
         get(front, "/page", &[]);
         assert!(is_stored(front), "{name}: before {attempt:?}");
@@ -118,7 +119,8 @@ fn obeys_the_token(name: &str, edge: &Edge, front: SocketAddr) {
     }
 }
 
-/// An edge, with the configuration given, behind the proxy that `front` starts before it.
+/// Starts an edge for each configuration, with the proxy that `front` creates before it, and
+/// attacks it.
 fn behind<F>(name: &str, front: impl Fn(SocketAddr) -> (F, SocketAddr)) {
     let origin = site();
     let directory = tempfile::tempdir().unwrap();
@@ -163,7 +165,7 @@ fn nothing_is_purged_through_plain_nginx() {
 }
 
 #[test]
-fn nothing_is_purged_through_the_block_of_the_static_tree() {
+fn nothing_is_purged_through_the_documented_nginx_block() {
     let page = include_str!("../../../docs/static-tree.md");
     let block = page.lines().find(|line| line.contains("proxy_pass")).unwrap();
     behind("nginx of docs/static-tree.md", nginx(block));
@@ -179,9 +181,10 @@ fn nothing_is_purged_through_haproxy_that_forwards_requests() {
     behind("haproxy (http)", haproxy("http"));
 }
 
-/// Where the application can send no token, its address may be the proxy's if the proxy marks what it forwards.
+/// An application that cannot send a token may be listed by address. This is safe with a proxy at
+/// the same address if the proxy marks the requests it forwards.
 #[test]
-fn a_listed_proxy_that_marks_requests_purges_nothing() {
+fn nothing_is_purged_through_a_listed_proxy_that_marks() {
     let origin = site();
     let edge = Edge::as_shipped(&origin.url(), "purge_peers = ['127.0.0.1']\n");
     let marks = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;";
@@ -194,6 +197,6 @@ fn a_listed_proxy_that_marks_requests_purges_nothing() {
 }
 
 #[test]
-fn nothing_is_purged_by_a_visitor_on_the_same_machine() {
+fn nothing_is_purged_by_a_visitor_on_loopback() {
     behind("loopback alone", |edge| ((), edge));
 }

@@ -1,5 +1,5 @@
-//! Bytes on the wire before and behind Petasos, with an nginx that has Debian's defaults: `gzip on`, which compresses
-//! text/html for clients of HTTP/1.1 whose request has no Via.
+//! Bytes on the wire with and without Petasos in front of an nginx with Debian's default `gzip on`.
+//! This nginx compresses text/html for HTTP/1.1 clients whose request has no Via.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -9,14 +9,14 @@ use testkit::{Edge, Response, eventually, get};
 
 const BROWSER: &str = "Accept-Encoding: gzip, deflate, br, zstd";
 
-/// A page of the size that the start page of a content system has.
+/// A page of the same size as a content system's start page.
 fn page() -> String {
     let rows: String =
         (0..900).map(|row| format!("<p class=\"entry\">Entry {row} of the list</p>\n")).collect();
     format!("<!doctype html><title>start</title>\n{rows}")
 }
 
-/// Debian's nginx with the page, which caches may keep for a minute.
+/// Debian's nginx with the page, which caches may store for a minute.
 fn nginx() -> Nginx {
     let nginx = Nginx::start("gzip on;\nexpires 1m;\ndefault_type text/html;\n");
     std::fs::write(nginx.root().join("start"), page()).unwrap();
@@ -28,7 +28,7 @@ fn coding_and_bytes(response: &Response) -> (Option<&str>, usize) {
 }
 
 #[test]
-fn browser_gets_as_few_bytes_through_petasos_as_without() {
+fn browser_gets_the_same_compressed_bytes_through_petasos() {
     let nginx = nginx();
     let address = SocketAddr::from(([127, 0, 0, 1], nginx.http1_port));
     let direct = get(address, "/start", &[BROWSER]);
@@ -53,7 +53,7 @@ fn browser_gets_as_few_bytes_through_petasos_as_without() {
 }
 
 #[test]
-fn uncompressed_page_because_of_via_is_reported_once() {
+fn page_left_uncompressed_because_of_via_is_reported_once() {
     let nginx = nginx();
     let origin = format!("http://127.0.0.1:{}", nginx.http1_port);
     let mut edge = Edge::configured(&origin, "", &[]);

@@ -1,4 +1,4 @@
-//! The nginx of the labs at its best: its configuration must not delay answers on connections that are kept.
+//! The nginx configuration that the labs share: it must not delay responses on kept connections.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]
@@ -9,11 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::{Action, HeldPort, Origin, eventually};
 
-/// What every lab's nginx has within its block `http`.
+/// The part of the `http` block that the nginx of every lab includes.
 const LAB: &str = include_str!("../../../labs/common/nginx-http.conf");
-/// A little more than one segment of the loopback interface, as WordPress' start page is without compression.
+/// Slightly more than one segment of the loopback interface, like WordPress' start page without
+/// compression.
 const PAGE_BYTES: usize = 69_654;
-/// Linux delays an acknowledgement at least this long; an answer whose end waits for one takes longer.
+/// Linux delays an acknowledgement by at least this time. A response whose end waits for one takes
+/// longer.
 const DELAYED_ACK: Duration = Duration::from_millis(40);
 const ANSWERS: usize = 40;
 
@@ -21,13 +23,13 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // One that has ended by itself needs no end.
+        // Killing a process that has already ended fails, which does no harm.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Sends one request and reads the chunked answer to its end.
+/// Sends one request and reads the chunked response to its end. Returns the time that took.
 fn ask(client: &mut TcpStream) -> Duration {
     let begun = Instant::now();
     client.write_all(b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n").unwrap();
@@ -41,13 +43,14 @@ fn ask(client: &mut TcpStream) -> Duration {
 }
 
 #[test]
-fn cached_chunked_answer_waits_for_no_acknowledgement() {
+fn cached_chunked_response_waits_for_no_acknowledgement() {
     let directory = tempfile::tempdir().unwrap();
     let site = directory.path();
     for name in ["log", "tmp"] {
         std::fs::create_dir(site.join(name)).unwrap();
     }
-    // An answer that ends with its connection has no length, as those of FastCGI: nginx sends it chunked.
+    // A response that ends with its connection has no length, like a FastCGI response, so nginx
+    // sends it chunked.
     let origin = Origin::start(|_| {
         let head =
             b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: max-age=600\r\n\r\n".to_vec();
@@ -76,6 +79,7 @@ fn cached_chunked_answer_waits_for_no_acknowledgement() {
     ask(&mut client);
     let quick = (0..ANSWERS).filter(|_| ask(&mut client) < DELAYED_ACK).count();
     assert_eq!(origin.seen().len(), 1, "the cache answers");
-    // With the stall no more than a few answers are quick; a loaded machine delays some of them for its own reasons.
+    // With the stall, only a few responses would be fast. A loaded machine delays some of them for
+    // other reasons.
     assert!(quick > ANSWERS / 2, "{quick} of {ANSWERS} answers did not wait for a delayed acknowledgement");
 }

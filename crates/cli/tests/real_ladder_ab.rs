@@ -1,4 +1,4 @@
-//! The commands of a ladder's page, given to ApacheBench while the ladder stays.
+//! Runs the `ab` commands of a ladder's report with ApacheBench while the ladder stays up.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use testkit::{Action, Origin, Seen, response};
 
-/// A page, after which the connection stays open only for a client that asks for that.
+/// A page. Afterwards the connection stays open only if the client asked for that.
 fn page(seen: &Seen) -> Vec<Action> {
     let kept = seen.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("keep-alive"));
     let connection = if kept { "Connection: keep-alive" } else { "Connection: close" };
@@ -18,7 +18,7 @@ fn page(seen: &Seen) -> Vec<Action> {
 }
 
 #[test]
-fn command_of_the_page_works_while_the_ladder_stays() {
+fn ab_command_of_the_report_works_while_the_ladder_stays() {
     let site = Origin::start(page);
     let directory = tempfile::tempdir().unwrap();
     let (file, out) = (directory.path().join("ladder.toml"), directory.path().join("out"));

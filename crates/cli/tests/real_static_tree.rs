@@ -1,5 +1,6 @@
-//! The static tree from end to end: `petasos serve` writes it, `petasos static-tree rules` says how it is served, and
-//! real nginx, Apache and lighttpd serve it with Petasos and the application stopped.
+//! The static tree from end to end. `petasos serve` writes it, `petasos static-tree rules` prints
+//! the rules, and real nginx, Apache and lighttpd serve it while Petasos and the application are
+//! stopped.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -11,7 +12,7 @@ use testkit::{Client, Edge, Origin, Response, eventually, petasos, response};
 
 const HTML: &str = "Content-Type: text/html; charset=UTF-8";
 
-/// Asks for a page of the site `a.test`.
+/// Requests a page of the site `a.test`.
 fn ask(address: SocketAddr, method: &str, target: &str, fields: &[&str]) -> Response {
     let mut client = Client::connect(address);
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
@@ -23,8 +24,8 @@ fn page(target: &str) -> String {
     format!("<!doctype html><title>{target}</title>{}", "<p>made by the application</p>".repeat(40))
 }
 
-/// What an edge before an application has written in this layout when both are stopped: `/` and `/a/`, but not `/b/`,
-/// which was purged, nor `/own/`, which is each visitor's own.
+/// The tree that an edge has written in this layout before it and the application were stopped. It
+/// has `/` and `/a/`, but not `/b/`, which was purged, nor `/own/`, which is private.
 fn written(layout: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
@@ -77,22 +78,22 @@ fn serves(kind: Kind) {
 }
 
 #[test]
-fn nginx_serves_what_petasos_wrote() {
+fn nginx_serves_the_static_tree() {
     serves(Kind::Nginx);
 }
 
 #[test]
-fn apache_serves_what_petasos_wrote() {
+fn apache_serves_the_static_tree() {
     serves(Kind::Apache);
 }
 
 #[test]
-fn lighttpd_serves_what_petasos_wrote() {
+fn lighttpd_serves_the_static_tree() {
     serves(Kind::Lighttpd);
 }
 
 #[test]
-fn rules_are_for_servers_that_are_known() {
+fn rules_for_unknown_servers_and_relative_paths_are_refused() {
     let output = petasos(["static-tree", "rules", "iis"]);
     assert_eq!((output.code, &output.stdout[..]), (Some(2), ""));
     assert!(output.stderr.contains("nginx, apache, lighttpd"), "{}", output.stderr);

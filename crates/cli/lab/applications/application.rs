@@ -1,23 +1,25 @@
-//! The four applications of the lab: their pages, who visits them, and what Petasos promises for them.
+//! The four applications of the lab: their pages, their visitors, and the hit ratios that Petasos
+//! promises for them.
 
-/// An application, and how it shows whose page it is.
+/// An application, and the marks that identify whose page it is.
 pub(crate) struct Application {
     pub(crate) name: &'static str,
-    /// The lab's variable of its address.
+    /// The lab's variable with its address.
     pub(crate) address: &'static str,
     pub(crate) pages: [&'static str; 10],
-    /// The accounts of the visitors, in their order; `None` is a visitor without an account.
+    /// Accounts of the visitors, in order; `None` is a visitor without an account.
     pub(crate) visitors: &'static [Option<&'static str>],
-    /// What stands in each page of a user, and in no other visitor's.
+    /// Text that every page of this user contains, and no other visitor's page.
     pub(crate) mark: fn(&str) -> String,
     pub(crate) login: Login,
-    /// The expression for the session that each page shows, where it shows one.
+    /// JavaScript expression for the session identifier that each page shows, if it does.
     pub(crate) session: Option<&'static str>,
-    /// Arguments of Petasos, and the part of the first visitor's requests for files that must be hits with them.
+    /// Arguments of Petasos, and the smallest share of hits they must give among the first
+    /// visitor's requests for files.
     pub(crate) promises: &'static [(&'static [&'static str], f64)],
 }
 
-/// Where users log in, and the selectors of the form's fields and its button.
+/// Target of the login page, and selectors of the form's fields and button.
 pub(crate) struct Login {
     pub(crate) page: &'static str,
     pub(crate) name: &'static str,
@@ -25,7 +27,7 @@ pub(crate) struct Login {
     pub(crate) submit: &'static str,
 }
 
-/// The form of an application without accounts.
+/// Login of an application without accounts.
 const NO_LOGIN: Login = Login { page: "", name: "", password: "", submit: "" };
 
 pub(crate) const APPLICATIONS: &[Application] = &[
@@ -53,7 +55,7 @@ pub(crate) const APPLICATIONS: &[Application] = &[
             submit: "form[name=login] input[type=submit]",
         },
         session: None,
-        // Its files are asked for again every ten seconds, so a slow machine sees fewer hits.
+        // Its files are revalidated every ten seconds, so a slow machine sees fewer hits.
         promises: &[(&[], 0.5)],
     },
     Application {
@@ -101,7 +103,7 @@ pub(crate) const APPLICATIONS: &[Application] = &[
         mark: str::to_owned,
         login: NO_LOGIN,
         session: Some("document.querySelector('#visitor').innerText"),
-        // Without its profile, `Vary: Cookie` and `no-cache` of its files are obeyed.
+        // Without its profile, `Vary: Cookie` and `no-cache` on its files are obeyed.
         promises: &[(&[], 0.0), (&["--profile", "flask"], 0.75)],
     },
     Application {

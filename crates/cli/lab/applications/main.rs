@@ -1,12 +1,14 @@
-//! Applications with a session for everybody, visited in Chromium through Petasos: how many of the requests that its
-//! pages cause are answered from the store, and that nothing of one visitor reaches another.
+//! Applications that start a session for every visitor, visited in Chromium through Petasos. The
+//! test measures the share of hits among the requests that pages cause, and checks that no content
+//! of one visitor reaches another.
 //!
-//! Needs the applications' lab (`cargo xtask lab applications up`) and Debian's package chromium. `PETASOS_BEFORE`
-//! names another build of Petasos, which is visited first. The first visitor of an application views 50 pages. The
-//! browser's cache is emptied before each, because it would answer for most files otherwise. Each later visitor views
-//! ten.
+//! Needs the applications' lab (`cargo xtask lab applications up`) and Debian's package chromium.
+//! `PETASOS_BEFORE` names another build of Petasos, which is visited first. The first visitor of an
+//! application views 50 pages, each with an empty browser cache, because the browser would
+//! otherwise serve most files itself. Each later visitor views ten pages.
 //!
-//! Invariant: the table counts every GET that reached Petasos during the first visitor's views, whatever became of it.
+//! Invariant: the table counts every GET that reached Petasos during the first visitor's views,
+//! whatever its result.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,10 +32,10 @@ use std::path::PathBuf;
 use testkit::Edge;
 use visitor::{Visitor, nothing_is_shared};
 
-/// Page views of the first visitor: the application's pages this many times.
+/// Number of times that the first visitor views the application's pages.
 const ROUNDS: usize = 5;
 
-/// The lab's variables.
+/// Reads the lab's variables.
 fn lab() -> toml::Table {
     let default = || format!("{}/../../target/labs/applications", env!("CARGO_MANIFEST_DIR"));
     let directory = std::env::var("PETASOS_LAB").unwrap_or_else(|_| default());
@@ -41,7 +43,7 @@ fn lab() -> toml::Table {
     text.unwrap_or_else(|_| panic!("run `cargo xtask lab applications up` first")).parse().unwrap()
 }
 
-/// How many requests of one kind there were, how many of them were hits, and why the others were not.
+/// Requests of one kind, the hits among them, and the reasons of the others.
 #[derive(Default)]
 struct Tally {
     requests: usize,
@@ -75,7 +77,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// One application behind one build of Petasos: all its visitors. Gives the hit ratio of the first one's files.
+/// Visits an application behind one build of Petasos with all its visitors. Returns the hit ratio
+/// of the first visitor's files.
 fn visit(application: &Application, lab: &toml::Table, before: Option<&PathBuf>, arguments: &[&str]) -> f64 {
     let value = |name: &str| lab[name].as_str().unwrap();
     let origin = format!("http://{}", value(application.address));

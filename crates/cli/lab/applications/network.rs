@@ -1,7 +1,7 @@
-//! What a browser's window received from the network: each response with its fields and its text.
+//! The responses that a browser window received from the network, with header fields and text.
 //!
-//! Invariant: a page view is complete when each request of it has ended. What the browser answered from a cache of its
-//! own is left out, since it never reached Petasos.
+//! Invariant: a page view is complete when every request of it has ended. Responses from the
+//! browser's own cache are left out, because they never reached Petasos.
 
 use crate::chromium::{Chromium, Window};
 use serde_json::{Value, json};
@@ -12,34 +12,35 @@ use testkit::eventually;
 /// A response to a GET.
 #[derive(Default)]
 pub(crate) struct Received {
-    /// Empty until the request was told of, and for other methods.
+    /// Empty until the request's event has arrived, and for methods other than GET.
     pub(crate) url: String,
-    /// Whether it is a page, and not a file of one.
+    /// Whether it is a page and not a file of a page.
     pub(crate) is_page: bool,
-    /// The lines of all fields, with those of redirects that led to it.
+    /// The lines of all header fields, including those of redirects that led to it.
     pub(crate) head: String,
-    /// Text that was received; empty for pictures and fonts.
+    /// The received text; empty for pictures and fonts.
     pub(crate) body: String,
     is_from_browser: bool,
-    /// Heads that Chromium has announced less those that it has shown.
+    /// Number of heads that Chromium has announced minus the number it has delivered.
     heads_missing: i64,
     has_ended: bool,
 }
 
 impl Received {
-    /// The value of a field.
+    /// The value of a header field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().rev().filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// Has the window tell what it receives.
+/// Starts the network events of a window.
 pub(crate) fn watch(browser: &mut Chromium, window: &Window) {
     browser.command(window, "Network.enable", &json!({}));
 }
 
-/// Does what leads to a page with an empty cache, and gives what was received of the host until each request had ended.
+/// Empties the browser cache and runs `act`, which leads to a page. Returns the host's responses
+/// once every request has ended.
 pub(crate) fn view(
     browser: &mut Chromium,
     window: &Window,
@@ -54,12 +55,13 @@ pub(crate) fn view(
             note(&mut exchanges, &format!("http://{host}/"), &event);
         }
         let mut gets = exchanges.values().filter(|exchange| !exchange.url.is_empty());
-        // Chromium never tells the end of some requests for a page's icon, but does show what the answer's head was.
+        // Chromium never reports the end of some requests for a page's icon, but it does deliver
+        // their heads.
         gets.all(|exchange| (exchange.has_ended || !exchange.head.is_empty()) && exchange.heads_missing <= 0)
     });
     exchanges.retain(|_, exchange| !exchange.is_from_browser && !exchange.url.is_empty());
     for (id, exchange) in &mut exchanges {
-        // A redirect and a failed request have none.
+        // Redirects and failed requests have no body.
         let content = browser.try_command(window, "Network.getResponseBody", &json!({"requestId": id}));
         if let Ok(content) = content.as_ref()
             && content["base64Encoded"] == false
@@ -84,7 +86,7 @@ fn note(exchanges: &mut BTreeMap<String, Received>, site: &str, event: &Value) {
         exchange.heads_missing += i64::from(told["redirectHasExtraInfo"] == true);
         return;
     }
-    // The fields of a response may be told of before its request is.
+    // The event with a response's fields may arrive before the event of its request.
     let exchange = match method {
         "Network.responseReceivedExtraInfo" => exchanges.entry(id.to_owned()).or_default(),
         _ => match exchanges.get_mut(id) {

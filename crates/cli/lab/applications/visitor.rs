@@ -1,7 +1,7 @@
-//! Visitors of an application: each has a window of its own, with cookies that nobody else has.
+//! Visitors of an application, each in a window with separate cookies.
 //!
-//! Invariant: everything that a visitor received is kept until all have gone, and is searched for what belongs to the
-//! others then.
+//! Invariant: everything that a visitor received is kept until all visits are over. Then it is
+//! searched for the secrets of the other visitors.
 
 use crate::application::Application;
 use crate::chromium::{Chromium, Window};
@@ -9,9 +9,9 @@ use crate::network::{Received, view, watch};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Shorter values may be equal by chance.
+/// Smallest length of a secret in bytes. Shorter values may be equal by chance.
 const SECRET_BYTES_MIN: usize = 16;
-/// The tokens of the forms in a page.
+/// JavaScript expression for the tokens of the forms in a page.
 const TOKENS: &str = "[...document.querySelectorAll('input[type=hidden]')]\
     .filter(field => /csrf|token/i.test(field.name)).map(field => field.value)";
 
@@ -19,20 +19,21 @@ const TOKENS: &str = "[...document.querySelectorAll('input[type=hidden]')]\
 pub(crate) struct Visitor<'a> {
     application: &'a Application,
     host: &'a str,
-    /// The name of the account, if there is one.
+    /// Name of the account, if there is one.
     user: Option<&'static str>,
     window: Window,
-    /// The session that the pages have shown.
+    /// The session identifier that the pages have shown.
     session: Option<String>,
-    /// What only this visitor may receive: identifiers of sessions, tokens of forms, a mark of the user's name.
+    /// Values that only this visitor may receive: session identifiers, form tokens, a mark with the
+    /// user's name.
     secrets: BTreeSet<String>,
     received: Vec<Received>,
-    /// How much had been received when the log-in was over.
+    /// Number of responses received before the page views began.
     viewed_from: usize,
 }
 
 impl<'a> Visitor<'a> {
-    /// A visitor who was never there before.
+    /// A new visitor in a new window.
     pub(crate) fn new(
         browser: &mut Chromium,
         application: &'a Application,
@@ -45,7 +46,7 @@ impl<'a> Visitor<'a> {
         Self { application, host, user, window, session: None, secrets, received: Vec::new(), viewed_from: 0 }
     }
 
-    /// Logs in by the application's form, if the visitor has an account.
+    /// Logs in with the application's form, if the visitor has an account.
     pub(crate) fn log_in(&mut self, browser: &mut Chromium, password: &str) {
         if let Some(user) = self.user {
             let login = &self.application.login;
@@ -96,13 +97,13 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// What was received with the pages that were viewed.
+    /// The responses of the page views, without those of the login.
     pub(crate) fn viewed(&self) -> &[Received] {
         &self.received[self.viewed_from..]
     }
 }
 
-/// That no visitor received anything that belongs to another.
+/// Checks that no visitor received a secret of another.
 pub(crate) fn nothing_is_shared(name: &str, visitors: &[Visitor<'_>]) {
     let mut searched = 0;
     for (owner, one) in visitors.iter().enumerate() {

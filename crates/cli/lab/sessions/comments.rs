@@ -1,13 +1,13 @@
-//! What visitors send: a comment, which waits for the editor's approval, and the password of a post.
+//! Forms that visitors send: a comment that is held for approval, and the password of a post.
 
 use crate::desk::{Desk, own, url};
 use serde_json::json;
 
-/// The field for the password of a post.
+/// Selector of the password field of a post.
 const PASSWORD: &str = "form.post-password-form input[name=post_password]";
 
 impl Desk {
-    /// The visitor comments, the editor approves.
+    /// The visitor comments and the editor approves the comment.
     pub(crate) fn comment_and_approve(&mut self, post: &str) {
         let said = own("I came by ferry");
         self.open("/wp-admin/options-discussion.php");
@@ -22,7 +22,8 @@ impl Desk {
         let keep = "document.querySelector('#wp-comment-cookies-consent').checked = true";
         self.browser.evaluate(&self.visitor, keep);
         self.browser.follow(&self.visitor, "document.querySelector('#commentform #submit').click()");
-        // The first page comes by the link with the comment's hash, the second by the visitor's cookies alone.
+        // The first page is reached by the link with the comment's hash, the second one with the
+        // visitor's cookies alone.
         let landed = self.browser.markup(&self.visitor);
         let again = self.page(&self.visitor.clone(), post);
         for page in [landed, again] {
@@ -47,7 +48,8 @@ impl Desk {
         assert!(!page.contains("cora@visitors.test"), "a stranger sees the visitor's address: {page}");
     }
 
-    /// The editor protects a post by a password; the visitor enters it, the stranger does not know it.
+    /// The editor protects a post with a password. The visitor enters it; the stranger does not
+    /// know it.
     pub(crate) fn protect_by_password(&mut self) {
         let [title, words] = ["Behind a door", "What only some may read"].map(own);
         self.draft(&title, &words);

@@ -1,4 +1,4 @@
-//! The content of the lab's site: its database and its uploaded files, kept, put back and read.
+//! The content of the lab's site, its database and uploaded files: saved, restored and read.
 //!
 //! Invariant: the content is read and replaced only while no PHP process has the database open.
 
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testkit::eventually;
 
-/// Prints every table as JSON.
+/// PHP script that prints every table as JSON.
 const DUMP: &str = include_str!("dump.php");
-/// Makes permalinks plain, as the settings screen does.
+/// Statement that switches to plain permalinks, as the settings screen does.
 const PLAIN: &str = "UPDATE wordpress.wp_options SET option_value = '' \
                      WHERE option_name IN ('permalink_structure', 'rewrite_rules')";
 
-/// The content at the moment when it was kept. It is put back when this is dropped.
+/// Saved content. It is restored when this is dropped.
 pub(crate) struct Content {
     socket: String,
     uploads: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Keeps the content as it is now.
+    /// Saves the current content.
     pub(crate) fn keep(site: &Site) -> Self {
         let uploads = site.files.join("wordpress/wp-content/uploads");
         let socket = format!("--socket={}", site.files.join("run/mariadb.sock").display());
@@ -36,7 +36,8 @@ impl Content {
         content
     }
 
-    /// Puts the content back, empties the caches inside WordPress, and sets the form of the permalinks.
+    /// Restores the content, empties the caches inside WordPress and sets the form of the
+    /// permalinks.
     pub(crate) fn restore(&self, site: &Site, has_pretty_permalinks: bool) {
         self.wait_until_idle();
         self.put_back();
@@ -46,7 +47,7 @@ impl Content {
         site.empty();
     }
 
-    /// What is in the database and among the uploaded files.
+    /// Reads the database and the uploaded files.
     pub(crate) fn rows(&self, site: &Site) -> Rows {
         self.wait_until_idle();
         let mut php = Command::new("php8.2");
@@ -60,7 +61,7 @@ impl Content {
         rows
     }
 
-    /// When the content was put back, in UTC and as the database writes times.
+    /// Time at which the content was restored, in UTC and in the database's format.
     fn started(&self) -> String {
         self.query("SELECT MAX(CREATE_TIME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'wordpress'")
     }
@@ -72,7 +73,8 @@ impl Content {
         }
     }
 
-    /// A closed browser and a killed edge may leave requests behind: each of them has a connection to the database.
+    /// Waits until no PHP process is connected to the database. A closed browser and a killed edge
+    /// may leave requests in progress.
     fn wait_until_idle(&self) {
         let count = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = 'wordpress'";
         eventually("no PHP process has the database open", || self.query(count) == "0");
@@ -94,14 +96,14 @@ impl Content {
 
 impl Drop for Content {
     fn drop(&mut self) {
-        // A second panic would hide the first one's message.
+        // A second panic while unwinding would abort the process and hide the first message.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.put_back())).is_err() {
             eprintln!("the lab's content could not be put back: the next `up` after a `down` makes it anew");
         }
     }
 }
 
-/// Runs a program to its end and returns what it prints.
+/// Runs a program to its end and returns its output.
 fn run(command: &mut Command, input: &[u8]) -> Vec<u8> {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -1,6 +1,7 @@
-//! Three windows at one address: an editor's, a visitor's and a stranger's, who share nothing.
+//! Three windows at one address that share nothing: an editor's, a visitor's and a stranger's.
 //!
-//! Invariant: every step waits for what it causes, in the page or at WordPress; no step waits for time.
+//! Invariant: every step waits for its effect in the page or at WordPress. No step waits for a
+//! fixed time.
 
 use crate::chromium::{Chromium, Window};
 use crate::site::{HOST, get, is_hit};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use testkit::eventually;
 
-/// Only pages of logged-in users have this.
+/// Markup that only pages of logged-in users have.
 const BAR: &str = "id=\"wpadminbar\"";
 
 /// The browser with its windows.
@@ -26,12 +27,13 @@ impl Desk {
         Self { browser, editor, visitor, stranger }
     }
 
-    /// Waits until the edge has detected WordPress: only then does it store a front page without Cache-Control.
+    /// Waits until the edge has detected WordPress. Only then does it store a front page without
+    /// Cache-Control.
     pub(crate) fn detected(edge: SocketAddr) {
         eventually("the front page is a hit", || is_hit(&get(edge, "/")));
     }
 
-    /// Logs in by the form.
+    /// Logs in with WordPress' form.
     pub(crate) fn log_in(&mut self, user: &str, password: &str) {
         self.open("/wp-login.php");
         self.browser.type_into(&self.editor, "#user_login", user);
@@ -41,7 +43,7 @@ impl Desk {
         assert_eq!(place, "/wp-admin/", "{}", self.browser.markup(&self.editor));
     }
 
-    /// Signs out by the link in the admin bar. Pages of users are not shown afterwards.
+    /// Logs out by the link in the admin bar. Afterwards the editor must not see pages of users.
     pub(crate) fn sign_out(&mut self) {
         self.editor_sees("/", BAR);
         self.browser.follow(&self.editor, "document.querySelector('#wp-admin-bar-logout a').click()");
@@ -58,13 +60,13 @@ impl Desk {
         self.browser.open(&self.editor, &url(target));
     }
 
-    /// The editor opens a page and finds this text in it.
+    /// The editor opens a page, which must contain this text.
     pub(crate) fn editor_sees(&mut self, target: &str, text: &str) {
         let page = self.page(&self.editor.clone(), target);
         assert!(page.contains(text), "the editor, {target}: no \"{text}\"");
     }
 
-    /// The visitor and the stranger open a page, and both find this text in it.
+    /// The visitor and the stranger open a page, which must contain this text for both.
     pub(crate) fn public_sees(&mut self, target: &str, text: &str) {
         for window in [self.visitor.clone(), self.stranger.clone()] {
             let page = self.page(&window, target);
@@ -73,7 +75,7 @@ impl Desk {
         }
     }
 
-    /// The visitor and the stranger open a page, and neither finds this text in it.
+    /// The visitor and the stranger open a page, which must contain this text for neither.
     pub(crate) fn public_misses(&mut self, target: &str, text: &str) {
         for window in [self.visitor.clone(), self.stranger.clone()] {
             let page = self.page(&window, target);
@@ -81,14 +83,14 @@ impl Desk {
         }
     }
 
-    /// A page in one of the windows.
+    /// Opens a page in a window and returns its markup.
     pub(crate) fn page(&mut self, window: &Window, target: &str) -> String {
         self.browser.open(window, &url(target));
         self.browser.markup(window)
     }
 
-    /// Calls the REST API as the scripts of the editor's page do: a DELETE or PUT goes out as POST with
-    /// `X-HTTP-Method-Override`. Gives the response's content.
+    /// Calls the REST API as scripts of the editor's page do: DELETE and PUT are sent as POST with
+    /// `X-HTTP-Method-Override`. Returns the response's content.
     pub(crate) fn call(&mut self, options: &Value) -> Value {
         self.browser.until(&self.editor, "the page has wp.apiFetch", "!!window.wp?.apiFetch");
         let call =
@@ -99,12 +101,12 @@ impl Desk {
     }
 }
 
-/// The address of a page.
+/// The URL of a page.
 pub(crate) fn url(target: &str) -> String {
     format!("http://{HOST}{target}")
 }
 
-/// This process' own words, which are the same in both sessions.
+/// Words with the process id, which makes them unique to this process but equal in both sessions.
 pub(crate) fn own(words: &str) -> String {
     format!("{words} {}", std::process::id())
 }

@@ -1,10 +1,11 @@
-//! One scripted session of an editor and two visitors in Chromium, straight at WordPress and through the edge: both
-//! must see the same, and both must leave the same database and the same uploaded files.
+//! The same scripted session of an editor and two visitors in Chromium, directly at WordPress and
+//! through the edge. Both runs must show the same pages and leave the same database and uploaded
+//! files.
 //!
-//! Needs the WordPress lab (`cargo xtask lab wordpress up`) and Debian's package chromium. The short form has pretty
-//! permalinks and no plugin. `PETASOS_ATTACK=long` takes all four forms.
+//! Needs the WordPress lab (`cargo xtask lab wordpress up`) and Debian's package chromium. The
+//! short form has pretty permalinks and no plugin. `PETASOS_ATTACK=long` runs all four forms.
 //!
-//! Invariant: each session starts from the same content, and the content is put back afterwards.
+//! Invariant: each session starts from the same content, and the content is restored afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,10 +34,11 @@ use site::Site;
 use std::net::SocketAddr;
 use testkit::Edge;
 
-/// Rows and columns that a session changes at least: with fewer, equal databases prove nothing.
+/// Smallest number of rows and columns that a session must change. With fewer changes, equal
+/// databases prove nothing.
 const CHANGES_MIN: usize = 50;
 
-/// How the site is set up for a session.
+/// The site's setup for a session.
 #[derive(Clone, Copy)]
 struct Form {
     name: &'static str,
@@ -44,7 +46,7 @@ struct Form {
     has_plugin: bool,
 }
 
-/// All forms; the first is the short form of the test.
+/// All forms. The first one is the short form of the test.
 const FORMS: [Form; 4] = [
     Form { name: "pretty permalinks, no plugin", has_pretty_permalinks: true, has_plugin: false },
     Form { name: "pretty permalinks, plugin", has_pretty_permalinks: true, has_plugin: true },
@@ -53,16 +55,17 @@ const FORMS: [Form; 4] = [
 ];
 
 impl Form {
-    /// The session without Petasos between Chromium and nginx. Returns what it left.
+    /// Runs the session without Petasos between Chromium and nginx. Returns the resulting content.
     fn straight(self, site: &Site, content: &Content) -> Rows {
         content.restore(site, self.has_pretty_permalinks);
-        // With a plugin that has no edge, nothing is purged and nothing of that is written down.
+        // A plugin without a configured edge sends no purges and records none as failed.
         site.layers(if self.has_plugin { "plugin=on" } else { "" });
         self.hold(site, site.origin);
         content.rows(site)
     }
 
-    /// The session through an edge with default settings, which detects WordPress by itself. Returns what it left.
+    /// Runs the session through an edge with default settings, which must detect WordPress. Returns
+    /// the resulting content.
     fn through_edge(self, site: &Site, content: &Content) -> Rows {
         content.restore(site, self.has_pretty_permalinks);
         let edge = Edge::start(&format!("http://{}", site.origin), &[]);

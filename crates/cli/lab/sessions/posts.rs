@@ -1,11 +1,13 @@
-//! A post in the block editor: written, published, corrected, moved to trash, restored and published again.
+//! A post in the block editor: written, published, corrected, moved to trash, restored and
+//! published again.
 
 use crate::desk::{Desk, own, url};
 
-/// The place of the title in the block editor.
+/// Selector of the title in the block editor.
 const TITLE: &str = ".wp-block-post-title";
-/// The block editor is there, its greeting of new users is closed, and WordPress keeps that for the next time. The
-/// editor loads its preferences late, and then forgets an earlier choice; so each look chooses again.
+/// The block editor is loaded, its welcome guide is closed, and WordPress has stored that choice.
+/// The editor loads its preferences late and then loses an earlier choice, so each check makes the
+/// choice again.
 const READY: &str = "(async () => {
     const greeting = ['core/edit-post', 'welcomeGuide'];
     if (!window.wp?.data?.select('core/preferences') || !document.querySelector('.wp-block-post-title')) return false;
@@ -15,16 +17,16 @@ const READY: &str = "(async () => {
     const me = await wp.apiFetch({path: '/wp/v2/users/me?context=edit'});
     return me.meta.persisted_preferences?.['core/edit-post']?.welcomeGuide === false;
 })()";
-/// Notes what WordPress answers to the next DELETE, which `wp.apiFetch` sends as POST.
+/// Records the status in WordPress' response to the next DELETE, which `wp.apiFetch` sends as POST.
 const NOTE: &str = "wp.apiFetch.use((options, next) => next(options).then(answer => {
     if (options.method === 'DELETE') window.status = answer.status;
     return answer;
 }))";
-/// The editor goes to the list of posts once the post is in the trash.
+/// The editor shows the list of posts once the post is in the trash.
 const TRASHED: &str = "location.pathname === '/wp-admin/edit.php'";
 
 impl Desk {
-    /// Takes a post all the way. Gives where it is in the end.
+    /// Takes a post through all steps. Returns its final path.
     pub(crate) fn write_edit_trash_and_restore(&mut self) -> String {
         let [title, words, correction] = ["A harbour", "Words about ships", "A better harbour"].map(own);
         self.public_misses("/", &title);
@@ -64,7 +66,7 @@ impl Desk {
         self.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
     }
 
-    /// Writes a post, which is kept as a draft. Gives its number.
+    /// Writes a post and saves it as a draft. Returns its number.
     pub(crate) fn draft(&mut self, title: &str, words: &str) -> u64 {
         self.begin("/wp-admin/post-new.php");
         self.browser.type_into(&self.editor, TITLE, title);
@@ -77,7 +79,7 @@ impl Desk {
         number.as_u64().unwrap()
     }
 
-    /// Publishes the post in the editor. Gives where it is.
+    /// Publishes the post in the editor. Returns its path and query.
     pub(crate) fn publish(&mut self) -> String {
         self.browser.press(&self.editor, ".editor-post-publish-panel__toggle");
         self.browser.press(&self.editor, ".editor-post-publish-panel .editor-post-publish-button");

@@ -1,6 +1,6 @@
-//! What a session left behind, in a form in which two sessions compare: times since the start, sessions, transients and
-//! scheduled tasks are not told apart, and rows whose number depends on the order of simultaneous requests are known
-//! by what they are about.
+//! The content after a session, normalised so that two sessions compare equal. Times since the
+//! start, sessions, transients and scheduled tasks are masked. Rows whose number depends on the
+//! order of simultaneous requests are identified by other columns.
 //!
 //! Invariant: every other difference of two databases is a difference of their rows.
 
@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What a time since the start of the session becomes.
+/// Replacement for a time since the start of the session.
 const TIME: &str = "(time)";
-/// Tables whose rows are not known by their primary key: the column with the number, and the columns to use.
+/// Tables whose rows are not identified by their primary key: table, column with the number, and
+/// identifying columns.
 const KEYS: &[(&str, &str, &[&str])] = &[
     ("wp_options", "option_id", &["option_name"]),
     ("wp_postmeta", "meta_id", &["post_id", "meta_key"]),
@@ -28,7 +29,8 @@ type Row = BTreeMap<String, Value>;
 pub(crate) struct Rows(BTreeMap<String, Row>);
 
 impl Rows {
-    /// The rows of `dump.php`'s tables, after a session that started at `start` (UTC, `YYYY-MM-DD HH:MM:SS`).
+    /// The rows of `dump.php`'s tables after a session that started at `start` (UTC, `YYYY-MM-DD
+    /// HH:MM:SS`).
     pub(crate) fn of(tables: &Value, start: &str) -> Self {
         let mut rows = Self::default();
         for (table, content) in tables.as_object().unwrap() {
@@ -50,7 +52,7 @@ impl Rows {
         rows
     }
 
-    /// Adds an uploaded file.
+    /// Adds an uploaded file by its size and hash.
     pub(crate) fn add_file(&mut self, path: &str, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
@@ -58,7 +60,7 @@ impl Rows {
         self.add(&format!("uploaded file {path}"), row.as_object().unwrap().clone().into_iter().collect());
     }
 
-    /// Adds a row. A second row of the same key gets a number.
+    /// Adds a row. A second row with the same key gets a number.
     fn add(&mut self, name: &str, row: Row) {
         let names =
             (1..).map(|number| if number == 1 { name.to_owned() } else { format!("{name} #{number}") });
@@ -66,7 +68,8 @@ impl Rows {
         self.0.insert(free.unwrap(), row);
     }
 
-    /// What is different after the same session through the edge: one line for each row or column.
+    /// Differences of this content and that of the same session through the edge: one line for each
+    /// row or column.
     pub(crate) fn differences(&self, through: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut names: Vec<_> = self.0.keys().chain(through.0.keys()).collect();
@@ -100,7 +103,7 @@ fn is_passing(table: &str, row: &Map<String, Value>) -> bool {
         && PASSING.iter().any(|start| name == *start || (start.ends_with('_') && name.starts_with(start)))
 }
 
-/// A row in which sessions and times since the start are not told apart.
+/// Normalises a row: masks times since the start, and replaces sessions by their number.
 fn normal(mut row: Map<String, Value>, start: &str) -> Row {
     if row.get("meta_key") == Some(&json!("session_tokens")) {
         let sessions = row["meta_value"].as_object().map_or(0, Map::len);
@@ -109,7 +112,7 @@ fn normal(mut row: Map<String, Value>, start: &str) -> Row {
     row.into_iter().map(|(column, value)| (column, timeless(value, start))).collect()
 }
 
-/// A value in which times since the start are not told apart.
+/// Masks times since the start in a value.
 fn timeless(value: Value, start: &str) -> Value {
     match value {
         Value::Array(values) => values.into_iter().map(|value| timeless(value, start)).collect(),
@@ -118,7 +121,7 @@ fn timeless(value: Value, start: &str) -> Value {
         }
         Value::String(text) if is_date_since(&text, start) => json!(TIME),
         Value::String(text) => {
-            // An edit lock is a time and a user: 1700000000:1.
+            // An edit lock has a time and a user, such as 1700000000:1.
             let parts = text.split(':').map(|part| if is_seconds_since(part, start) { TIME } else { part });
             json!(parts.collect::<Vec<_>>().join(":"))
         }
@@ -127,7 +130,7 @@ fn timeless(value: Value, start: &str) -> Value {
     }
 }
 
-/// Whether this is a date and a time, with `T` or a space between them, not before the start.
+/// Whether this is a date and time, separated by `T` or a space, and not before the start.
 fn is_date_since(text: &str, start: &str) -> bool {
     let is_date = |text: &str| {
         text.len() == start.len()
@@ -136,7 +139,7 @@ fn is_date_since(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|text| is_date(text) && text.replace('T', " ").as_str() >= start)
 }
 
-/// Whether this is a number of seconds since 1970 not before the start's day, and not after its next century.
+/// Whether this is a number of seconds since 1970 with ten digits, not before the day of the start.
 fn is_seconds_since(text: &str, start: &str) -> bool {
     let seconds = text.parse::<u64>().ok().filter(|_| text.len() == "1700000000".len());
     seconds.is_some_and(|seconds| seconds / 86_400 >= day(start))
@@ -146,12 +149,12 @@ fn is_seconds_since(text: &str, start: &str) -> bool {
 fn day(start: &str) -> u64 {
     let mut numbers = start.get(..10).unwrap().split('-').map(|number| number.parse::<u64>().unwrap());
     let [year, month, day] = [(); 3].map(|()| numbers.next().unwrap());
-    // Years begin in March here, so that a leap day is a year's last.
+    // Years begin in March here, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469
 }
 
-/// A value as people write it.
+/// The value as plain text, without quotes around strings.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn times_since_the_start_are_equal_and_earlier_ones_are_not() {
+    fn times_since_the_start_are_masked_and_earlier_ones_are_not() {
         let rows = |date| Rows::of(&posts("trash", date), START);
         let later = ["2026-11-22 22:00:01", "2026-11-23 01:00:00"].map(rows);
         assert!(later[0].differences(&later[1]).is_empty());
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_transients_are_equal_whatever_is_in_them() {
+    fn contents_of_sessions_and_transients_are_ignored() {
         let rows = |token: &str, transient: &str| {
             let sessions = json!({token: {"login": 1}});
             let usermeta = json!({"umeta_id": token, "user_id": "1", "meta_key": "session_tokens", "meta_value": sessions});

@@ -1,16 +1,16 @@
-//! Screens of wp-admin beside the block editor: media, widgets, menus and templates.
+//! Screens of wp-admin other than the block editor: media, widgets, menus and templates.
 
 use crate::desk::{Desk, own};
 use crate::site::Site;
 use serde_json::{Value, json};
 
-/// A page that shows the lab's widgets and its main menu, which the theme does not.
+/// A page that shows the lab's widgets and its main menu, because the theme does not.
 const PARTS: &str = "/?lab=parts";
 /// The template of single posts.
 const TEMPLATE: &str = "/wp/v2/templates/twentytwentythree//single";
 
 impl Desk {
-    /// Sends a picture by the form for browsers without scripts.
+    /// Uploads a picture with the form for browsers without scripts.
     pub(crate) fn upload(&mut self, site: &Site) {
         let directory = tempfile::tempdir().unwrap();
         let picture = directory.path().join("a-harbour.jpg");
@@ -28,7 +28,7 @@ impl Desk {
         assert_eq!(size, std::fs::metadata(&picture).unwrap().len(), "{source}");
     }
 
-    /// Adds two widgets, changes one, changes their order and removes the other.
+    /// Adds two widgets, changes one, reverses their order and removes the other.
     pub(crate) fn change_widgets(&mut self) {
         let [first, second, other] = ["Our opening hours", "Our address", "Our new opening hours"].map(own);
         self.public_misses(PARTS, &first);
@@ -48,7 +48,7 @@ impl Desk {
         self.public_sees(PARTS, &other);
     }
 
-    /// Adds a widget with a text. Gives its name.
+    /// Adds a widget with a text. Returns its identifier.
     fn add_widget(&mut self, text: &str) -> String {
         let widget = json!({"id_base": "block", "instance": {"raw": {"content": text}}, "sidebar": "lab"});
         let widget = self.call(&json!({"path": "/wp/v2/widgets", "method": "POST", "data": widget}));
@@ -84,8 +84,8 @@ impl Desk {
         self.public_sees(PARTS, &title);
     }
 
-    /// Changes the template of single posts, and takes the change back as the site editor's "Clear customizations"
-    /// does.
+    /// Changes the template of single posts, then resets it as the site editor's "Clear
+    /// customizations" does.
     pub(crate) fn change_and_reset_template(&mut self, post: &str) {
         let text = own("Below every post");
         self.public_misses(post, &text);
@@ -104,7 +104,7 @@ impl Desk {
         );
     }
 
-    /// Reads by the REST API from a page that has `wp.apiFetch`.
+    /// Reads from the REST API, in a page that has `wp.apiFetch`.
     fn api_get(&mut self, path: &str) -> Value {
         self.open("/wp-admin/widgets.php");
         self.call(&json!({"path": path}))

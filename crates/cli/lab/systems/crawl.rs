@@ -1,19 +1,20 @@
-//! Every URL of a lab's site, as a search engine's robot and the browsers of visitors find them: what pages link to,
-//! what they load, the feeds that can be subscribed to, and what the site's map lists.
+//! Finds every URL of a lab's site, as a search engine's robot and browsers do. It follows links,
+//! files that pages load, feeds, and the sitemap.
 //!
-//! Invariant: it does as the site asks of robots: `robots.txt`, `nofollow` and `noindex` are obeyed. So what is one
-//! visitor's own, or endless, stays out. Only what is answered with 200 counts, and only once.
+//! Invariant: it obeys `robots.txt`, `nofollow` and `noindex`, so private and endless pages are
+//! left out. Only responses with status 200 count, each URL once.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use testkit::{Client, Response};
 use url::Url;
 
-/// Asked for at the same time.
+/// Number of concurrent requests.
 const ROBOTS: usize = 4;
 
-/// The targets of a site, as they are found from `start` on; no more than `most`. What begins as one of `disallowed` is
-/// not asked for, as by a line of `robots.txt` that the site's manual gives and the lab has not.
+/// The targets of a site that can be found from `start`, at most `most`. Targets that begin with
+/// one of `disallowed` are skipped. These are lines of `robots.txt` that the system's manual
+/// recommends and the lab lacks.
 pub(crate) fn crawl(
     address: SocketAddr,
     host: &str,
@@ -43,7 +44,7 @@ pub(crate) fn crawl(
     found
 }
 
-/// What a site asks of robots.
+/// The site's rules for robots, from `robots.txt`.
 struct Rules {
     disallowed: Vec<String>,
     maps: Vec<String>,
@@ -65,7 +66,7 @@ impl Rules {
     }
 }
 
-/// The answers for these targets, in their order.
+/// The responses for these targets, in the same order.
 fn ask_all(address: SocketAddr, host: &str, targets: &[String]) -> Vec<Response> {
     let share = targets.len().div_ceil(ROBOTS);
     std::thread::scope(|scope| {
@@ -85,14 +86,14 @@ fn ask(client: &mut Client, host: &str, target: &str) -> Response {
     client.read()
 }
 
-/// The target of a link of a page; `None` if it leads elsewhere.
+/// The target of a link on a page; `None` if it leads to another site.
 fn target_of(page: &Url, link: &str) -> Option<String> {
     let url = page.join(&link.replace("&#038;", "&").replace("&amp;", "&")).ok()?;
     let is_same = url.scheme() == "http" && url.host_str() == page.host_str();
     is_same.then(|| url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
 }
 
-/// What an answer leads to; `None` if it does not count.
+/// The links in a response; `None` if the response does not count.
 fn links_of(answer: &Response) -> Option<Vec<String>> {
     if answer.status != 200 {
         return None;
@@ -127,7 +128,8 @@ fn links_of_page(text: &str) -> Option<Vec<String>> {
             "a" if !is_rel("nofollow") => links.extend(value("href")),
             "link" => {
                 let media_type = value("type").unwrap_or_default();
-                // Nobody subscribes to the comments of each page.
+                // The crawl ignores the feeds of comments on single pages, which have practically
+                // no subscribers.
                 let is_comments = value("title").is_some_and(|title| title.contains("Comments Feed"));
                 let is_feed = is_rel("alternate")
                     && !is_comments

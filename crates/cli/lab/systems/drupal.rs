@@ -1,6 +1,7 @@
-//! Drupal 7 or Pressflow 7 behind the edge (`cargo xtask lab drupal --source DIR up`): that it is recognised, what
-//! anonymous visitors share, that users see their own pages only, and that an edit made through the edge is seen at
-//! once, although Drupal itself sends no purge. Not in the test command, which has no Drupal.
+//! Drupal 7 or Pressflow 7 behind the edge (`cargo xtask lab drupal --source DIR up`). The edge
+//! detects Drupal, anonymous visitors share pages, and users see only their own pages. An edit made
+//! through the edge is visible at once, although Drupal itself sends no purge. The test command
+//! leaves this test out, because it has no Drupal.
 
 use super::stand::{Cms, Login, Stand, is_known, sees};
 use super::visitor::{Form, Visitor, between, is_hit, within_two_seconds};
@@ -24,9 +25,9 @@ const LOGIN: Login = Login {
     password: "pass",
     more: &[("op", "Log in")],
 };
-/// What nobody has to be known for.
+/// Pages without personal content.
 const SHARED: &[&str] = &["/", "/node", "/node?page=2", "/node/5", "/node/100", "/rss.xml"];
-/// What is each visitor's own, or nobody's.
+/// Pages that are private to each visitor, or not accessible.
 const OWN: &[&str] = &[
     "/user",
     "/user/login",
@@ -37,7 +38,7 @@ const OWN: &[&str] = &[
     "/admin",
 ];
 
-/// One after the other: they share the edge's address.
+/// The checks run one after the other, because they share the edge's address.
 #[test]
 fn drupal_behind_the_edge() {
     let stand = Stand::of(&DRUPAL);
@@ -48,7 +49,7 @@ fn drupal_behind_the_edge() {
     stand.cookies_that_mean_nothing_do_not_matter();
 }
 
-/// By its first answer already, in the log and for `petasos why`.
+/// Checks that the first response already identifies Drupal, in the status and in the log.
 fn drupal_is_recognised(stand: &Stand) {
     stand.nobody().get("/node/1");
     let status = Edge::status(stand.edge.admin).unwrap();
@@ -56,24 +57,25 @@ fn drupal_is_recognised(stand: &Stand) {
     testkit::eventually("the log says so", || stand.edge.stderr().contains("runs on Drupal"));
 }
 
-/// That a page is this visitor's own, by the name that the lab's module puts into each and by the tokens of its forms.
+/// Checks that a page belongs to this visitor. The lab's module adds the visitor's name to each
+/// page, and forms have tokens.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
     let has_name = is_known && text.contains("</html>");
     let shown = between(text, "<p id=\"lab-visitor\">", "</p>");
     assert_eq!(shown, has_name.then_some(name), "{name} {target}: {}", answer.head);
     assert!(!is_known || !is_hit(answer) || !has_name, "{name} {target}: {}", answer.head);
-    // Forms of those who are not known have no token.
+    // Forms for anonymous visitors have no token.
     if let Some(token) = between(text, "name=\"form_token\" value=\"", "\"") {
         assert!(is_known, "{target}: a token for nobody");
-        // The same form has another token for everybody else.
+        // The same form has another token for every user.
         visitor.own(token);
     }
 }
 
 fn an_edit_is_seen_by_everybody(stand: &Stand) {
     let (mut alice, mut bob) = (stand.user("alice"), stand.user("bob"));
-    // The newest article: it is the first on the front page and in the feed as well.
+    // The newest article, which is also the first on the front page and in the feed.
     let pages = ["/node/100", "/", "/node", "/rss.xml"];
     for number in 1..=3 {
         let title = format!("Edition {number} of {}", std::process::id());
@@ -88,7 +90,7 @@ fn an_edit_is_seen_by_everybody(stand: &Stand) {
     }
 }
 
-/// Gives the newest article another title, by Drupal's own form.
+/// Changes the title of the newest article through Drupal's own form.
 fn edit(user: &mut Visitor<'_>, title: &str) {
     let target = "/node/100/edit";
     let form = Form::of(user.get(target).text(), "value=\"article_node_form\"");

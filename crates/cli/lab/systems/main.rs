@@ -1,4 +1,5 @@
-//! Content systems behind the edge: each module is one of them, and needs its lab (`cargo xtask lab NAME up`).
+//! Content systems behind the edge. Most modules test one system and need its lab (`cargo xtask lab
+//! NAME up`).
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! MediaWiki behind the edge (`cargo xtask lab mediawiki up`): what anonymous visitors share, that users see their own
-//! pages only, and that an edit is seen at once because MediaWiki purges it.
+//! MediaWiki behind the edge (`cargo xtask lab mediawiki up`). Anonymous visitors share pages and
+//! users see only their own pages. An edit is visible at once, because MediaWiki purges the page.
 
 use super::stand::{Cms, Login, Stand, is_known, sees};
 use super::visitor::{Form, Visitor, between, within_two_seconds};
@@ -14,7 +14,7 @@ const MEDIAWIKI: Cms = Cms {
     users: ["Alice", "Bob"],
     login: LOGIN,
     check,
-    // The second stays after the logout, and MediaWiki does not look at it.
+    // The second cookie remains after logout, and MediaWiki ignores it.
     idle_cookies: &[("_ga", "GA1.2.3"), ("wikiUserName", "Alice")],
 };
 pub(crate) const LOGIN: Login = Login {
@@ -24,7 +24,7 @@ pub(crate) const LOGIN: Login = Login {
     password: "wpPassword",
     more: &[],
 };
-/// What MediaWiki says may be shared.
+/// Pages that MediaWiki allows caches to share.
 const SHARED: &[&str] = &[
     "/wiki/Welcome",
     "/wiki/Bridge_of_Amberg",
@@ -34,7 +34,7 @@ const SHARED: &[&str] = &[
     "/index.php?title=Bridge_of_Amberg&diff=2&oldid=3",
     "/load.php?lang=en&modules=startup&only=scripts&raw=1&skin=vector",
 ];
-/// What is each visitor's own.
+/// Pages that are private to each visitor.
 const OWN: &[&str] = &[
     "/index.php?title=Bridge_of_Amberg&action=edit",
     "/index.php?title=Bridge_of_Amberg&action=info",
@@ -50,7 +50,8 @@ const OWN: &[&str] = &[
     "/api.php?action=query&meta=tokens&format=json",
 ];
 
-/// One after the other: they share the edge's address, to which MediaWiki sends its purges.
+/// The checks run one after the other, because they share the edge's address, to which MediaWiki
+/// sends its purges.
 #[test]
 fn mediawiki_behind_the_edge() {
     let stand = Stand::of(&MEDIAWIKI);
@@ -60,7 +61,7 @@ fn mediawiki_behind_the_edge() {
     stand.cookies_that_mean_nothing_do_not_matter();
 }
 
-/// That a page is this visitor's own, by the name in it and by the tokens in it.
+/// Checks that a page belongs to this visitor, by the name and the tokens in it.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
     let known = if is_known { format!("\"{name}\"") } else { "null".to_owned() };
@@ -72,13 +73,13 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
         let user = between(text, "\"name\":\"", "\"").unwrap();
         assert_eq!(user, if is_known { name } else { "127.0.0.1" }, "{name}: {text}");
     }
-    // The token of those who are not known is the same for all, or as new as their session.
+    // Tokens of anonymous visitors are the same for all of them, or as new as their session.
     for token in tokens(text).iter().filter(|_| is_known) {
         visitor.own(token);
     }
 }
 
-/// What the forms and answers of a page hold for their visitor to send back.
+/// The tokens in the forms and API responses of a page, which the visitor sends back.
 fn tokens(text: &str) -> Vec<String> {
     let names = ["wpEditToken", "wpLoginToken"].into_iter().filter(|name| text.contains(name));
     let in_forms = names.map(|name| Form::of(text, name).value(name).to_owned());
@@ -86,7 +87,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 fn an_edit_is_seen_by_everybody(stand: &Stand) {
-    // Alice does not come through the edge, so that it knows of her edits by MediaWiki's purges only.
+    // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
     let (mut alice, mut bob) = (stand.user_behind_the_edge("Alice"), stand.user("Bob"));
     let (page, history) = ("/wiki/Lab_test", "/index.php?title=Lab_test&action=history");
     for number in 1..=3 {
@@ -103,7 +104,7 @@ fn an_edit_is_seen_by_everybody(stand: &Stand) {
     stand.no_purge_was_refused();
 }
 
-/// Edits a page, the text being its summary as well, which the history shows.
+/// Edits a page. The text is also the edit's summary, which the history shows.
 fn edit(user: &mut Visitor<'_>, title: &str, text: &str) {
     let tokens = user.get("/api.php?action=query&meta=tokens&format=json");
     let tokens: serde_json::Value = serde_json::from_slice(&tokens.body).unwrap();

@@ -1,17 +1,21 @@
-//! The hit ratio of an ordinary site's traffic at the rates of ordinary sites, on the WordPress lab.
+//! The hit ratio of an ordinary site's traffic at the request rates of ordinary sites, on the
+//! WordPress lab.
 //!
-//! Four edges stand before one WordPress, each told nothing but its address and with an empty store. Each gets the
-//! traffic of `testkit::traffic` at a rate of its own, evenly spaced, from a seed of its own. The front page and the
-//! newest post are the most popular URLs. An editor changes the title of the newest post through the edges: without
-//! the plugin through each edge, because an edge knows the writes that pass it; with the plugin through one edge,
-//! because WordPress purges all four.
+//! Four edges, each with an empty store and configured only with the origin's address, have the
+//! same WordPress as origin. Each receives the traffic of `testkit::traffic` at its own rate,
+//! evenly spaced, from its own seed. The front page and the newest post are the most popular URLs.
+//! An editor changes the title of the newest post. Without the plugin, the change is made through
+//! each edge, because an edge only knows the writes that pass through it. With the plugin, it is
+//! made through one edge, because WordPress purges all four.
 //!
-//! `PETASOS_RATES` is the length of each of the six rounds in minutes, and the visitors come in real time. Without it
-//! the test takes a part of the site and a few seconds of its time, as fast as the answers come. `PETASOS_RATES_FILE`
-//! names the file that keeps the rounds; a round is left out if the file has one that is at least as long.
-//! `PETASOS_RATES_PLUGIN`, `on` or `off`, leaves out the others.
+//! `PETASOS_RATES` is the length of each of the six rounds in minutes; the visitors then come in
+//! real time. Without it, the test uses a part of the site and twelve seconds of its time, as fast
+//! as the responses come. `PETASOS_RATES_FILE` names the file that keeps the rounds; a round is
+//! skipped if the file has one that is at least as long. `PETASOS_RATES_PLUGIN`, `on` or `off`,
+//! restricts the rounds to one kind.
 //!
-//! Invariant: after a save, no page that shows the saved post is older than docs/hit-ratio.md promises.
+//! Invariant: after a save, no page that shows the saved post is older than docs/hit-ratio.md
+//! promises.
 
 use super::crawl::crawl;
 use super::site::{Editor, HOST, Site};
@@ -26,15 +30,16 @@ use testkit::rates::{EdgeFigures, RATES, Round, Rounds, SAVES_EVERY_SECS};
 use testkit::traffic::{Traffic, Visit};
 use testkit::{Client, Edge, Response};
 
-/// Draws the order of the pages.
+/// Seed for the order of the pages.
 const SEED: u64 = 0x5eed_0213;
-/// What stands before the number of the save in the title of the saved post.
+/// Text before the number of the save in the title of the saved post.
 const MARK: &str = "Save number ";
-/// Seconds for which a page of another post may show what a save has changed, without the plugin: the lifetime of
-/// pages of WordPress and the time for which they are served stale while they are refreshed.
+/// Longest time in seconds that a page of another post may be outdated after a save, without the
+/// plugin. It is the lifetime of WordPress pages plus the time for which they are served stale
+/// during a refresh.
 const OLD_SECS_MAX: u64 = 300 + 60;
 
-/// How much is measured.
+/// Size and speed of the measurement.
 struct Extent {
     secs: u64,
     is_paced: bool,
@@ -91,7 +96,8 @@ fn wordpress() {
     assert!(broken.is_empty(), "{} answers break the promise:\n{}", broken.len(), broken.join("\n"));
 }
 
-/// The front page first, then the post that is edited, then all other pages in an order that the seed draws.
+/// The pages by popularity: the front page, the edited post, then all others in an order drawn from
+/// the seed.
 fn by_popularity(found: Vec<String>, post: &str) -> Vec<String> {
     let drawn = Traffic::shuffled(SEED, found);
     let others = drawn.pages().iter().filter(|page| *page != "/" && *page != post);
@@ -120,32 +126,33 @@ fn show(round: &Round) {
     }
 }
 
-/// The site, and what is measured on it.
+/// The site and the parameters of the measurement.
 struct Stand {
     site: Site,
-    /// The most popular first.
+    /// Targets of the pages, the most popular first.
     pages: Vec<String>,
-    /// Target and number of the post that is edited.
+    /// Target and number of the edited post.
     post: String,
     number: u64,
     extent: Extent,
     clock: SystemClock,
 }
 
-/// A save that has been answered.
+/// A completed save.
 #[derive(Clone, Copy)]
 struct Save {
     number: u64,
     at: Monotonic,
 }
 
-/// What the visitors of one edge know of the editor.
+/// The editor of one edge, as its visitors know it.
 struct Desk<'a> {
-    /// Logged in through this edge, unless another edge's editor saves for all.
+    /// Logged in through this edge. `None` if the editor of another edge saves for all.
     editor: Option<Editor>,
-    /// The number of the last save of anybody. The lock is held during a save, so that titles only grow.
+    /// Number of the last save through any edge. The lock is held during a save, so that the
+    /// numbers in titles only grow.
     last: &'a Mutex<u64>,
-    /// The saves that this edge saw or was purged for, the oldest first.
+    /// The saves that passed this edge or that it was purged for, the oldest first.
     saves: &'a Mutex<Vec<Save>>,
 }
 
@@ -162,7 +169,8 @@ impl Stand {
             self.site.layers(&format!("plugin=on&edge={}", addresses.join(",")));
         }
         let lists: Vec<_> = edges.iter().map(|_| Mutex::new(Vec::new())).collect();
-        // One after the other: WordPress loses sessions of a user who logs in twice at the same time.
+        // One login after the other: WordPress loses sessions of a user who logs in twice at the
+        // same time.
         let mut visitors = Vec::new();
         for (place, edge) in edges.iter().enumerate() {
             let saves_here = save_every_secs > 0 && (place == 0 || !has_plugin);
@@ -206,12 +214,12 @@ struct Visitors<'a> {
     tally: Mutex<Tally>,
 }
 
-/// What came of the requests so far.
+/// Results of the requests so far.
 #[derive(Default)]
 struct Tally {
     figures: EdgeFigures,
     visited: BTreeSet<usize>,
-    /// Answers that break the promise.
+    /// Descriptions of responses that break the promise.
     broken: Vec<String>,
 }
 
@@ -222,8 +230,8 @@ impl<'a> Visitors<'a> {
         Self { stand, edge, desk, has_plugin, rate, tally }
     }
 
-    /// Sends all requests of the round, and saves where a save is due. In real time nothing waits for an answer, so
-    /// that a slow origin makes no request late.
+    /// Sends all requests of the round and saves when a save is due. In real time, no request waits
+    /// for a response, so a slow origin delays none.
     fn come(self, mut traffic: Traffic, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
         let begun = self.stand.clock.monotonic();
         let requests = (self.stand.extent.secs as f64 * self.rate) as u64;
@@ -257,7 +265,7 @@ impl<'a> Visitors<'a> {
         (figures, broken)
     }
 
-    /// Saves the post through this edge, if this edge's editor is one who saves.
+    /// Saves the post through this edge, if this edge has an editor.
     fn save(&self) {
         let Some(editor) = &self.desk.editor else { return };
         let mut last = self.desk.last.lock().unwrap();
@@ -266,7 +274,7 @@ impl<'a> Visitors<'a> {
         self.desk.saves.lock().unwrap().push(Save { number: *last, at: self.stand.clock.monotonic() });
     }
 
-    /// Sends one request and counts what came of it.
+    /// Sends one request and counts its result.
     fn visit(&self, visit: &Visit) {
         let is_first = self.tally.lock().unwrap().visited.insert(visit.page);
         let saves = self.desk.saves.lock().unwrap().clone();
@@ -281,13 +289,15 @@ impl<'a> Visitors<'a> {
         self.judge(&mut tally, visit, &answer, &saves);
     }
 
-    /// Compares the save that the answer shows with those that were answered before it was asked for.
+    /// Compares the save that the response shows with the saves that were complete before the
+    /// request was sent.
     fn judge(&self, tally: &mut Tally, visit: &Visit, answer: &Response, saves: &[Save]) {
         let Some(shown) = shown(&answer.body) else { return };
         let page = &self.stand.pages[visit.page];
         let older_than = saves.iter().find(|save| save.number > shown);
         let is_other_post = page != &self.stand.post && answer.head.contains("rel=shortlink");
-        // WordPress confirms feeds of comments by the date of the last comment, whatever the titles in them.
+        // WordPress validates feeds of comments by the date of the last comment, so a 304 may
+        // confirm an old title in them.
         let is_confirmed = page.contains("comments/feed") || page.ends_with("/feed/") && page != "/feed/";
         let must_be_new = !is_confirmed && (self.has_plugin || !is_other_post);
         let figures = &mut tally.figures;
@@ -305,14 +315,14 @@ impl<'a> Visitors<'a> {
     }
 }
 
-/// The oldest save that a page shows.
+/// The number of the oldest save that a page shows.
 fn shown(body: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(body);
     let numbers = text.split(MARK).skip(1).filter_map(|rest| rest.split('.').next()?.parse().ok());
     numbers.min()
 }
 
-/// A visitor's request on a connection of its own.
+/// Sends a visitor's request on a new connection.
 fn ask(edge: &Edge, visit: &Visit) -> Response {
     let lines: String = visit.fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(edge.address);

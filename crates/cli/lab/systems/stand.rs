@@ -1,33 +1,34 @@
-//! A content system on its stand: its lab with an edge before it, and what must hold for the pages of every system.
-//! What is special about one stands in its [`Cms`], or in its own module.
+//! A content system's lab with an edge in front, and the checks that hold for every system. A
+//! system's [`Cms`] or its module has what is specific to it.
 //!
-//! Invariant: each visitor that nobody knows is another one, so that nothing by which one of them is known may be seen
-//! by the next; and values stay their visitor's until the stand is left.
+//! Invariants: each anonymous visitor is a new one, so that the next one must not see any value
+//! that identifies it. A value that identifies a visitor stays assigned to that visitor while the
+//! stand exists.
 
 use super::visitor::{Form, Lab, Owners, Visitor, comes_to_share, is_hit, within_two_seconds};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use testkit::{Edge, Response};
 
-/// What is special about a content system.
+/// The properties of a content system.
 pub(crate) struct Cms {
-    /// The name of its lab.
+    /// Name of its lab.
     pub(crate) lab: &'static str,
-    /// Which of the lab's addresses the edge stands before.
+    /// The lab's variable with the address that is the edge's origin.
     pub(crate) origin: &'static str,
-    /// What the edge is told to expect there.
+    /// The edge's setting `profile`.
     pub(crate) profile: &'static str,
-    /// Pages that all who are not known share.
+    /// Pages that all anonymous visitors share.
     pub(crate) shared: &'static [&'static str],
-    /// Pages that are each visitor's own.
+    /// Pages that are private to each visitor.
     pub(crate) own: &'static [&'static str],
-    /// Who can log in.
+    /// Users who can log in.
     pub(crate) users: [&'static str; 2],
-    /// How they do.
+    /// The login form.
     pub(crate) login: Login,
-    /// That an answer is this visitor's own, by what marks it as somebody's.
+    /// Checks that a response belongs to this visitor, by the marks and tokens in it.
     pub(crate) check: fn(&Visitor<'_>, &str, &Response),
-    /// Cookies of visitors that change no page.
+    /// Cookies that change no page.
     pub(crate) idle_cookies: &'static [(&'static str, &'static str)],
 }
 
@@ -42,22 +43,22 @@ impl Cms {
     }
 }
 
-/// The form that visitors are shown to log in by.
+/// The login form of a system.
 pub(crate) struct Login {
-    /// Where it is shown and sent to.
+    /// Target that shows the form and receives it.
     pub(crate) target: &'static str,
-    /// What tells it from the other forms of its page.
+    /// Text that only this form of the page contains.
     pub(crate) sign: &'static str,
-    /// The field of the user's name.
+    /// Name of the field for the user's name.
     pub(crate) name: &'static str,
-    /// The field of the password.
+    /// Name of the field for the password.
     pub(crate) password: &'static str,
-    /// What it must have beside its own fields.
+    /// Fields to add to those of the form.
     pub(crate) more: &'static [(&'static str, &'static str)],
 }
 
 impl Login {
-    /// Logs a visitor in whose name is a user's.
+    /// Logs a visitor in under the visitor's name, which must be a user's.
     pub(crate) fn log_in(&self, user: &mut Visitor<'_>, password: &str) {
         let page = user.get(self.target);
         let form = Form::of(page.text(), self.sign).with(self.name, &user.name).with(self.password, password);
@@ -67,10 +68,10 @@ impl Login {
     }
 }
 
-/// The system as visitors meet it.
+/// The running lab and edge, with the visitors' values.
 pub(crate) struct Stand {
     cms: &'static Cms,
-    /// Before the lab, so that it is gone when the lab's turn is over.
+    /// Declared before the lab, so that it is dropped before another test gets the lab.
     pub(crate) edge: Edge,
     lab: Lab,
     owners: Owners,
@@ -78,30 +79,30 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    /// An edge that has stored nothing before the system's lab, which must be up.
+    /// Starts an edge with an empty store in front of the system's lab, which must be up.
     pub(crate) fn of(cms: &'static Cms) -> Self {
         let lab = Lab::find(cms.lab);
         let edge = lab.edge(cms.origin, cms.profile);
         Self { cms, edge, lab, owners: Owners::default(), strangers: Cell::new(0) }
     }
 
-    /// Somebody with a name, who comes for the first time.
+    /// A new visitor with this name.
     pub(crate) fn visitor(&self, name: &str) -> Visitor<'_> {
         self.visitor_of(name, self.edge.address)
     }
 
-    /// Somebody who is not known and was never here before.
+    /// A new anonymous visitor.
     pub(crate) fn nobody(&self) -> Visitor<'_> {
         self.strangers.set(self.strangers.get() + 1);
         self.visitor(&format!("{NOBODY} {}", self.strangers.get()))
     }
 
-    /// A user who is logged in.
+    /// A logged-in user.
     pub(crate) fn user(&self, name: &str) -> Visitor<'_> {
         self.logged_in(self.visitor(name))
     }
 
-    /// A user who is logged in and does not come through the edge.
+    /// A logged-in user who reaches the application directly and not through the edge.
     pub(crate) fn user_behind_the_edge(&self, name: &str) -> Visitor<'_> {
         self.logged_in(self.visitor_of(name, self.lab.address(self.cms.origin)))
     }
@@ -115,7 +116,8 @@ impl Stand {
         user
     }
 
-    /// That the second visitor of a shared page is answered from the store, and nobody is with what is each one's own.
+    /// Checks that shared pages become hits for the second visitor, and that private pages never
+    /// do.
     pub(crate) fn anonymous_pages_become_hits(&self) {
         for target in self.cms.shared {
             self.nobody().get(target);
@@ -130,11 +132,11 @@ impl Stand {
         }
     }
 
-    /// That neither two users nor those who are not known are shown what is another one's.
+    /// Checks that neither two users nor anonymous visitors receive each other's pages.
     pub(crate) fn users_see_their_own_pages_only(&self) {
         let (cms, [first, second]) = (self.cms, self.cms.users);
         let mut visitors = [self.nobody(), self.user(first), self.user(second)];
-        // In turns, so that each comes after each other.
+        // In turns, so that every visitor comes after every other.
         for target in cms.targets() {
             for turn in [0, 1, 2, 0, 2, 1, 0] {
                 cms.look(&mut visitors[turn], target);
@@ -143,7 +145,7 @@ impl Stand {
                 }
             }
         }
-        // All at once, while others are on their way.
+        // All visitors at once.
         std::thread::scope(|scope| {
             for visitor in &mut visitors {
                 scope.spawn(move || cms.targets().for_each(|target| cms.look(visitor, target)));
@@ -151,14 +153,15 @@ impl Stand {
         });
     }
 
-    /// That somebody who has the system's idle cookies shares pages with those who have none.
+    /// Checks that a visitor with the system's idle cookies shares pages with visitors without
+    /// cookies.
     pub(crate) fn cookies_that_mean_nothing_do_not_matter(&self) {
         let mut measured = self.visitor("measured");
         self.cms.idle_cookies.iter().for_each(|(name, value)| measured.keep(name, value));
         comes_to_share(&mut measured, self.cms.shared);
     }
 
-    /// That pages come from the store, and without these words so far.
+    /// Checks that these pages are hits and do not contain the words yet.
     pub(crate) fn are_stored_without(&self, targets: &[&str], words: &str) {
         for target in targets {
             self.nobody().get(target);
@@ -167,24 +170,24 @@ impl Stand {
         }
     }
 
-    /// That those who are not known come to see these words in time.
+    /// Checks that anonymous visitors see these words within two seconds.
     pub(crate) fn nobody_misses(&self, target: &str, words: &str) {
         within_two_seconds(&format!("an anonymous visitor sees it at {target}"), || {
             sees(&mut self.nobody(), target, words)
         });
     }
 
-    /// That a page comes from the store again in time.
+    /// Checks that a page is a hit again within two seconds.
     pub(crate) fn is_shared_again(&self, target: &str) {
         within_two_seconds(&format!("{target} is shared again"), || is_hit(&self.nobody().get(target)));
     }
 
-    /// How many purges the edge has obeyed.
+    /// Number of purges that the edge has obeyed.
     pub(crate) fn purges(&self) -> f64 {
         self.edge.metric("petasos_purges_total", "")
     }
 
-    /// That the edge obeyed all that the system asked it to purge.
+    /// Checks that the edge refused none of the system's purges.
     pub(crate) fn no_purge_was_refused(&self) {
         for name in ["petasos_purges_forbidden_total", "petasos_purges_malformed_total"] {
             assert!(self.edge.metric(name, "") < 1.0, "{name}: a purge was refused");
@@ -192,15 +195,15 @@ impl Stand {
     }
 }
 
-/// Whether a visitor is a user.
+/// Whether a visitor is a logged-in user.
 pub(crate) fn is_known(visitor: &Visitor<'_>) -> bool {
     !visitor.name.starts_with(NOBODY)
 }
 
-/// Whether a visitor finds these words in a page.
+/// Whether a page contains these words for a visitor.
 pub(crate) fn sees(visitor: &mut Visitor<'_>, target: &str, words: &str) -> bool {
     visitor.get(target).text().contains(words)
 }
 
-/// What the name of everybody who is not known begins with.
+/// Prefix of the names of anonymous visitors.
 const NOBODY: &str = "nobody";

@@ -1,16 +1,20 @@
-//! The traffic of an ordinary site on every lab, through an edge that was told nothing but where the application is:
-//! how much of it the application never sees, and that nobody gets what is somebody else's.
+//! The traffic of an ordinary site on every lab, through an edge that is configured only with the
+//! origin's address. The test measures the share of requests that the application does not see, and
+//! checks that no response leaks personal content.
 //!
-//! 20,000 requests by Zipf's law over every URL of the site, from one seed: visitors with six cookies that measure
-//! them, one that nobody knows and parameters of campaigns, and a robot in twenty. The store is empty at first, which
-//! counts. The first page, and one drawn as often as it is requested, are purged each minute, at 67 requests a second.
-//! One request in forty is followed by one of somebody who is logged in, for the same page; these stand beside the
-//! ratio, as nothing of theirs may be shared.
+//! The traffic is 20,000 requests over every URL of the site, with popularity by Zipf's law, from
+//! one seed. Visitors have six measurement cookies, one unknown cookie and campaign parameters; one
+//! in twenty is a robot. The store is empty at first, and the misses that fill it count. Each
+//! minute (67 requests a second), the first page is purged, and another one drawn by popularity.
+//! Every fortieth request is followed by a request of a logged-in user for the same page. These
+//! requests are not part of the ratio, because their responses may not be shared.
 //!
-//! `PETASOS_TRAFFIC` says how much of it: `full`, as fast as it is answered, with the purges where the minutes would
-//! end; `paced`, in real minutes; by default a part of the site, for the test command.
+//! `PETASOS_TRAFFIC` sets the extent. `full` sends the requests as fast as the responses come and
+//! purges where the minutes would end. `paced` takes real minutes. Without it, the test uses a part
+//! of the site, for the test command.
 //!
-//! Invariant: the ratio is of anonymous requests alone, and everything of them counts, whatever was its reason.
+//! Invariant: the ratio covers anonymous requests only, and all of them, whatever the reason of a
+//! miss.
 
 use super::crawl::crawl;
 use super::visitor::{Form, Lab, Owners, Visitor, is_hit};
@@ -21,31 +25,31 @@ use testkit::traffic::{RATE, Traffic, Visit};
 use testkit::{Client, Edge, Response};
 
 const SEED: u64 = 0x5eed_0203;
-/// The part of all requests that the store must answer.
+/// Share of all requests that must be hits.
 const HITS_MIN: f64 = 0.95;
-/// Requests between those of somebody who is logged in.
+/// Number of anonymous requests between two of logged-in users.
 const LOGGED_IN_EVERY: usize = 40;
 
-/// What is special about a system.
+/// The properties of a system.
 struct System {
     lab: &'static str,
     origin: &'static str,
     start: &'static str,
-    /// What robots are to leave alone, beside what its `robots.txt` says.
+    /// Prefixes that robots must avoid, in addition to those in its `robots.txt`.
     disallowed: &'static [&'static str],
-    /// Makes the system as it is without anybody's help.
+    /// Switches off everything that was added to the plain system.
     prepare: fn(&Lab),
     users: &'static [&'static str],
     log_in: fn(&mut Visitor<'_>, &Lab),
-    /// What stands in every page of a user that is logged in, and in nobody else's.
+    /// Text that every page of this logged-in user contains, and no other visitor's page.
     mark: fn(&str) -> String,
-    /// How targets of files begin that are the same for everybody.
+    /// Prefixes of targets of files that are the same for every visitor.
     files: &'static [&'static str],
-    /// What stands before and behind a token in a user's page.
+    /// Texts before and after a token in a user's page.
     tokens: &'static [(&'static str, &'static str)],
 }
 
-/// How much of the traffic, and how fast.
+/// Size and speed of the traffic.
 struct Extent {
     urls_max: usize,
     requests: usize,
@@ -72,7 +76,7 @@ fn wordpress() {
         origin: "nginx_opcode",
         start: "/",
         disallowed: &[],
-        // No plug-in, no cache of its own.
+        // No plugin and no cache inside WordPress.
         prepare: |lab| {
             let owners = Owners::default();
             let mut anybody =
@@ -136,7 +140,8 @@ fn run(system: &System) {
     let mut users: Vec<_> =
         system.users.iter().map(|name| Visitor::new(name, edge.address, host, &owners)).collect();
     users.iter_mut().for_each(|user| (system.log_in)(user, &lab));
-    // Visitors type the site's name: a system without fields of its own is detected by its start page alone.
+    // Visitors first open the site's root. A system without header fields of its own is detected by
+    // its start page alone.
     let mut anybody = Visitor::new("anybody", edge.address, host, &owners);
     ["/", system.start].into_iter().for_each(|target| drop(anybody.get(target)));
     let mut site = Site {
@@ -179,21 +184,21 @@ fn run(system: &System) {
     assert!(ratio >= HITS_MIN, "{} of {} requests were answered from the store", site.hits, extent.requests);
 }
 
-/// The site as the traffic meets it.
+/// The edge, the connection to it and the results so far.
 struct Site<'a> {
     system: &'a System,
     edge: &'a Edge,
     client: Client,
     host: &'a str,
     owners: &'a Owners,
-    /// The content of each page that was found to have nothing of anybody's.
+    /// The content of each page that was searched last and had no personal content.
     last: BTreeMap<usize, Vec<u8>>,
     reasons: BTreeMap<String, usize>,
     hits: usize,
 }
 
 impl Site<'_> {
-    /// An anonymous request, which counts.
+    /// Sends an anonymous request, which is part of the ratio.
     fn visit(&mut self, visit: &Visit) {
         let answer = self.ask("GET", &visit.target, &visit.fields);
         let status = answer.field("Cache-Status").unwrap_or_else(|| panic!("{}", answer.head));
@@ -203,7 +208,7 @@ impl Site<'_> {
         self.require_nobodys(visit, answer);
     }
 
-    /// A request of somebody who is logged in: it gets a page of its own, and files that everybody gets.
+    /// Sends a request of a logged-in user. A page must be the user's own; a file may be a hit.
     fn visit_logged_in(&self, user: &mut Visitor<'_>, target: &str) {
         let answer = user.get(target);
         let is_file = self.system.files.iter().any(|prefix| target.starts_with(prefix));
@@ -220,7 +225,7 @@ impl Site<'_> {
         }
     }
 
-    /// Nothing of any user's is in an answer to somebody else.
+    /// Checks that a response to an anonymous request contains nothing of any user.
     fn require_nobodys(&mut self, visit: &Visit, answer: Response) {
         let is_known = self.last.get(&visit.page).is_some_and(|last| *last == answer.body);
         let text = String::from_utf8_lossy(if is_known { &[] } else { &answer.body });
@@ -265,11 +270,12 @@ impl Site<'_> {
         println!("{:>8}  beside these, of users who are logged in", requests / LOGGED_IN_EVERY);
     }
 
-    /// A request with noise and one without get the same object: the same octets, made at the same time.
+    /// Checks that requests with and without noise receive the same object: the same bytes,
+    /// generated at the same time.
     fn one_object_with_and_without_noise(&mut self, traffic: &mut Traffic) {
         let mut shared = 0;
         for page in 0..traffic.pages().len() {
-            // In between it may be renewed, once.
+            // The object may be refreshed once between the two requests.
             let is_one = (0..3).any(|_| {
                 let plain = self.ask("GET", &traffic.pages()[page].clone(), &[]);
                 let visit = traffic.visitor(page);

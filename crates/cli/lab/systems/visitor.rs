@@ -1,7 +1,8 @@
-//! Visitors of a lab's site: each keeps its cookies, reads pages and sends the forms in them, through an edge that
-//! stands where the lab's application expects it.
+//! Visitors of a lab's site. Each keeps its cookies, reads pages and sends their forms, through an
+//! edge at the address where the lab's application expects it.
 //!
-//! Invariant: a value that was given to one visitor to be known by is never seen by another; the test ends if it is.
+//! Invariant: no visitor receives a value that identifies another visitor; otherwise the test
+//! fails.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,18 +10,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use testkit::{Client, Edge, Response};
 
-/// Whose turn it is: a test that looks at the time must not wait for another one's pages.
+/// Held by the test that is running: a test with a time limit must not compete with another test's
+/// requests.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What `cargo xtask lab NAME up` wrote down, for one test at a time. `PETASOS_LAB` names the directory of another lab
-/// than the default one.
+/// The variables of a running lab, from the `lab.toml` that `cargo xtask lab NAME up` writes. One
+/// test has it at a time. `PETASOS_LAB` names the directory of a lab other than the default one.
 pub(crate) struct Lab {
     values: toml::Table,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Lab {
-    /// The lab of this name, which must be up.
+    /// Finds the lab of this name, which must be up.
     pub(crate) fn find(name: &str) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let default = || format!("{}/../../target/labs/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -30,7 +32,7 @@ impl Lab {
         Self { values: text.parse().unwrap(), _turn: turn }
     }
 
-    /// One of its variables.
+    /// The value of a variable.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.values
             .get(name)
@@ -38,24 +40,25 @@ impl Lab {
             .unwrap_or_else(|| panic!("lab.toml has no {name}"))
     }
 
-    /// One of its addresses.
+    /// The value of a variable that is an address.
     pub(crate) fn address(&self, name: &str) -> SocketAddr {
         self.value(name).parse().unwrap()
     }
 
-    /// An edge before one of its addresses, at the address that the application sends its purges to.
+    /// Starts an edge in front of an address of the lab, at the address to which the application
+    /// sends its purges.
     pub(crate) fn edge(&self, origin: &str, profile: &str) -> Edge {
         let origin = format!("http://{}", self.value(origin));
         Edge::start_at(self.value("edge"), &origin, &["--profile", profile])
     }
 }
 
-/// Values by which visitors are known, with the visitor they were given to.
+/// Values that identify visitors, each with the name of its visitor.
 pub(crate) type Owners = Mutex<BTreeMap<String, String>>;
 
-/// Somebody who visits the site.
+/// A visitor of the site.
 pub(crate) struct Visitor<'a> {
-    /// What the test calls them.
+    /// Name of the visitor in the test.
     pub(crate) name: String,
     address: SocketAddr,
     host: &'a str,
@@ -64,27 +67,27 @@ pub(crate) struct Visitor<'a> {
 }
 
 impl<'a> Visitor<'a> {
-    /// Somebody who has no cookies yet.
+    /// A visitor without cookies.
     pub(crate) fn new(name: &str, address: SocketAddr, host: &'a str, owners: &'a Owners) -> Self {
         Self { name: name.to_owned(), address, host, owners, cookies: BTreeMap::new() }
     }
 
-    /// Reads a page.
+    /// Requests a page.
     pub(crate) fn get(&mut self, target: &str) -> Response {
         self.ask("GET", target, "")
     }
 
-    /// Sends a form, and gives the answer without following where it leads.
+    /// Sends a form. Returns the response without following a redirect.
     pub(crate) fn post(&mut self, target: &str, form: &Form) -> Response {
         self.ask("POST", target, &form.encode())
     }
 
-    /// Keeps a cookie as if a script of the page had set it.
+    /// Adds a cookie, as if a script of the page had set it.
     pub(crate) fn keep(&mut self, name: &str, value: &str) {
         self.cookies.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Says that `value` is this visitor's alone.
+    /// Records that `value` belongs to this visitor, and fails if it belongs to another one.
     pub(crate) fn own(&self, value: &str) {
         let mut owners = self.owners.lock().unwrap();
         let owner = owners.entry(value.to_owned()).or_insert_with(|| self.name.clone());
@@ -114,13 +117,15 @@ impl<'a> Visitor<'a> {
         answer
     }
 
-    /// Keeps what the answer sets; every value that tells visitors apart is its visitor's alone.
+    /// Keeps the cookies that a response sets. Values of 16 bytes or more are recorded as this
+    /// visitor's own.
     fn take_cookies(&mut self, answer: &Response) {
         let lines = answer.head.lines().filter_map(|line| line.split_once(':'));
         for (_, value) in lines.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
             let age = between(value, "Max-Age=", ";").and_then(|age| age.parse::<u32>().ok());
             let (name, value) = value.split(';').next().unwrap().trim().split_once('=').unwrap();
-            // What is kept for seconds only is gone by the next page: nothing may depend on it to be safe.
+            // A cookie that lives for seconds may be gone by the next page, so the privacy of a
+            // page must not depend on it.
             if value == "deleted" || age.is_some_and(|age| age < 60) {
                 self.cookies.remove(name);
                 continue;
@@ -133,7 +138,7 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// The fields of a form, as they stand in a page.
+/// Names and values of the fields of a form.
 #[derive(Clone)]
 pub(crate) struct Form(Vec<(String, String)>);
 
@@ -143,7 +148,7 @@ impl Form {
         Self(Vec::new())
     }
 
-    /// The fields of the form of a page that has `sign` in it.
+    /// Reads the fields of the page's form that contains `sign`.
     pub(crate) fn of(page: &str, sign: &str) -> Self {
         let forms = page.split("<form").skip(1).map(|rest| rest.split("</form>").next().unwrap());
         let form = forms.into_iter().find(|form| form.contains(sign));
@@ -167,7 +172,7 @@ impl Form {
         Self(fields)
     }
 
-    /// The same with this value of this field.
+    /// Sets the value of a field.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.retain(|(known, _)| known != name);
         self.0.push((name.to_owned(), value.to_owned()));
@@ -180,7 +185,7 @@ impl Form {
         field.map(|(_, value)| value.as_str()).unwrap_or_else(|| panic!("the form has no {name}"))
     }
 
-    /// What a browser would send.
+    /// The fields in URL encoding, as a browser sends them.
     pub(crate) fn encode(&self) -> String {
         let mut text = url::form_urlencoded::Serializer::new(String::new());
         text.extend_pairs(&self.0).finish()
@@ -194,25 +199,25 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(unescape(rest.get(1..)?.split(quote).next()?))
 }
 
-/// Text without the references that HTML writes for these signs.
+/// Replaces the HTML character references that the labs use.
 fn unescape(text: &str) -> String {
     let named =
         [("&quot;", "\""), ("&#x27;", "'"), ("&#39;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")];
     named.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// What stands behind `from`, up to `to`.
+/// The text between `from` and the next `to`.
 pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(found, _)| found)
 }
 
-/// Whether an answer came from the store.
+/// Whether a response is a hit.
 pub(crate) fn is_hit(answer: &Response) -> bool {
     answer.field("Cache-Status").is_some_and(|status| status.starts_with("Petasos; hit"))
 }
 
-/// That somebody with cookies that mean nothing is answered from the store as well. The edge may look first whether the
-/// cookies change pages, and then get those of the application.
+/// Checks that a visitor with cookies without meaning comes to receive hits. The edge may first
+/// examine whether the cookies change pages and send the visitor's requests to the origin.
 pub(crate) fn comes_to_share(visitor: &mut Visitor<'_>, targets: &[&str]) {
     for target in targets {
         let hit = (0..200).any(|_| is_hit(&visitor.get(target)));
@@ -220,7 +225,8 @@ pub(crate) fn comes_to_share(visitor: &mut Visitor<'_>, targets: &[&str]) {
     }
 }
 
-/// Looks forty times in two seconds, which is what the site promises.
+/// Checks the condition up to forty times within about two seconds, the delay that Petasos promises
+/// for a site.
 pub(crate) fn within_two_seconds(what: &str, mut condition: impl FnMut() -> bool) {
     let seen = (0..40).any(|_| {
         let seen = condition();

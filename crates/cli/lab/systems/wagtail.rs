@@ -1,5 +1,6 @@
-//! Wagtail behind the edge (`cargo xtask lab wagtail up`): what anonymous visitors share, that editors see their own
-//! pages only, that forms keep their tokens apart, and that what is published is seen at once because Wagtail purges.
+//! Wagtail behind the edge (`cargo xtask lab wagtail up`). Anonymous visitors share pages, editors
+//! see only their own pages, and forms keep their tokens apart. Published changes are visible at
+//! once, because Wagtail sends purges.
 
 use super::stand::{Cms, Login, Stand, is_known, sees};
 use super::visitor::{Form, Visitor, between};
@@ -23,14 +24,15 @@ pub(crate) const LOGIN: Login = Login {
     password: "password",
     more: &[],
 };
-/// What nobody has to be known for.
+/// Pages without personal content.
 const SHARED: &[&str] =
     &["/", "/articles/", "/articles/?page=2", "/articles/article-5/", "/search/?query=bridge"];
-/// What is each visitor's own.
+/// Pages that are private to each visitor.
 const OWN: &[&str] =
     &["/contact/", "/admin/", "/admin/pages/", "/admin/account/", "/admin/login/", "/admin/pages/3/"];
 
-/// One after the other: they share the edge's address, to which Wagtail sends its purges.
+/// The checks run one after the other, because they share the edge's address, to which Wagtail
+/// sends its purges.
 #[test]
 fn wagtail_behind_the_edge() {
     let stand = Stand::of(&WAGTAIL);
@@ -41,7 +43,7 @@ fn wagtail_behind_the_edge() {
     stand.cookies_that_mean_nothing_do_not_matter();
 }
 
-/// That a page is this visitor's own, by the name in it and by whether it is shown at all.
+/// Checks that a page belongs to this visitor, by the name in it and by whether it is shown at all.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
     let account = || text.split_once("\", \"avatarUrl\"").and_then(|(before, _)| before.rsplit('"').next());
@@ -49,7 +51,7 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     let is_admin = target.starts_with("/admin/");
     match shown {
         Some(shown) => assert_eq!(shown, name, "{target}: {}", answer.head),
-        // Who is known is sent on from the login, who is not known is sent there.
+        // A logged-in user is redirected away from the login, an anonymous visitor to the login.
         None if is_known && target == "/admin/login/" => assert_eq!(answer.status, 302, "{name}"),
         None if is_admin && target != "/admin/login/" => {
             assert!(!is_known && answer.status == 302, "{name} {target}: {}", answer.head);
@@ -62,7 +64,7 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     }
 }
 
-/// Two visitors ask for the form before either sends it: each sends the token of the own page.
+/// Two visitors request the form before either sends it. Each sends the token of its own page.
 fn forms_work_for_everybody(stand: &Stand) {
     let mut visitors = [stand.visitor("one"), stand.visitor("two")];
     let forms: Vec<Form> = visitors
@@ -82,11 +84,11 @@ fn forms_work_for_everybody(stand: &Stand) {
 }
 
 fn what_is_published_is_seen(stand: &Stand) {
-    // Alice does not come through the edge, so that it knows of what she publishes by Wagtail's purges only.
+    // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
     let (mut alice, mut bob) = (stand.user_behind_the_edge("alice"), stand.user("bob"));
-    // The newest article: it is shown on the front page and in the index as well.
+    // The newest article, which the front page and the index also show.
     let pages = ["/articles/article-100/", "/", "/articles/"];
-    // Its number stands in the editors' bar.
+    // The article's number is in the editors' bar.
     let page = alice.get(pages[0]);
     let before = page.text().split_once("/edit/").map(|(before, _)| before).unwrap();
     let form_target = format!("/admin/pages/{}/edit/", before.rsplit('/').next().unwrap());

@@ -1,13 +1,14 @@
-//! What administrators see: the edge's state, the button, and what could not be told.
+//! The administrators' screens: the edge's state, the purge button, and the notice about a failed
+//! purge.
 
 use crate::site::{Editor, Site, get, is_hit};
 use serde_json::json;
 use testkit::eventually;
 
-/// Where the plugin's page is.
+/// Target of the plugin's screen.
 const SCREEN: &str = "/wp-admin/tools.php?page=petasos";
 const BUTTON: &str = "/wp-admin/admin-post.php";
-/// What marks the notice.
+/// Markup of the notice.
 const NOTICE: &str = "petasos-failure";
 
 /// The nonce of the form on a page.
@@ -17,7 +18,7 @@ fn nonce(page: &str) -> &str {
 }
 
 #[test]
-fn the_screen_shows_the_edge_and_its_button_purges() {
+fn plugin_screen_shows_the_edge_and_its_button_purges() {
     let site = Site::with("");
     let edge = site.edge("plugin=on");
     let editor = site.administrator();
@@ -67,20 +68,20 @@ fn the_screen_shows_the_edge_and_its_button_purges() {
 }
 
 #[test]
-fn what_could_not_be_told_is_shown_and_tried_again_once() {
+fn failed_purge_is_shown_and_retried_once() {
     let site = Site::with("");
     let edge = site.edge("plugin=on");
     let editor = site.administrator();
     let (newest, number) = site.first("posts");
     let edit = |text: &str| editor.change(&format!("posts/{number}"), &json!({"content": text}));
     let noticed = || editor.see("/wp-admin/index.php").text().contains(NOTICE);
-    // It answers before it works.
+    // WordPress responds before it runs the scheduled tasks.
     let cron = || assert_eq!(get(site.origin, "/wp-cron.php?doing_wp_cron").status, 200);
     let vain = || editor.see("/wp-admin/index.php").text().contains("in vain");
     get(edge.address, &newest);
     assert!(is_hit(&get(edge.address, &newest)) && !noticed());
 
-    // Nothing listens at port 1.
+    // No server listens at port 1.
     let dead = "plugin=on&edge=127.0.0.1:1";
     site.layers(dead);
     edit("Said to nobody");

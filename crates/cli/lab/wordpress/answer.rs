@@ -1,22 +1,23 @@
-//! What of an answer is its visitor's, to compare what the edge says with what WordPress itself says.
+//! The parts of a response that may be personal, for comparing the edge's response with WordPress'
+//! own.
 
 use crate::site::cookies;
 use testkit::Response;
 
-/// What makes an answer somebody's own.
+/// The personal parts of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     status: u16,
     kind: Option<String>,
     location: Option<String>,
-    /// The content.
+    /// The content without volatile parts.
     pub(crate) content: String,
-    /// The cookies that it sets.
+    /// The cookies that the response sets, without volatile values.
     pub(crate) cookies: Vec<String>,
 }
 
 impl Answer {
-    /// Takes it from a response.
+    /// Extracts the parts from a response.
     pub(crate) fn of(answer: &Response) -> Self {
         let field = |name: &str| answer.field(name).map(str::to_owned);
         Self {
@@ -28,14 +29,15 @@ impl Answer {
         }
     }
 
-    /// Whether this may have come to somebody who would get `own` from WordPress. What the edge shares sets no cookies.
+    /// Whether this response is acceptable for a visitor who would receive `own` from WordPress. It
+    /// may set fewer cookies, because shared responses set none.
     pub(crate) fn is_as(&self, own: &Self) -> bool {
         (self.status, &self.kind, &self.location, &self.content)
             == (own.status, &own.kind, &own.location, &own.content)
             && self.cookies.iter().all(|cookie| own.cookies.contains(cookie))
     }
 
-    /// In what this differs from `own`, for people.
+    /// Describes the difference from `own` for the test's message.
     pub(crate) fn difference(&self, own: &Self) -> String {
         let line = self.content.lines().zip(own.content.lines()).find(|(here, there)| here != there);
         let head = |answer: &Self| {
@@ -45,7 +47,8 @@ impl Answer {
     }
 }
 
-/// A page without what is another thing each time: the second it was made in, and a password that is proposed.
+/// Removes the parts of a page that differ every time: the time it was generated and a proposed
+/// password.
 fn steady(page: String) -> String {
     let passing = [("\"time\":\"", "\""), (" data-pw=\"", "\"")];
     passing.iter().fold(page, |page, (from, to)| match page.split_once(from) {
@@ -54,7 +57,7 @@ fn steady(page: String) -> String {
     })
 }
 
-/// A cookie without what is another thing each time; of a login the user's name stays.
+/// Removes the parts of a cookie that differ every time. The user's name in a login cookie is kept.
 fn lasting(cookie: &str) -> String {
     match cookie.split_once('=') {
         Some((name, _)) if name.starts_with("wp-settings-time-") => name.to_owned(),

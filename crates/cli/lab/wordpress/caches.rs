@@ -1,16 +1,17 @@
-//! The caches inside WordPress: each mode of the page cache answers and forgets, each server of objects is used.
+//! The caches inside WordPress: every mode of the page cache stores and invalidates pages, and
+//! every object cache server is used.
 
 use crate::site::{Site, ask, get, get_with};
 use serde_json::json;
 use testkit::Response;
 
-/// What the page cache says of an answer; empty if it was not asked.
+/// State of the page cache in a response; empty if the page cache was not consulted.
 fn pages(answer: &Response) -> &str {
     answer.field("X-Petasos-Pages").unwrap_or_default()
 }
 
 #[test]
-fn each_mode_of_the_page_cache_answers_and_forgets() {
+fn every_page_cache_mode_stores_and_invalidates_pages() {
     let site = Site::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for mode in ["database", "files", "aggressive"] {
@@ -27,7 +28,7 @@ fn each_mode_of_the_page_cache_answers_and_forgets() {
         assert!(kept.field("Age").is_some(), "{mode}");
         let tag = format!("If-None-Match: {}", kept.field("ETag").unwrap());
         assert_eq!(get_with(site.origin, &oldest, &[&tag]).status, 304, "{mode}");
-        // Where a visitor comes from makes no other page; a parameter that nobody knows does.
+        // A campaign parameter does not change the page; an unknown parameter does.
         assert_eq!(pages(&get(site.origin, &format!("{oldest}?utm_source=letter"))), hit, "{mode}");
         assert_eq!(pages(&get(site.origin, &format!("{oldest}?who=knows"))), "", "{mode}");
         assert_eq!(pages(&get_with(site.origin, &oldest, &["Cookie: _ga=1"])), hit, "{mode}");
@@ -49,7 +50,7 @@ fn each_mode_of_the_page_cache_answers_and_forgets() {
     }
 }
 
-/// A figure of X-Petasos-Objects.
+/// A number in the field X-Petasos-Objects.
 fn figure(answer: &Response, name: &str) -> u64 {
     let field = answer.field("X-Petasos-Objects").unwrap_or_else(|| panic!("{}", answer.head));
     let word = field.split("; ").find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -57,7 +58,7 @@ fn figure(answer: &Response, name: &str) -> u64 {
 }
 
 #[test]
-fn each_server_of_objects_is_used() {
+fn every_object_cache_server_is_used() {
     let site = Site::with("");
     let (newest, number) = site.first("posts");
     for kind in ["apcu", "redis", "memcached", "database"] {
@@ -83,7 +84,7 @@ fn each_server_of_objects_is_used() {
 }
 
 #[test]
-fn a_server_that_is_gone_costs_no_page_and_is_told_once() {
+fn missing_object_server_is_reported_once_and_pages_work() {
     let site = Site::with("plugin=on&objects=gone");
     let answer = get(site.origin, "/");
     assert_eq!(answer.status, 200);
@@ -99,7 +100,7 @@ fn a_server_that_is_gone_costs_no_page_and_is_told_once() {
 }
 
 #[test]
-fn pages_may_be_kept_with_the_objects() {
+fn pages_can_be_stored_in_the_object_cache() {
     let site = Site::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for kind in ["apcu", "redis", "memcached"] {

@@ -1,12 +1,13 @@
-//! Who visits the lab's site when nobody may see another one's page: the people, what each may be known by, and every
-//! kind of page for them to ask for.
+//! The visitors of the leak tests, the texts that identify each of them, and every kind of page
+//! that they request.
 //!
-//! Invariant: what is made here is removed when the cast goes, unless a test panics; the next `up` removes that.
+//! Invariant: everything made here is removed by [`Cast::leave`]. If a test panics, the next `up`
+//! removes it.
 
 use crate::site::{Editor, Site, ask, cookies, path};
 use serde_json::{Value, json};
 
-/// The kinds of pages that are everybody's, beside posts.
+/// The kinds of pages that all visitors share, other than posts.
 pub(crate) const SHARED: &[(&str, &str)] = &[
     ("the front page", "/"),
     ("its next", "/page/2/"),
@@ -26,51 +27,52 @@ pub(crate) const SHARED: &[(&str, &str)] = &[
     ("a picture", "/wp-content/uploads/picture-1.jpg"),
 ];
 
-/// Whoever asks for pages.
+/// A visitor who requests pages.
 pub(crate) struct Visitor {
-    /// What the tests call them.
+    /// Name of the visitor in the tests.
     pub(crate) name: &'static str,
-    /// The field that tells who they are, if any.
+    /// Header line with the visitor's cookies, if there are any.
     pub(crate) cookie: Option<String>,
-    /// Whether it means nothing, so that they share everybody's pages.
+    /// Whether the cookies are without meaning, so that the visitor shares the anonymous pages.
     pub(crate) is_anybody: bool,
 }
 
-/// A text that only some may read.
+/// A text that only some visitors may read.
 pub(crate) struct Mark {
     /// The text.
     pub(crate) text: String,
-    /// Who must find it somewhere.
+    /// Visitor who must find it on some page.
     pub(crate) owner: &'static str,
-    /// Who else may.
+    /// Other visitors who may find it.
     pub(crate) others: &'static [&'static str],
 }
 
 /// A kind of page.
 pub(crate) struct Kind {
-    /// What it is.
+    /// Name of the kind in messages.
     pub(crate) name: &'static str,
-    /// One of it.
+    /// Target of a page of this kind.
     pub(crate) target: String,
-    /// Whether anonymous visitors come to share it, with the plugin and without.
+    /// Whether anonymous visitors come to share it, both with and without the plugin.
     pub(crate) is_shared: bool,
 }
 
-/// Everybody, and what they may see.
+/// All visitors, with the texts and pages that they may see.
 pub(crate) struct Cast {
-    /// The people; by name in [`Cast::visitor`].
+    /// The visitors; [`Cast::visitor`] finds one by name.
     pub(crate) visitors: Vec<Visitor>,
-    /// What tells them apart.
+    /// The texts that tell them apart.
     pub(crate) marks: Vec<Mark>,
     /// Every kind of page.
     pub(crate) kinds: Vec<Kind>,
     administrator: Editor,
-    /// Routes to delete.
+    /// Routes of the created items, for their removal.
     made: Vec<String>,
 }
 
 impl Cast {
-    /// Makes users, a held comment, a draft, a private post and one behind a password, and has everybody come.
+    /// Creates users, a held comment, a draft, a private post and a post with a password, and
+    /// collects all visitors.
     pub(crate) fn gather(site: &Site) -> Self {
         let mut cast = Self {
             visitors: Vec::new(),
@@ -90,13 +92,13 @@ impl Cast {
         cast
     }
 
-    /// The one of this name.
+    /// The visitor with this name.
     pub(crate) fn visitor(&self, name: &str) -> &Visitor {
         let found = self.visitors.iter().find(|visitor| visitor.name == name);
         found.unwrap_or_else(|| panic!("nobody is called {name}"))
     }
 
-    /// Removes what was made.
+    /// Removes everything that was created.
     pub(crate) fn leave(self) {
         for route in self.made.iter().rev() {
             self.administrator.call("DELETE", &format!("{route}force=true&reassign=1"), &json!({}));
@@ -109,14 +111,14 @@ impl Cast {
         self.visitors.push(Visitor { name: "measured", cookie: Some(measured), is_anybody: true });
     }
 
-    /// Makes an item, and gives what it is.
+    /// Creates an item and returns it.
     fn make(&mut self, collection: &str, item: &Value) -> Value {
         let made = self.administrator.change(collection, item);
         self.made.push(format!("{collection}/{}?", made["id"]));
         made
     }
 
-    /// A user of this role, who logs in. Gives their number.
+    /// Adds a user with this role, logged in. Returns the user's number.
     fn user(&mut self, site: &Site, role: &'static str, name: &str) -> Value {
         let login = format!("{role}{}", std::process::id());
         let email = format!("{login}@guarded.test");
@@ -135,7 +137,7 @@ impl Cast {
         number
     }
 
-    /// What not everybody may read. Gives the target of the post behind a password.
+    /// Adds posts that not every visitor may read. Returns the target of the post with a password.
     fn posts(&mut self, author: Value) -> String {
         for (status, text) in [("draft", "what is not yet written"), ("private", "what stays in the office")]
         {
@@ -168,7 +170,7 @@ impl Cast {
         path(made["link"].as_str().unwrap())
     }
 
-    /// Somebody who was told the password.
+    /// Adds a visitor who knows the password.
     fn knower(&mut self, site: &Site) {
         let form = ["Content-Type: application/x-www-form-urlencoded"];
         let opened = ask(site.origin, "POST", "/wp-login.php?action=postpass", &form, "post_password=sesame");
@@ -176,7 +178,8 @@ impl Cast {
         self.visitors.push(Visitor { name: "knower", cookie: Some(cookie), is_anybody: false });
     }
 
-    /// Somebody whose name and address WordPress fills into its forms, and whose comment is shown to nobody else.
+    /// Adds a visitor whose name and email address WordPress fills into its forms, and whose held
+    /// comment no other visitor may see.
     fn commenter(&mut self, post: u64) {
         let email = format!("cora{}@guarded.test", std::process::id());
         let (name, said) = ("Cora Guarded", format!("what waits for approval {}", std::process::id()));
@@ -194,7 +197,7 @@ impl Cast {
         self.visitors.push(Visitor { name: "commenter", cookie: Some(cookie), is_anybody: false });
     }
 
-    /// Every other kind of page.
+    /// Adds every other kind of page.
     fn list(&mut self, site: &Site, post: &str, door: &str) {
         let (_, oldest) = site.first("posts?order=asc");
         let (comments, answer) = (format!("{post}feed/"), format!("{post}?replytocom=1"));

@@ -1,4 +1,5 @@
-//! What a change purges at once for everybody, and what it leaves in the edge's store.
+//! The pages that a change purges at once for every visitor, and those that stay in the edge's
+//! store.
 
 use crate::answer::Answer;
 use crate::cast::SHARED;
@@ -6,10 +7,10 @@ use crate::site::{Editor, Site, ask, get, get_with, is_hit, path};
 use serde_json::{Value, json};
 use testkit::Edge;
 
-/// A page that no change below touches but those that touch all: it shows no posts.
+/// A page without posts. Only a change that affects all pages affects it.
 const PAGE: &str = "/bicycles-an-introduction/";
 
-/// One site with an edge before it.
+/// A site with an edge in front, and a logged-in editor.
 struct Stand {
     site: Site,
     edge: Edge,
@@ -24,8 +25,8 @@ impl Stand {
         Self { site, edge, editor }
     }
 
-    /// Has all pages stored, makes the change, and asks for them again: those of `changed` are new and have the text,
-    /// those of `kept` come from the store.
+    /// Fills the store, makes the change and requests all pages again. Pages of `changed` must be
+    /// new and contain the text; pages of `kept` must be hits.
     fn check(&self, what: &str, changed: &[(&str, &str)], kept: &[&str], change: impl FnOnce(&Editor)) {
         for target in changed.iter().map(|(target, _)| target).chain(kept) {
             get(self.edge.address, target);
@@ -46,7 +47,7 @@ impl Stand {
 }
 
 #[test]
-fn posts() {
+fn post_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (newest, number) = stand.site.first("posts");
     let (oldest, old_number) = stand.site.first("posts?order=asc");
@@ -79,7 +80,8 @@ fn posts() {
     let missing = format!("/{slug}/");
     stand.check(
         "a new post",
-        // All posts move on by one; the last page was not found, and now WordPress redirects it to the post.
+        // All posts move by one place. The missing page was a 404; WordPress now redirects it to
+        // the post.
         &[
             ("/", "Quite new"),
             ("/feed/", "Quite new"),
@@ -107,11 +109,12 @@ fn posts() {
 }
 
 #[test]
-fn comments() {
+fn comment_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, number) = stand.site.first("posts?order=asc");
     let kept = ["/", PAGE, "/feed/", "/category/bicycles/"];
-    // So many links wait for approval. A visitor may not say two things within fifteen seconds, so his is the first.
+    // WordPress holds a comment with this many links. It allows a visitor one comment in fifteen
+    // seconds, so this one comes first.
     let links = "http%3A%2F%2Fa.test%2F+".repeat(5);
     let form = format!(
         "comment_post_ID={number}&author=Ada&email=ada%40visitors.test&comment=Unheard+of+{}+{links}",
@@ -122,7 +125,7 @@ fn comments() {
         let answer = ask(stand.site.origin, "POST", "/wp-comments-post.php", &fields, &form);
         assert!(answer.field("Location").unwrap().contains("moderation-hash"), "{}", answer.head);
     });
-    // WordPress takes no comment twice.
+    // WordPress rejects a duplicate comment, so the text is unique.
     let said = format!("Well said {}", std::process::id());
     stand.check("a comment", &[(&oldest, &said), ("/comments/feed/", &said)], &kept, |editor| {
         editor.change("comments", &json!({"post": number, "content": said, "status": "approved"}));
@@ -139,7 +142,7 @@ fn comments() {
 }
 
 #[test]
-fn menus_and_widgets() {
+fn menu_and_widget_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let navigation = stand.editor.call("GET", "navigation", &json!({}))[0].clone();
@@ -148,13 +151,13 @@ fn menus_and_widgets() {
     stand.check(
         "the navigation",
         &[("/", "Way out"), (PAGE, "Way out"), (&oldest, "Way out")],
-        // A feed shows no menu.
+        // Feeds show no menu.
         &["/feed/"],
         |editor| {
             editor.change(&format!("navigation/{}", navigation["id"]), &json!({"content": content}));
         },
     );
-    // The theme shows neither classic menus nor widgets; this page does.
+    // The theme shows neither classic menus nor widgets, but this page does.
     let parts = "/?lab=parts";
     let menus = stand.editor.call("GET", "menus", &json!({}));
     let menu = menus.as_array().unwrap().iter().find(|menu| menu["name"] == "Main menu").unwrap();
@@ -177,7 +180,7 @@ fn menus_and_widgets() {
 }
 
 #[test]
-fn terms() {
+fn term_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
     let (inside, _) = stand.site.first(&format!("posts?categories={}&order=asc", category["id"]));
@@ -195,7 +198,7 @@ fn terms() {
 }
 
 #[test]
-fn options_and_users() {
+fn option_and_user_changes_purge_exactly_their_pages() {
     let stand = Stand::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let all = [
@@ -236,10 +239,10 @@ fn options_and_users() {
     });
 }
 
-/// Sitemaps, which say nothing of what changes here, but of when.
+/// Sitemaps. They show the time of these changes but not their content.
 const SITEMAPS: &[&str] = &["/wp-sitemap.xml", "/wp-sitemap-users-1.xml"];
 
-/// What is said to WordPress' REST interface, and which pages that may purge although they stay as they are.
+/// A request to WordPress' REST API, and the pages that it may purge although they do not change.
 struct Change {
     what: &'static str,
     target: String,
@@ -247,7 +250,7 @@ struct Change {
     spare: &'static [&'static str],
 }
 
-/// One change of each kind. A term purges every list of its posts.
+/// One change of each kind. A term purges every list that contains its posts.
 fn changes(stand: &Stand) -> [Change; 6] {
     let number_of = |collection: &str| stand.editor.call("GET", collection, &json!({}))[0]["id"].to_string();
     let change = |what, target: String, said, spare| Change { what, target, said, spare };
@@ -273,10 +276,11 @@ fn changes(stand: &Stand) -> [Change; 6] {
     ]
 }
 
-/// After each change every kind of page is what WordPress says, to visitors with cookies that mean nothing as well, and
-/// those that stay as they are were kept.
+/// After each change, every kind of page must equal WordPress' own, also for visitors with cookies
+/// without meaning. Pages that did not change must still be stored, except those that the change
+/// may purge.
 #[test]
-fn what_must_change_has_changed_for_everybody_and_what_need_not_was_kept() {
+fn change_updates_its_pages_for_all_and_keeps_the_others() {
     let stand = Stand::new("plugin=on");
     let Stand { site, edge, editor } = &stand;
     let (newest, oldest) = (site.first("posts").0, site.first("posts?order=asc").0);
@@ -314,7 +318,7 @@ fn what_must_change_has_changed_for_everybody_and_what_need_not_was_kept() {
 }
 
 #[test]
-fn by_the_admin_address_too() {
+fn purges_work_through_the_admin_address() {
     let stand = Stand::new("plugin=on");
     stand.site.layers(&format!("plugin=on&admin={}", stand.edge.admin));
     let (newest, number) = stand.site.first("posts");
@@ -324,7 +328,7 @@ fn by_the_admin_address_too() {
 }
 
 #[test]
-fn through_both_caches() {
+fn changes_pass_through_page_cache_and_edge() {
     for mode in ["database", "files", "aggressive"] {
         let stand = Stand::new(&format!("plugin=on&pages={mode}"));
         let (oldest, number) = stand.site.first("posts?order=asc");

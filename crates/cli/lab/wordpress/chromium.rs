@@ -1,7 +1,9 @@
-//! Headless Chromium as people use it: windows that share nothing, forms that are typed into, buttons that are pressed.
+//! Headless Chromium under remote control: windows that share nothing, typing into forms, pressing
+//! buttons.
 //!
-//! It is spoken to by the DevTools protocol over two pipes: one JSON object a message, each ended by a zero. Nothing is
-//! known of time: whoever waits says what for. It asks the one host it is given, and nobody else.
+//! Commands use the DevTools protocol over two pipes: JSON objects, each ended by a zero byte. A
+//! wait names its condition and never relies on a fixed time. The browser can reach only the host
+//! it is given.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -12,30 +14,31 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long a browser that shares two cores may take for anything.
+/// Longest time that a browser on two shared cores may take for one step.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait before a condition is looked at again.
+/// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What its standard streams become: descriptors 3 and 4 are where Chromium looks for commands, and answers.
+/// Moves standard input and output to descriptors 3 and 4, from which Chromium reads commands and
+/// to which it writes responses.
 const PIPES: &str = "exec chromium \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
 
-/// A running browser, which ends with its handle.
+/// A running browser. It ends when the handle is dropped.
 pub(crate) struct Chromium {
     child: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     last: u64,
-    /// What was told of the network since it was last taken; only of windows that were asked to tell.
+    /// Network events since they were last taken, for windows with `Network.enable`.
     events: Vec<Value>,
     _profile: TempDir,
 }
 
-/// A window with cookies and a cache of its own.
+/// Session identifier of a window with separate cookies and cache.
 #[derive(Clone)]
 pub(crate) struct Window(String);
 
 impl Chromium {
-    /// Starts it; the site called `host` is at `address`.
+    /// Starts the browser. The host `host` resolves to `address`, and no other host resolves.
     pub(crate) fn start(host: &str, address: SocketAddr) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -82,7 +85,7 @@ impl Chromium {
         window
     }
 
-    /// Goes where the address line says, and waits until the page is there.
+    /// Navigates to a URL and waits until the page is loaded.
     pub(crate) fn open(&mut self, window: &Window, url: &str) {
         self.evaluate(window, "window.isOld = true");
         let gone = self.call(&window.0, "Page.navigate", &json!({"url": url}));
@@ -90,19 +93,19 @@ impl Chromium {
         self.arrive(window, url);
     }
 
-    /// Waits until another page than the one that was marked as old is there.
+    /// Waits until a page without the mark `isOld` is loaded.
     fn arrive(&mut self, window: &Window, what: &str) {
         self.until(window, what, "!window.isOld && document.readyState === 'complete'");
     }
 
-    /// Does what leads to another page, and waits until that is there.
+    /// Runs a script that leads to another page, and waits until that page is loaded.
     pub(crate) fn follow(&mut self, window: &Window, script: &str) {
         self.evaluate(window, "window.isOld = true");
         self.evaluate(window, script);
         self.arrive(window, script);
     }
 
-    /// Waits until a condition of the page holds.
+    /// Waits until a JavaScript condition holds in the page.
     pub(crate) fn until(&mut self, window: &Window, what: &str, condition: &str) {
         for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
             if self.try_evaluate(window, condition) == Some(json!(true)) {
@@ -114,7 +117,7 @@ impl Chromium {
         panic!("never happened in the browser: {what}: {condition}\n{page:?}");
     }
 
-    /// Presses the first that the selector finds, once it is there and may be pressed.
+    /// Clicks the first element that matches the selector, once it exists and is enabled.
     pub(crate) fn press(&mut self, window: &Window, selector: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         let ready =
@@ -123,7 +126,7 @@ impl Chromium {
         self.evaluate(window, &format!("{element}.click()"));
     }
 
-    /// Replaces the text of the first that the selector finds by typing.
+    /// Replaces the text of the first element that matches the selector by typing.
     pub(crate) fn type_into(&mut self, window: &Window, selector: &str, text: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(window, selector, &format!("!!{element}"));
@@ -133,14 +136,14 @@ impl Chromium {
         self.until(window, selector, &is_there);
     }
 
-    /// Has what is typed go to the first that the selector finds.
+    /// Gives the keyboard focus to the first element that matches the selector.
     pub(crate) fn focus(&mut self, window: &Window, selector: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(window, selector, &format!("!!{element}"));
         self.evaluate(window, &format!("{element}.focus()"));
     }
 
-    /// Chooses a file for the upload field that the selector finds.
+    /// Chooses a file for the upload field that matches the selector.
     pub(crate) fn choose_file(&mut self, window: &Window, selector: &str, file: &Path) {
         let element = json!({"expression": format!("document.querySelector({})", json!(selector))});
         let object = self.call(&window.0, "Runtime.evaluate", &element)["result"]["objectId"].clone();
@@ -148,24 +151,24 @@ impl Chromium {
         self.call(&window.0, "DOM.setFileInputFiles", &choice);
     }
 
-    /// The names of all cookies that the window's visitor has.
+    /// The names of all cookies in the window.
     pub(crate) fn cookies(&mut self, window: &Window) -> Vec<String> {
         let kept = self.call(&window.0, "Storage.getCookies", &json!({}));
         kept["cookies"].as_array().unwrap().iter().map(|cookie| cookie["name"].to_string()).collect()
     }
 
-    /// What the page's text and markup is.
+    /// The page's markup.
     pub(crate) fn markup(&mut self, window: &Window) -> String {
         let markup = self.evaluate(window, "document.documentElement.outerHTML");
         markup.as_str().unwrap().to_owned()
     }
 
-    /// The value of an expression.
+    /// Evaluates a JavaScript expression.
     pub(crate) fn evaluate(&mut self, window: &Window, expression: &str) -> Value {
         self.try_evaluate(window, expression).unwrap_or_else(|| panic!("the page cannot say: {expression}"))
     }
 
-    /// The same; `None` while the page changes, or if it throws.
+    /// Evaluates a JavaScript expression; `None` while the page changes, or if it throws.
     fn try_evaluate(&mut self, window: &Window, expression: &str) -> Option<Value> {
         let question = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.try_call(&window.0, "Runtime.evaluate", &question).ok()?;
@@ -173,12 +176,12 @@ impl Chromium {
         is_fine.then(|| answer["result"].get("value").cloned().unwrap_or(Value::Null))
     }
 
-    /// Sends a window's command, which must succeed, and gives its result.
+    /// Sends a command of a window, which must succeed, and returns its result.
     pub(crate) fn command(&mut self, window: &Window, method: &str, parameters: &Value) -> Value {
         self.call(&window.0, method, parameters)
     }
 
-    /// As [`Chromium::command`]; the error is Chromium's.
+    /// As [`Chromium::command`], but returns Chromium's error.
     pub(crate) fn try_command(
         &mut self,
         window: &Window,
@@ -188,9 +191,10 @@ impl Chromium {
         self.try_call(&window.0, method, parameters)
     }
 
-    /// Takes what was told of the network so far, after `Network.enable`, in its order.
+    /// Takes the network events so far, in order. `Network.enable` must have been sent.
     pub(crate) fn network_events(&mut self, window: &Window) -> Vec<Value> {
-        // The answer to a command comes after all that was told before it.
+        // Chromium sends earlier events before the response to a command, so this call collects
+        // them all.
         self.evaluate(window, "0");
         std::mem::take(&mut self.events)
     }
@@ -200,7 +204,8 @@ impl Chromium {
         answer.unwrap_or_else(|error| panic!("{method} {parameters}: {error}"))
     }
 
-    /// Sends a command and waits for its answer. Of what happens meanwhile only the network is kept.
+    /// Sends a command and waits for its response. Of the events in between, only network events
+    /// are kept.
     fn try_call(&mut self, session: &str, method: &str, parameters: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut command = json!({"id": self.last, "method": method, "params": parameters});
@@ -228,7 +233,8 @@ impl Chromium {
 }
 
 impl Drop for Chromium {
-    /// Chromium and its processes end when its pipe does; this waits for the first of them.
+    /// Kills the browser and waits for its main process. Its other processes end when their pipe
+    /// closes.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,5 +1,6 @@
-//! An editor and an anonymous visitor, each in a browser window of their own, both through the edge: the editor logs
-//! in, writes, publishes and corrects; the other sees what is public, as soon as it is, and nothing else.
+//! An editor and an anonymous visitor, each in a separate browser window, through the edge. The
+//! editor logs in, writes, publishes and corrects a post. The visitor sees public content as soon
+//! as it is public, and nothing else.
 
 use crate::chromium::{Chromium, Window};
 use crate::site::{HOST, Site};
@@ -7,22 +8,22 @@ use serde_json::json;
 use std::net::SocketAddr;
 use testkit::Edge;
 
-/// The place of the title in the block editor.
+/// Selector of the title in the block editor.
 const TITLE: &str = ".wp-block-post-title";
-/// What only who is logged in has on a page.
+/// Markup that only logged-in users have on a page.
 const BAR: &str = "id=\"wpadminbar\"";
-/// The block editor is there, and its greeting of new users is not.
+/// The block editor is loaded and its welcome guide is closed.
 const READY: &str = "(() => {
     document.querySelector('.components-guide .components-modal__header button')?.click();
     return !!document.querySelector('.wp-block-post-title') && !document.querySelector('.components-guide');
 })()";
 
-/// Two windows before one edge.
+/// Two windows in front of one edge.
 struct Desk {
     browser: Chromium,
     editor: Window,
     anybody: Window,
-    /// What an anonymous visitor may not read now.
+    /// Texts that an anonymous visitor must not see at present.
     secrets: Vec<String>,
 }
 
@@ -42,14 +43,14 @@ impl Desk {
         assert_eq!(place, "/wp-admin/", "{}", self.browser.markup(&self.editor));
     }
 
-    /// The editor opens a page and sees this text on it, logged in.
+    /// The editor opens a page and must see this text, logged in.
     fn editor_sees(&mut self, target: &str, text: &str) {
         self.browser.open(&self.editor, &url(target));
         let page = self.browser.markup(&self.editor);
         assert!(page.contains(text) && page.contains(BAR), "the editor, {target}: no \"{text}\" in {page}");
     }
 
-    /// The anonymous visitor opens a page and sees this text on it, and nothing that is not public.
+    /// The anonymous visitor opens a page, must see this text, and must see none of the secrets.
     fn anybody_sees(&mut self, target: &str, text: &str) {
         self.browser.open(&self.anybody, &url(target));
         let page = self.browser.markup(&self.anybody);
@@ -60,7 +61,7 @@ impl Desk {
         assert_eq!(self.browser.cookies(&self.anybody), Vec::<String>::new(), "{target}");
     }
 
-    /// That the page in the anonymous window is everybody's by now.
+    /// Checks that the page in the anonymous window is a hit by now.
     fn is_shared(&mut self) {
         let ask =
             "fetch(location.href, {cache: 'no-store'}).then(answer => answer.headers.get('cache-status'))";
@@ -73,7 +74,7 @@ impl Desk {
         self.browser.until(&self.editor, "the editor is ready", READY);
     }
 
-    /// Writes a post, which is kept as a draft. Gives its number.
+    /// Writes a post and saves it as a draft. Returns its number.
     fn draft(&mut self, title: &str, words: &str) -> u64 {
         self.begin("/wp-admin/post-new.php");
         self.browser.type_into(&self.editor, TITLE, title);
@@ -89,7 +90,7 @@ impl Desk {
         number.as_u64().unwrap()
     }
 
-    /// Publishes what is in the editor, and gives where it is.
+    /// Publishes the post in the editor. Returns its path.
     fn publish(&mut self) -> String {
         self.browser.press(&self.editor, ".editor-post-publish-panel__toggle");
         self.browser.press(&self.editor, ".editor-post-publish-panel .editor-post-publish-button");
@@ -105,7 +106,7 @@ fn url(target: &str) -> String {
 }
 
 #[test]
-fn an_editor_sees_the_edit_and_an_anonymous_window_what_is_public() {
+fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
     let site = Site::with("");
     let administrator = site.administrator();
     let (name, password) = (format!("writer{}", std::process::id()), "only-for-this");
@@ -120,7 +121,7 @@ fn an_editor_sees_the_edit_and_an_anonymous_window_what_is_public() {
     administrator.call("DELETE", &format!("users/{user}?force=true&reassign=1"), &json!({}));
 }
 
-/// One post's way to the public. Gives its number.
+/// Takes a post from draft to correction. Returns its number.
 fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
     let mut desk = Desk::new(edge.address);
     desk.secrets.push(email.to_owned());
@@ -143,7 +144,7 @@ fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
 
     desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
     let place = desk.publish();
-    // Now its author is public as well.
+    // From now on, the author's name is public too.
     desk.secrets.retain(|secret| *secret == email || *secret == BAR);
     desk.editor_sees(&place, &words);
     desk.anybody_sees("/", &title);

@@ -1,8 +1,9 @@
-//! What each kind of page says of itself.
+//! Response headers of every kind of page.
 
 use crate::site::{HOST, Site, ask, get, get_with, is_hit};
 
-/// The kinds of pages, each with a tag that says what it is, and its status.
+/// The kinds of pages: target, a tag that the response must have (or its prefix, if it ends with
+/// `-`), and status.
 const PAGES: &[(&str, &str, u16)] = &[
     ("/", "front", 200),
     ("/page/2/", "type-post", 200),
@@ -24,7 +25,7 @@ const PAGES: &[(&str, &str, u16)] = &[
 ];
 
 #[test]
-fn every_page_says_how_long_it_may_be_shared_and_what_it_is_made_of() {
+fn every_page_has_a_lifetime_and_its_surrogate_keys() {
     let site = Site::with("plugin=on");
     let (post, number) = site.first("posts");
     let post_tag = format!("post-{number}");
@@ -51,7 +52,7 @@ fn every_page_says_how_long_it_may_be_shared_and_what_it_is_made_of() {
 }
 
 #[test]
-fn a_page_that_did_not_change_is_confirmed() {
+fn unchanged_page_is_revalidated_with_304() {
     let site = Site::with("plugin=on");
     let tag = get(site.origin, "/").field("ETag").unwrap().to_owned();
     let answer = get_with(site.origin, "/", &[&format!("If-None-Match: {tag}")]);
@@ -67,7 +68,7 @@ fn a_page_that_did_not_change_is_confirmed() {
 }
 
 #[test]
-fn what_is_one_visitors_own_is_private() {
+fn personal_responses_are_private() {
     let site = Site::with("plugin=on");
     let editor = site.administrator();
     let (post, _) = site.first("posts");
@@ -100,7 +101,7 @@ fn what_is_one_visitors_own_is_private() {
 }
 
 #[test]
-fn what_other_plug_ins_do_is_respected() {
+fn responses_that_other_plugins_mark_uncacheable_are_private() {
     let site = Site::with("plugin=on");
     for kind in ["cart", "used-session", "cookie", "uncached", "constant", "flush"] {
         let answer = get(site.origin, &format!("/?lab={kind}"));
@@ -111,7 +112,7 @@ fn what_other_plug_ins_do_is_respected() {
     for kind in ["used-session", "cookie"] {
         assert!(get(site.origin, &format!("/?lab={kind}")).field("Set-Cookie").is_some(), "{kind}");
     }
-    // A session that holds nothing is not begun.
+    // An empty session is not started.
     let answer = get(site.origin, "/?lab=session");
     assert_eq!(answer.field("Set-Cookie"), None, "{}", answer.head);
     assert!(answer.field("Cache-Control").unwrap().starts_with("public, max-age=0"), "{}", answer.head);
@@ -119,7 +120,7 @@ fn what_other_plug_ins_do_is_respected() {
 }
 
 #[test]
-fn other_plug_ins_may_tag_and_purge() {
+fn other_plugins_may_tag_and_purge() {
     let site = Site::with("");
     let edge = site.edge("plugin=on");
     for target in ["/?lab=tags", "/"] {
@@ -133,7 +134,7 @@ fn other_plug_ins_may_tag_and_purge() {
 }
 
 #[test]
-fn a_password_keeps_a_page_to_those_who_know_it() {
+fn page_with_a_password_is_private_and_never_leaks() {
     let site = Site::with("");
     let edge = site.edge("plugin=on&pages=files");
     let editor = site.administrator();

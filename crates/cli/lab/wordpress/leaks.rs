@@ -1,8 +1,9 @@
-//! Nobody gets another one's page: two users, a commenter, somebody who knows a password and anonymous visitors ask
-//! for every kind of page in turns and all at once, with the plugin and without.
+//! No visitor receives another visitor's page. The visitors are two users, a commenter, one with a
+//! post's password, and anonymous ones. They request every kind of page, in turns and concurrently,
+//! with and without the plugin.
 //!
-//! Each answer of the edge is compared with what WordPress itself says to the same visitor, so that any page that is
-//! not theirs is found, whatever is wrong with it.
+//! Each response of the edge is compared with WordPress' own response to the same visitor. So any
+//! page that belongs to another visitor is found, whatever is wrong with it.
 
 use crate::answer::Answer;
 use crate::cast::{Cast, Kind, Visitor};
@@ -12,7 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use testkit::{Edge, Response};
 
-/// Who comes after whom to a page that is not stored; those who have nothing of their own there stay away.
+/// Orders in which visitors request a page that is not stored. Visitors without a personal version
+/// of the page skip it, unless they are anonymous.
 const TURNS: &[&[&str]] = &[
     &["anonymous", "anonymous", "editor", "measured", "subscriber", "commenter", "knower", "anonymous"],
     &["editor", "subscriber", "anonymous"],
@@ -20,12 +22,12 @@ const TURNS: &[&[&str]] = &[
     &["commenter", "knower", "anonymous"],
     &["knower", "commenter", "anonymous"],
 ];
-/// Kinds of pages that are asked for at the same time.
+/// Kinds of pages that all visitors request concurrently.
 const CROWDED: &[&str] = &["the front page", "a post with its form for comments", "a post behind a password"];
-/// How many kinds of pages are under way at once.
+/// Number of kinds of pages that are tested concurrently.
 const THREADS: usize = 3;
 
-/// What WordPress itself says to whom, by target and name.
+/// WordPress' own responses by target and visitor name.
 type Own<'a> = BTreeMap<(&'a str, &'a str), Answer>;
 
 fn visit(address: SocketAddr, visitor: &Visitor, target: &str) -> Response {
@@ -33,7 +35,7 @@ fn visit(address: SocketAddr, visitor: &Visitor, target: &str) -> Response {
     get_with(address, target, &cookie)
 }
 
-/// Does `each` for all of `items`, some at once.
+/// Calls `each` for all `items`, several concurrently.
 fn at_once<'a, T: Sync>(items: &'a [T], each: impl Fn(&'a T) + Sync) {
     let rest = Mutex::new(items.iter());
     std::thread::scope(|scope| {
@@ -58,7 +60,8 @@ fn ask_wordpress<'a>(site: &Site, cast: &'a Cast) -> Own<'a> {
     own.into_inner().unwrap()
 }
 
-/// That there is something to be found: each mark where it belongs, and by WordPress nowhere else.
+/// Checks that the marks are effective: by WordPress itself, each mark's owner sees it, and no
+/// visitor who may not.
 fn check_marks(cast: &Cast, own: &Own<'_>) {
     for mark in &cast.marks {
         let finders: Vec<_> =
@@ -80,12 +83,12 @@ struct Walk<'a> {
     cast: &'a Cast,
     own: &'a Own<'a>,
     edge: &'a Edge,
-    /// What was wrong.
+    /// Descriptions of everything that was wrong.
     faults: Mutex<Vec<String>>,
 }
 
 impl Walk<'_> {
-    /// All visitors on all kinds of pages; gives what was wrong.
+    /// Sends all visitors to all kinds of pages and returns the faults.
     fn go(self) -> Vec<String> {
         at_once(&self.cast.kinds, |kind| {
             for turns in TURNS.iter().filter(|turns| turns[0] == "anonymous" || self.has_own(kind, turns[0]))
@@ -116,7 +119,7 @@ impl Walk<'_> {
         self.faults.into_inner().unwrap()
     }
 
-    /// Whether WordPress says anything else to this visitor than to everybody.
+    /// Whether WordPress responds to this visitor differently than to an anonymous one.
     fn has_own(&self, kind: &Kind, name: &str) -> bool {
         let own = |name| &self.own[&(kind.target.as_str(), name)];
         own(name) != own("anonymous")
@@ -127,7 +130,8 @@ impl Walk<'_> {
         assert_eq!(answer.status, 200, "{}", answer.head);
     }
 
-    /// Asks as this visitor, and looks whether it is what WordPress says to them: before all this, or now.
+    /// Sends a request as this visitor. The response must equal WordPress' own, either from before
+    /// the walk or from now.
     fn check(&self, kind: &Kind, visitor: &Visitor, when: &str) -> Response {
         let answer = visit(self.edge.address, visitor, &kind.target);
         let got = Answer::of(&answer);
@@ -151,7 +155,7 @@ impl Walk<'_> {
 }
 
 #[test]
-fn nobody_gets_what_is_another_ones_on_any_kind_of_page() {
+fn no_visitor_gets_personal_content_of_another() {
     let site = Site::with("");
     let cast = Cast::gather(&site);
     let own = ask_wordpress(&site, &cast);
@@ -164,9 +168,9 @@ fn nobody_gets_what_is_another_ones_on_any_kind_of_page() {
     cast.leave();
 }
 
-/// The test above must be able to fail.
+/// Proves that the previous test can fail.
 #[test]
-fn a_profile_that_forgets_a_cookie_is_found_out() {
+fn profile_that_ignores_a_session_cookie_is_detected() {
     let site = Site::with("");
     let mut cast = Cast::gather(&site);
     cast.kinds.retain(|kind| CROWDED.contains(&kind.name));
@@ -181,7 +185,7 @@ fn a_profile_that_forgets_a_cookie_is_found_out() {
              [[cookie]]\nmeans = \"noise\"\nnames = [\"{cookie}\"]\nsource = \"a mistake\"\n"
         );
         std::fs::write(&file, profile).unwrap();
-        // The leak guard would notice, and give everybody their own page.
+        // The leak guard would notice the leak and give each visitor its own page, so it is off.
         let unguarded = "[limits]\nleak_guard_every = 0\n";
         let profile = ["--profile", file.to_str().unwrap()];
         let edge = Edge::configured(&format!("http://{}", site.origin), unguarded, &profile);

@@ -1,9 +1,10 @@
-//! The WordPress integration against the WordPress lab (`cargo xtask lab wordpress up`), with real edges before it:
-//! what its pages say, what a change purges and what it leaves, who gets whose page, what each cache inside WordPress
-//! keeps, and what administrators see.
+//! The WordPress integration against the WordPress lab (`cargo xtask lab wordpress up`), with real
+//! edges in front. The tests cover response headers, the purges of a change, personal pages, each
+//! cache inside WordPress and the administrators' screens.
 //!
-//! Invariant: the layers of the lab are one test's at a time. The content that these tests change is made anew by the
-//! next `up` after a `down`. `PETASOS_LAB` names the directory of another lab than the default one.
+//! Invariant: one test at a time sets the lab's layers. Content changed by these tests is restored
+//! by the next `up` after a `down`. `PETASOS_LAB` names the directory of a lab other than the
+//! default one.
 
 #![allow(
     clippy::unwrap_used,

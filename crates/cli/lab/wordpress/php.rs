@@ -1,5 +1,5 @@
-//! The PHP files themselves: each is PHP, the tests of their pure parts pass, and removing the plugin removes
-//! everything.
+//! The PHP files: each is valid PHP, the tests of their pure parts pass, and uninstalling the
+//! plugin removes all its data.
 
 use crate::site::{Site, get};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn integration() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integrations/wordpress")
 }
 
-/// What PHP prints, which must succeed.
+/// Runs PHP, which must succeed, and returns its output.
 fn php(arguments: &[&str]) -> String {
     let output = Command::new("php8.2").args(arguments).output().unwrap();
     let said =
@@ -24,7 +24,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_file_is_php() {
+fn every_file_is_valid_php() {
     let all = files(&integration());
     let mut checked = 0;
     for file in all.iter().filter(|file| file.extension().is_some_and(|extension| extension == "php")) {
@@ -35,18 +35,18 @@ fn every_file_is_php() {
 }
 
 #[test]
-fn the_pure_parts_pass_their_tests() {
+fn pure_parts_pass_their_php_tests() {
     let said = php(&["-d", "apc.enable_cli=1", integration().join("tests/run.php").to_str().unwrap()]);
     assert!(said.contains(" passed, 0 failed"), "{said}");
 }
 
 #[test]
-fn removing_the_plugin_leaves_nothing() {
+fn uninstalling_the_plugin_removes_all_its_data() {
     let site = Site::with("plugin=on&pages=database&objects=database");
     get(site.origin, "/");
     site.administrator().change("settings", &serde_json::json!({"description": "Notes from a small town."}));
     site.administrator().change("settings", &serde_json::json!({"description": "Notes from a small town"}));
-    // The drop-ins and files of a directory of its own, so that the lab keeps its own.
+    // The drop-ins and cache files are in a temporary directory, so the lab keeps its own.
     let content = tempfile::tempdir().unwrap();
     for name in ["advanced-cache.php", "object-cache.php"] {
         std::fs::copy(integration().join(name), content.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! The lab's site as tests see it: its layers, its pages, and an administrator who edits through the REST API.
+//! The lab's WordPress for tests: its layers, its pages, and users who edit through the REST API.
 
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use testkit::{Client, Edge, Response};
 
-/// The site's name at every address.
+/// Host name of the site at every address.
 pub(crate) const HOST: &str = "wordpress.test";
 
-/// Whose turn it is to set the layers.
+/// Held by the test that may set the layers.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The running lab, for one test at a time.
 pub(crate) struct Site {
-    /// nginx before PHP with opcode cache.
+    /// Address of the nginx in front of PHP with opcode cache.
     pub(crate) origin: SocketAddr,
-    /// The directory of its files.
+    /// Directory of the lab's files.
     pub(crate) files: PathBuf,
     table: toml::Table,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Site {
-    /// Waits for its turn, empties every cache and sets these layers.
+    /// Waits until no other test has the lab, empties every cache and sets these layers.
     pub(crate) fn with(layers: &str) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/labs/wordpress");
@@ -46,7 +46,8 @@ impl Site {
         site
     }
 
-    /// An edge before the site with the profile for WordPress, and the layers `rest` with it to be purged.
+    /// Starts an edge in front of the site with the profile for WordPress. Sets the layers `rest`,
+    /// with this edge to be purged.
     pub(crate) fn edge(&self, rest: &str) -> Edge {
         let edge = Edge::start(&format!("http://{}", self.origin), &["--profile", "wordpress"]);
         self.layers(&format!("edge={}&{rest}", edge.address));
@@ -58,7 +59,7 @@ impl Site {
         self.switch("flush");
     }
 
-    /// Sets the layers.
+    /// Sets the layers, given as a query.
     pub(crate) fn layers(&self, query: &str) {
         self.switch(query);
     }
@@ -78,7 +79,7 @@ impl Site {
         self.table["admin_password"].as_str().unwrap()
     }
 
-    /// Path and query of the first item of a REST collection, and its number.
+    /// Path with query of the first item of a REST collection, and the item's number.
     pub(crate) fn first(&self, collection: &str) -> (String, u64) {
         let answer = get(self.origin, &format!("/wp-json/wp/v2/{collection}"));
         let items: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -88,10 +89,10 @@ impl Site {
     }
 }
 
-/// Somebody who is logged in.
+/// A logged-in user.
 pub(crate) struct Editor {
     origin: SocketAddr,
-    /// The field with which to say so.
+    /// Header line with the session's cookies.
     pub(crate) cookie: String,
     nonce: String,
 }
@@ -128,7 +129,7 @@ impl Editor {
         self.call("POST", route, content)
     }
 
-    /// A page of wp-admin or the site, as this user sees it.
+    /// Requests a page of wp-admin or the site as this user.
     pub(crate) fn see(&self, target: &str) -> Response {
         ask(self.origin, "GET", target, &[&self.cookie], "")
     }
@@ -140,7 +141,7 @@ impl Editor {
     }
 }
 
-/// The cookies that an answer sets, as a client would send them back.
+/// The cookies that a response sets, as a client sends them back.
 pub(crate) fn cookies(answer: &Response) -> Vec<String> {
     let lines = answer.head.lines().filter_map(|line| {
         let (name, value) = line.split_once(": ")?;
@@ -150,7 +151,7 @@ pub(crate) fn cookies(answer: &Response) -> Vec<String> {
     lines.collect()
 }
 
-/// Asks for anything.
+/// Sends a request with content and returns the response.
 pub(crate) fn ask(
     address: SocketAddr,
     method: &str,
@@ -167,12 +168,12 @@ pub(crate) fn ask(
     client.read()
 }
 
-/// What an anonymous visitor gets.
+/// Requests a page as an anonymous visitor.
 pub(crate) fn get(address: SocketAddr, target: &str) -> Response {
     get_with(address, target, &[])
 }
 
-/// What a visitor with these fields gets.
+/// Requests a page with these header fields.
 pub(crate) fn get_with(address: SocketAddr, target: &str, fields: &[&str]) -> Response {
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(address);
@@ -180,12 +181,12 @@ pub(crate) fn get_with(address: SocketAddr, target: &str, fields: &[&str]) -> Re
     client.read()
 }
 
-/// Whether an answer came from the edge's store.
+/// Whether a response is a hit of the edge.
 pub(crate) fn is_hit(answer: &Response) -> bool {
     answer.field("Cache-Status").is_some_and(|status| status.starts_with("Petasos; hit"))
 }
 
-/// The target of a URL of the site.
+/// The path and query of a URL of the site.
 pub(crate) fn path(url: &str) -> String {
     url.split_once(HOST).unwrap_or_else(|| panic!("not of this site: {url}")).1.to_owned()
 }

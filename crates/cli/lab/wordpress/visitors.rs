@@ -1,12 +1,12 @@
-//! Who gets whose page: an administrator and an anonymous visitor, interleaved, before every cache.
+//! Personal pages: an administrator and an anonymous visitor take turns, with every cache.
 
 use crate::site::{Site, get, get_with, is_hit};
 
-/// What only who is logged in sees.
+/// Markup that only logged-in users see.
 const BAR: &str = "wpadminbar";
 
 #[test]
-fn nobody_gets_another_ones_page() {
+fn users_and_anonymous_visitors_get_only_their_own_pages() {
     let site = Site::with("");
     let (post, _) = site.first("posts");
     for mode in ["off", "database", "files", "aggressive"] {
@@ -22,7 +22,8 @@ fn nobody_gets_another_ones_page() {
                     assert!(own.field("X-Petasos-Pages").is_none() && !is_hit(&own), "{}", own.head);
                     let anybody = get(address, target);
                     assert!(!anybody.text().contains(BAR), "{mode} {target} {round}: {}", anybody.head);
-                    // What is said to caches in front is for the edge, which purges reach.
+                    // Cache-Control for other caches in front differs: through the edge it is
+                    // `no-cache`, because purges reach only the edge.
                     let told = if address == edge.address { "no-cache" } else { "public" };
                     assert!(anybody.field("Cache-Control").unwrap().starts_with(told), "{}", anybody.head);
                     let remembered = get_with(address, target, &[commenter]);

@@ -1,5 +1,5 @@
-//! A site without the plugin: what somebody changes through the edge is what everybody sees next, what changes nothing
-//! leaves everything stored.
+//! A site without the plugin. A change made through the edge is visible to every visitor at once. A
+//! request that changes nothing leaves all pages stored.
 
 use crate::answer::Answer;
 use crate::site::{Editor, Site, get, get_with, is_hit};
@@ -7,7 +7,7 @@ use crate::visitor::{Form, between};
 use serde_json::{Value, json};
 use testkit::{Edge, Response, eventually};
 
-/// The pages that are looked at; each test adds some posts.
+/// The pages that every test requests, in addition to some posts.
 const PAGES: &[&str] = &[
     "/",
     "/page/2/",
@@ -18,18 +18,18 @@ const PAGES: &[&str] = &[
     "/author/ada-winter/",
     "/2024/01/",
 ];
-/// Those of them that WordPress numbers: pages of a single post, unlike lists.
+/// Pages of single posts among them, in contrast to lists.
 const SINGLE: &[&str] = &["/bicycles-an-introduction/"];
-/// What a visible comment changes beside its post.
+/// Pages that a visible comment changes in addition to its post.
 const FRONTS: &[&str] = &["/", "/feed/", "/comments/feed/"];
-/// A visitor whom somebody counts.
+/// The cookie of a visitor with a measurement cookie only.
 const MEASURED: &str = "Cookie: _ga=GA1.2.3";
 
-/// What a request changes.
+/// The effect of a request.
 enum Changes<'a> {
     /// Every page.
     Everything,
-    /// This post and all lists at once; pages of other posts in the background.
+    /// This post and all lists at once; pages of other posts are refreshed in the background.
     ListsAnd(&'a str),
     /// The front page, the feeds and this post.
     FrontsAnd(&'a str),
@@ -37,7 +37,7 @@ enum Changes<'a> {
     Nothing,
 }
 
-/// The site with an edge before it, and no plugin.
+/// The site without the plugin, with an edge in front.
 struct Stand {
     site: Site,
     edge: Edge,
@@ -56,8 +56,9 @@ impl Stand {
         Self { site, edge, editor, newest, oldest }
     }
 
-    /// Has all pages stored, makes the request, and looks again: what it changes is asked for anew, once, and is what
-    /// WordPress says; what it does not comes from the store, and is right as well. These targets have these texts.
+    /// Fills the store, sends the request and requests all pages again. A page that the request
+    /// changes must be fetched once and equal WordPress' own. Other pages must be hits and also be
+    /// right. The targets of `texts` must contain their texts.
     fn check(&self, what: &str, changes: &Changes<'_>, texts: &[(&str, &str)], request: impl FnOnce(&Self)) {
         let mut pages: Vec<&str> = [PAGES, &[&self.newest.0, &self.oldest.0]].concat();
         pages.extend(texts.iter().map(|(target, _)| *target));
@@ -102,7 +103,8 @@ impl Stand {
         SINGLE.contains(&target) || [&self.newest.0, &self.oldest.0].into_iter().any(|post| post == target)
     }
 
-    /// Waits until the pages of single posts are what WordPress says: each follows behind a stale copy.
+    /// Waits until the pages of single posts equal WordPress' own. Each is served stale until its
+    /// refresh is complete.
     fn require_single_pages_to_follow(&self) {
         for target in SINGLE.iter().copied().chain([self.newest.0.as_str(), &self.oldest.0]) {
             eventually(&format!("{target} is as WordPress has it"), || {
@@ -112,8 +114,8 @@ impl Stand {
         }
     }
 
-    /// Whether WordPress says that this answer is still right. Its feeds have the time of the last post or comment for
-    /// a validator, so whoever has one is told so although a name in it has changed.
+    /// Whether WordPress confirms this response with 304. Its feeds use the time of the last post
+    /// or comment as validator, so they are confirmed although a name in them has changed.
     fn is_confirmed(&self, target: &str, answer: &Response) -> bool {
         let of = |name| answer.field(name).unwrap_or("none");
         let [tag, time] =
@@ -121,7 +123,7 @@ impl Stand {
         get_with(self.site.origin, target, &[&tag, &time]).status == 304
     }
 
-    /// Fills in a form of wp-admin and sends it. Gives the status of the answer.
+    /// Fills in a form of wp-admin, sends it and returns the status of the response.
     fn fill(&self, page: &str, sign: &str, action: &str, values: &[(&str, &str)]) -> u16 {
         let page = self.editor.see(page);
         let form = Form::of(page.text(), sign);
@@ -131,7 +133,7 @@ impl Stand {
         answer.status
     }
 
-    /// Follows the link of a page of wp-admin that has this in it.
+    /// Follows the first link of a page of wp-admin that contains `sign`.
     fn follow(&self, page: &str, sign: &str) {
         let page = self.editor.see(page);
         let links = page.text().split("href=").filter_map(|rest| {
@@ -147,7 +149,7 @@ impl Stand {
         assert_eq!(answer.status, 302, "{link}: {}", answer.head);
     }
 
-    /// Somebody new who may only comment, and who is logged in through the edge.
+    /// A new user who may only comment, logged in through the edge.
     fn subscriber(&self, name: &str) -> Editor {
         let login = format!("{name}{}", std::process::id());
         let email = format!("{login}@wordpress.test");
@@ -157,7 +159,8 @@ impl Stand {
         Editor::log_in(self.edge.address, &login, "only-for-this")
     }
 
-    /// Says something below a post, as this user. WordPress makes everybody wait between two comments.
+    /// Adds a comment to a post as this user and returns the redirect's target. WordPress makes
+    /// each user wait between two comments.
     fn comment(&self, user: &Editor, post: &str, text: &str) -> String {
         let page = user.see(post);
         let form = Form::of(page.text(), "comment_post_ID").with("comment", text);
@@ -168,7 +171,7 @@ impl Stand {
 }
 
 #[test]
-fn an_edited_post_is_seen_at_once_whatever_it_was_edited_with() {
+fn edited_post_is_visible_at_once_from_every_editor() {
     let stand = Stand::new();
     let (post, number) = (&stand.newest.0, stand.newest.1);
     let texts = |text| [(post.as_str(), text), ("/", text), ("/feed/", text)];
@@ -209,7 +212,7 @@ fn an_edited_post_is_seen_at_once_whatever_it_was_edited_with() {
 }
 
 #[test]
-fn a_comment_is_seen_at_once_and_the_rest_is_kept() {
+fn comment_is_visible_at_once_and_other_pages_are_kept() {
     let stand = Stand::new();
     let (post, _) = &stand.oldest;
     let [shown, held] = ["Seen by all", "Seen by none"].map(|text| format!("{text} {}", std::process::id()));
@@ -234,7 +237,7 @@ fn a_comment_is_seen_at_once_and_the_rest_is_kept() {
 }
 
 #[test]
-fn a_menu_a_term_an_option_and_a_user_are_seen_at_once() {
+fn changes_of_menus_terms_options_and_users_are_visible() {
     let stand = Stand::new();
     let page = "/bicycles-an-introduction/";
     let navigation = stand.editor.call("GET", "navigation?context=edit", &json!({}))[0].clone();
@@ -257,7 +260,7 @@ fn a_menu_a_term_an_option_and_a_user_are_seen_at_once() {
     let item = stand.editor.call("GET", &format!("menu-items?menus={menu}"), &json!({}))[0]["id"].clone();
     let screen = format!("/wp-admin/nav-menus.php?action=edit&menu={menu}");
     let label = format!("menu-item-title[{item}]");
-    // The theme shows no classic menu; this page does.
+    // The theme shows no classic menu, but this page does.
     stand.check("a classic menu", &Changes::Everything, &[("/?lab=parts", "Front door")], |stand| {
         let values = [(label.as_str(), "Front door")];
         assert_eq!(stand.fill(&screen, "id=\"update-nav-menu\"", &screen, &values), 200);
@@ -303,7 +306,7 @@ fn a_menu_a_term_an_option_and_a_user_are_seen_at_once() {
 }
 
 #[test]
-fn what_fails_or_is_no_pages_business_leaves_everything_stored() {
+fn failed_or_irrelevant_writes_leave_all_pages_stored() {
     let stand = Stand::new();
     let (number, user) = (stand.newest.1, stand.subscriber("bystander"));
     let draft = stand.editor.change("posts", &json!({"title": "Kept back", "status": "draft"}));

@@ -1,9 +1,12 @@
-//! ApacheBench's command line: single letters, values attached or apart, flags in clusters, options before the
-//! URL. What it means is turned into a plan; nothing is read from disk and nothing is sent.
+//! ApacheBench's command line: single letters, values attached or separate, flags in clusters,
+//! options before the URL. The options are turned into a plan. Nothing is read from disk and
+//! nothing is sent.
 //!
-//! Invariant: an option is understood or refused, and what has no effect is said: [`Options::without_effect`]. Known
-//! faults of `ab` are not copied: several `-C` add up, numbers are read to their end, and a version of TLS that is not
-//! spoken is an error instead of another version.
+//! Invariant: every option is either applied or refused. [`Options::without_effect`] names the
+//! options that change nothing.
+//!
+//! Known faults of `ab` are not copied. Several `-C` add up, and numbers are parsed to their end.
+//! An unsupported TLS version is an error instead of another version.
 
 use super::usage::later_option;
 use crate::values::header;
@@ -14,7 +17,7 @@ use report::ab::html::Attributes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Requests that `-t` asks for if no `-n` follows.
+/// Number of requests that `-t` sets unless a `-n` follows.
 const REQUESTS_WITH_TIME: u64 = 50_000;
 
 /// Options without a value.
@@ -23,7 +26,7 @@ const FLAGS: &str = "klrqdSihVwI";
 /// Options with a value.
 const VALUED: &str = "nctsbBHCATpumvegPXxyzZfE";
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     /// Print the usage.
@@ -34,22 +37,23 @@ pub(crate) enum Request {
     Run(Box<Options>),
 }
 
-/// A load in `ab`'s terms. Files are still names.
+/// A load as `ab`'s options describe it. Files are paths that have not been read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// The plan, without the content of [`Options::body_file`].
+    /// The plan. Its body is filled in later from [`Options::body_file`].
     pub(crate) plan: Plan,
     /// `-p` or `-u`: the file with the content of every request.
     pub(crate) body_file: Option<PathBuf>,
-    /// `-T`: its media type.
+    /// `-T`: the media type of that content.
     pub(crate) content_type: String,
-    /// `-B`, if it is a name: the local address.
+    /// `-B`, if it is a host name: the local address to connect from.
     pub(crate) source_name: Option<String>,
     /// `-w`, `-x`, `-y` and `-z`: the report as an HTML table.
     pub(crate) is_html: bool,
-    /// What stands in its tags.
+    /// `-x`, `-y` and `-z`: attributes of the tags in that table.
     pub(crate) attributes: Attributes,
-    /// `-v`: 2 and above print the request and the head of the first answer, 3 and above its status.
+    /// `-v`: 2 and above print the request and the head of the first response, 3 and above its
+    /// status.
     pub(crate) verbosity: u32,
     /// `-q`: no progress.
     pub(crate) quiet: bool,
@@ -59,19 +63,19 @@ pub(crate) struct Options {
     pub(crate) no_spread: bool,
     /// `-e`: file for the percentiles.
     pub(crate) csv_file: Option<PathBuf>,
-    /// `-g`: file for single answers.
+    /// `-g`: file with a row for each response.
     pub(crate) gnuplot_file: Option<PathBuf>,
     /// The letters of all options that were given.
     given: String,
 }
 
-/// Letters and values in the order in which they were given.
+/// Option letters and their values, in the order of the command line.
 type Given = Vec<(char, String)>;
 
-/// Reads the arguments after the word `ab`.
+/// Parses the arguments after the word `ab`.
 ///
 /// # Errors
-/// A sentence that names the option.
+/// A sentence that names the option and its problem.
 pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     let (given, rest) = split(arguments)?;
     if given.iter().any(|(letter, _)| *letter == 'h') {
@@ -101,7 +105,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     Ok(Request::Run(Box::new(options)))
 }
 
-/// Splits options from the rest. The first argument that is no option ends them.
+/// Splits the options from the remaining arguments. The first argument that is not an option ends
+/// the options.
 fn split(arguments: &[String]) -> Result<(Given, &[String]), String> {
     let mut given = Vec::new();
     let mut rest = arguments;
@@ -145,13 +150,13 @@ fn refusal(letter: char) -> String {
     }
 }
 
-/// The name that a field `Host` among the plan's gives the target, for TLS to ask for.
+/// The host name in the last `Host` header field of the plan, for the TLS handshake.
 fn named_by_host(plan: &Plan) -> Option<String> {
     let (_, host) = plan.headers.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
     Target::parse(&format!("https://{host}/")).ok().map(|target| target.host())
 }
 
-/// The proxy that `HOST:PORT` names.
+/// Parses a proxy given as `HOST:PORT`.
 fn proxy(text: &str) -> Result<Target, String> {
     let bad = || format!("invalid proxy {text:?} for -X: write HOST:PORT, as in 127.0.0.1:3128");
     let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
@@ -162,7 +167,7 @@ fn proxy(text: &str) -> Result<Target, String> {
     }
 }
 
-/// The version of TLS that a name stands for; `None` means all.
+/// Parses the name of a TLS version; `None` means all versions.
 fn tls_version(text: &str) -> Result<Option<TlsVersion>, String> {
     match text.to_ascii_uppercase().as_str() {
         "ALL" => Ok(None),
@@ -172,7 +177,7 @@ fn tls_version(text: &str) -> Result<Option<TlsVersion>, String> {
     }
 }
 
-/// The target of a URL, which needs a path and may leave out `http://`.
+/// Parses the URL, which needs a path and may omit `http://`.
 fn target(url: &str) -> Result<Target, String> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let has_path = with_scheme.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
@@ -187,7 +192,8 @@ impl Options {
         let mut plan = Plan::new(target);
         plan.http = Protocol::Http10;
         plan.keep_alive = false;
-        // As ab does, which has no options for them.
+        // Like `ab`, which neither verifies certificates nor resumes TLS sessions and has no
+        // options for them.
         plan.tls.is_verified = false;
         plan.tls.is_resumed = false;
         plan.stop = Stop { at_first_receive_error: true, ..Stop::default() };
@@ -260,7 +266,7 @@ impl Options {
     }
 
     fn apply_to_output(&mut self, letter: char, value: &str) -> Result<(), String> {
-        // An attribute asks for the table that it stands in.
+        // An attribute of the HTML table implies the HTML table.
         self.is_html |= matches!(letter, 'w' | 'x' | 'y' | 'z');
         match letter {
             'v' => {
@@ -280,7 +286,7 @@ impl Options {
         Ok(())
     }
 
-    /// Options that were given and change nothing, each with what they would need.
+    /// Options on the command line that change nothing, each with the condition that it lacks.
     pub(crate) fn without_effect(&self) -> Vec<String> {
         let is_plain = !self.plan.target.is_secure();
         let needs = |letter: char| match letter {
@@ -295,7 +301,8 @@ impl Options {
             .collect()
     }
 
-    /// `-i`, `-p` and `-u` exclude each other; a method by `-m` stays and takes the content.
+    /// Sets the method and the body. `-i`, `-p` and `-u` exclude each other. A method given with
+    /// `-m` is kept and sent with the body.
     fn method(&mut self, method: Method, body_file: Option<&str>) -> Result<(), String> {
         let taken = matches!(self.plan.method, Method::Head | Method::Post | Method::Put);
         if taken {
@@ -314,7 +321,7 @@ fn number(letter: char, value: &str, what: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("invalid {what} {value:?} for -{letter}"))
 }
 
-/// A limit in seconds; none if it is 0, as with `ab`.
+/// A time limit in seconds. 0 means no limit, as in `ab`.
 fn time(letter: char, value: &str) -> Result<Option<Duration>, String> {
     let seconds = value.parse().map_err(|_| format!("invalid number of seconds {value:?} for -{letter}"))?;
     Ok(Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero()))
@@ -347,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_ab() {
+    fn defaults_are_those_of_ab() {
         let plan = options("http://h/").plan;
         assert_eq!((plan.stop.requests, plan.stop.time, plan.users), (Some(1), None, 1));
         assert_eq!(
@@ -359,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_sets_the_number_of_requests_where_it_stands() {
+    fn time_option_overrides_only_an_earlier_number_of_requests() {
         let requests = |line: &str| options(line).plan.stop.requests;
         assert_eq!(requests("-n 100000 -t 30 http://h/"), Some(50_000));
         assert_eq!(requests("-t 30 -n 100000 http://h/"), Some(100_000));
@@ -398,13 +405,13 @@ mod tests {
     }
 
     #[test]
-    fn single_answers_are_kept_only_for_their_file() {
+    fn samples_are_kept_only_for_a_gnuplot_file() {
         assert_eq!(options("-n 7 http://h/").plan.samples_max, 0);
         assert_eq!(options("-n 7 -g f http://h/").plan.samples_max, 7);
     }
 
     #[test]
-    fn what_ab_refuses_is_refused() {
+    fn command_lines_that_ab_refuses_are_refused() {
         assert!(refused("-c 2 http://h/").contains("concurrency level greater"));
         assert!(refused("http://h").contains("invalid URL"));
         assert!(refused("").contains("wrong number of arguments"));
@@ -436,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_made_as_asked() {
+    fn connection_options_are_taken_over() {
         let plan = options("-b 4096 -B 127.0.0.9 -X 127.0.0.1:3128 -P u:p http://h/").plan;
         assert_eq!((plan.socket_buffer_bytes, plan.proxy_auth), (Some(4096), Some("u:p".into())));
         assert_eq!(plan.source.unwrap().address(5).to_string(), "127.0.0.9");
@@ -457,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_offers_what_is_asked_for() {
+    fn tls_options_are_taken_over() {
         let tls = options("-I -Z AES128+aRSA -f tls1.2 -E me.pem https://h/").plan.tls;
         assert!(!tls.server_name && !tls.is_resumed);
         assert_eq!(tls.terms.suites.unwrap().to_string(), "ECDHE-RSA-AES128-GCM-SHA256");
@@ -476,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_ask_for_the_table() {
+    fn attributes_imply_the_html_table() {
         assert!(options("-w http://h/").is_html && !options("http://h/").is_html);
         let options = options("-x border=1 -y a -z b http://h/");
         assert!(options.is_html);
@@ -485,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_said() {
+    fn options_without_effect_are_reported() {
         let said = |line: &str| options(line).without_effect().join(";");
         assert_eq!(said("-I -T a/b -w -d https://h/").matches("has no effect").count(), 2);
         assert!(said("-f ALL http://h/").contains("-f has no effect: it needs an https URL"));

@@ -1,6 +1,6 @@
-//! What `petasos ab` says of itself.
+//! The usage text of `petasos ab`.
 //!
-//! Invariant: every letter that is understood stands here, which a test compares.
+//! Invariant: it lists every option letter that the parser accepts. A test compares the two.
 
 /// The text of `-h`.
 pub(crate) const USAGE: &str = "\
@@ -47,7 +47,8 @@ Options are:
 Exit codes: 0 all answers as expected, 1 failures or interrupted, 2 could not run.
 ";
 
-/// Options of `ab` on its development branch, which 2.4 does not have: what they are and what to use instead.
+/// An option of `ab`'s development branch that `ab` 2.4 does not have. Returns its meaning and the
+/// alternative to use.
 pub(super) fn later_option(letter: char) -> Option<(&'static str, &'static str)> {
     Some(match letter {
         'W' => ("worker threads", "there is one for each core, and petasos bench --threads chooses"),

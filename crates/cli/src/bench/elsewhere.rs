@@ -1,14 +1,16 @@
-//! Targets that are not on this machine: whoever loads one is asked whether that is meant, and the load is careful.
+//! Targets that are not on this machine. The user must consent before one is loaded, and the load
+//! is then careful.
 //!
-//! Invariant: an address counts as this machine's only if a socket can be bound to it. Nothing is sent here.
+//! Invariant: an address belongs to this machine only if a socket can be bound to it. Nothing is
+//! sent to the target here.
 
 use anyhow::bail;
 use load::Plan;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, UdpSocket};
 
-/// The hosts of a plan that are not on this machine, each once; where there is a proxy, that is the only one. Asks the
-/// resolver; a name without address is left to the run, which says so.
+/// The hosts of a plan that are not on this machine, each once. With a proxy, only the proxy
+/// counts. Names are resolved; a name without an address is skipped, because the run reports it.
 pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
     let listed = plan.targets.iter().map(|of| &of.target).filter(|_| plan.proxy.is_none());
     let named = plan.proxy.as_ref().or_else(|| plan.targets.is_empty().then_some(&plan.target));
@@ -26,10 +28,10 @@ pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
     hosts.into_iter().map(|(host, port)| format!("{host}:{port}")).collect()
 }
 
-/// Asks on a terminal whether these hosts are meant.
+/// Asks on the terminal whether these hosts may be loaded.
 ///
 /// # Errors
-/// If the answer is not yes, or there is no terminal to ask on: a script says `--yes`.
+/// If the answer is not yes, or there is no terminal to ask on. Scripts use `--yes`.
 pub(crate) fn ask(hosts: &[String]) -> anyhow::Result<()> {
     let (are, them) = if hosts.len() == 1 { ("is", "it") } else { ("are", "them") };
     let are_elsewhere = format!("{} {are} not on this machine", hosts.join(", "));
@@ -61,9 +63,9 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_of_other_machines_are_named() {
+    fn only_hosts_on_other_machines_are_listed() {
         assert!(hosts_elsewhere(&Plan::new(target("http://127.3.2.1:81/"))).is_empty());
-        // An address for documentation (RFC 5737): no machine has it.
+        // An address for documentation (RFC 5737), which no machine has.
         assert_eq!(hosts_elsewhere(&Plan::new(target("http://192.0.2.1/"))), ["192.0.2.1:80"]);
         let behind = |proxy| {
             let proxy = Some(target(proxy));

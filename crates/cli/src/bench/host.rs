@@ -1,7 +1,8 @@
-//! The generator's host while a run lasts: how busy its cores were in each second, and with what part of it the
-//! generator was.
+//! CPU use of the generator's host during a run. For each second there are two shares of all cores:
+//! the busy share, and the share that the generator used.
 //!
-//! Invariant: it looks once a second and changes nothing; where the system does not tell, the seconds stay unknown.
+//! Invariant: it reads the counters once a second and changes nothing. If the system does not
+//! report them, the seconds stay without values.
 
 use probe::ProcFs;
 use report::run::Run;
@@ -9,13 +10,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A host that is being watched; the watch ends when this is finished or dropped.
+/// Watches the host in a thread. The watch ends when this is finished or dropped.
 pub(crate) struct HostWatch {
     over: Sender<()>,
     thread: JoinHandle<Vec<Shares>>,
 }
 
-/// Shares of all cores in one second.
+/// Shares of the time of all cores in one second, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shares {
     host: Option<f64>,
@@ -23,8 +24,8 @@ struct Shares {
 }
 
 impl HostWatch {
-    /// Begins to watch; the first second is the one that begins after `delay`. `None` where there is no thread to be
-    /// had.
+    /// Starts the watch. Its first second begins after `delay`, so that warm-up is left out. `None`
+    /// if no thread can be started.
     pub(crate) fn start(delay: Duration) -> Option<Self> {
         let (over, is_over) = mpsc::channel();
         let watch = move || {
@@ -45,8 +46,9 @@ impl HostWatch {
         Some(Self { over, thread })
     }
 
-    /// Ends the watch and tells the run what was seen.
+    /// Ends the watch and adds the shares to the seconds of the run.
     pub(crate) fn finish(self, run: &mut Run) {
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(self.over);
         let seen = self.thread.join().unwrap_or_default();
         for (second, shares) in run.seconds.iter_mut().zip(seen) {
@@ -56,7 +58,7 @@ impl HostWatch {
     }
 }
 
-/// What the system has counted so far.
+/// Counters of the system at one moment.
 struct Reading {
     host: Option<probe::CpuTimes>,
     own: Option<probe::ProcessStat>,

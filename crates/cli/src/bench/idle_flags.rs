@@ -1,24 +1,24 @@
-//! Flags that have no effect beside the other flags given.
+//! Flags that have no effect in combination with the other flags given.
 //!
-//! Invariant: a flag that does nothing is refused, with what would give it an effect. A flag that only says what holds
-//! anyway, such as `--think 0`, is accepted.
+//! Invariant: a flag without effect is refused, and the error tells what would give it one. A flag
+//! that only confirms a default, such as `--think 0`, is accepted.
 
 use anyhow::bail;
 
-/// A flag that was given, or not, and has no effect beside the others.
+/// A flag that may be without effect beside the others.
 pub(super) struct Idle {
-    /// The flag.
+    /// The flag, such as `--think`.
     pub(super) flag: &'static str,
-    /// Whether it was given and does nothing.
+    /// Whether the flag was given and has no effect.
     pub(super) is_idle: bool,
-    /// What would give it an effect.
+    /// Advice: what would give the flag an effect.
     pub(super) fix: &'static str,
 }
 
-/// Refuses the first flag that does nothing.
+/// Refuses the first flag without effect.
 ///
 /// # Errors
-/// With the flag and the fix.
+/// If there is one; the error has the flag and the advice.
 pub(super) fn refuse(rows: impl IntoIterator<Item = Idle>) -> anyhow::Result<()> {
     match rows.into_iter().find(|row| row.is_idle) {
         Some(Idle { flag, fix, .. }) => bail!("{flag} does nothing here: {fix}"),

@@ -1,9 +1,10 @@
-//! What `bench` shows on standard error while it measures: on a terminal some lines that are drawn again in place,
-//! elsewhere a plain line now and then.
+//! Live progress of `bench` on standard error. A terminal shows several lines that are redrawn in
+//! place. Other outputs get a plain line now and then.
 //!
-//! Invariant: between two drawings the cursor stands where the first line begins, so that a terminal may be made
-//! narrower, and wrap what is on it, without the next drawing landing elsewhere. When the run is over or is being
-//! stopped, nothing of it is left on the terminal. What to show is `report::live`'s.
+//! Invariant: between two drawings the cursor is at the beginning of the first line. So the next
+//! drawing lands in the right place even if the terminal was made narrower and wrapped the lines.
+//! After the run, or once it is being stopped, the terminal shows none of the lines. `report::live`
+//! decides what the lines say.
 
 use load::{Control, Plan};
 use platform::{Clock, Monotonic};
@@ -11,35 +12,35 @@ use report::live::{self, Glyphs, Live, SPARK_SECONDS_MAX};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// Between two drawings: often enough for the eye, and nothing beside the load.
+/// Interval between two drawings: often enough for the eye, and a negligible cost beside the load.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Between two plain lines.
+/// Interval between two plain lines.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the size of a terminal is not known.
+/// Columns and rows that are assumed if the terminal does not report its size.
 const SIZE_DEFAULT: (usize, usize) = (80, 24);
 
-/// Follows one run.
+/// Progress display of one run.
 pub(super) struct Display {
     live: Live,
-    /// How many seconds of the run have been taken over.
+    /// Number of seconds of the run that have been added to `live`.
     seconds: usize,
     surface: Surface,
-    /// When something was shown last, in the time of the run's clock.
+    /// Time of the last drawing, on the run's monotonic clock.
     shown_at: Option<Monotonic>,
 }
 
-/// What is written to.
+/// The kind of output.
 enum Surface {
-    /// A terminal, and whether something of ours is on it.
+    /// A terminal. `is_drawn` is set while our lines are on it.
     Terminal { glyphs: Glyphs, is_drawn: bool },
-    /// Anything else.
+    /// Anything else, such as a file.
     Log,
 }
 
 impl Display {
-    /// For a run of this plan.
+    /// Creates the display for a run of this plan.
     pub(super) fn of(plan: &Plan) -> Self {
         let stages = plan.stages.iter().map(|stage| stage.time).sum::<Duration>();
         let pauses = plan.cooldown * u32::try_from(plan.stages.len().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -55,7 +56,7 @@ impl Display {
         Self { live, seconds: 0, surface, shown_at: None }
     }
 
-    /// Shows how far the run is, if it is time to.
+    /// Shows the progress if the interval has passed.
     pub(super) fn look(&mut self, control: &Control, clock: &dyn Clock) {
         let now = clock.monotonic();
         let every = match self.surface {
@@ -87,7 +88,7 @@ impl Display {
         self.live.recent.drain(..too_many);
     }
 
-    /// A terminal that cannot be written to is no reason to stop measuring.
+    /// Draws the progress. A failed write must not stop the measurement, so it is ignored.
     fn show(&mut self) {
         match &mut self.surface {
             Surface::Terminal { glyphs, is_drawn } => {
@@ -104,17 +105,19 @@ impl Display {
         }
     }
 
-    /// Takes what was drawn off the terminal.
+    /// Erases the drawing from the terminal.
     pub(super) fn clear(&mut self) {
         if let Surface::Terminal { is_drawn, .. } = &mut self.surface
             && std::mem::take(is_drawn)
         {
+            // As in `show`, a failed write is ignored.
             let _ = io::stderr().write_all(drawing(&[]).as_bytes());
         }
     }
 }
 
-/// What puts these lines in the place of the last ones, and the cursor back to their beginning.
+/// The escape sequences that replace the previous lines by these and return the cursor to the
+/// first.
 fn drawing(lines: &[String]) -> String {
     let up = lines.len().saturating_sub(1);
     let back = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
@@ -128,8 +131,8 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// What the terminal can show, by what the environment says of its characters (POSIX: the first of these that is
-/// there and not empty).
+/// Chooses glyphs by the character set in the environment. The first of the variables that is set
+/// and not empty counts, as POSIX defines.
 fn glyphs() -> Glyphs {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let charset = named.map(|name| name.to_string_lossy().to_ascii_lowercase()).find(|name| !name.is_empty());
@@ -142,7 +145,7 @@ mod tests {
     use super::drawing;
 
     #[test]
-    fn the_cursor_comes_back_to_the_first_line() {
+    fn drawing_returns_the_cursor_to_the_first_line() {
         let lines = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
         assert_eq!(drawing(&lines), "\ra\x1b[K\r\nb\x1b[K\r\nc\x1b[J\r\x1b[2A");
         assert_eq!(drawing(&lines[..1]), "\ra\x1b[J\r");

@@ -1,6 +1,7 @@
-//! The arguments that say what load to make, shared by every command that makes one.
+//! The arguments that describe a load, shared by every command that generates one.
 //!
-//! Invariant: a plan that comes out of here has passed its own check, but for what means something else in page mode.
+//! Invariant: a plan built here has passed [`Plan::check`]. Only in page mode are the settings that
+//! have another meaning there left out of that check.
 
 use super::elsewhere::{ask, hosts_elsewhere};
 use super::idle_flags;
@@ -15,7 +16,7 @@ use load::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a run takes if neither a number of requests nor a time is given.
+/// Duration of a run if neither a number of requests nor a time is given.
 const TIME_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What load to make.
@@ -77,7 +78,7 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The plan for a URL.
+    /// Builds the plan for a URL.
     ///
     /// # Errors
     /// If the arguments contradict each other or a file cannot be read.
@@ -91,8 +92,8 @@ impl LoadArgs {
         Ok(plan)
     }
 
-    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks, and
-    /// connections that are kept may linger.
+    /// Builds the plan for page mode. The bound on connections has other limits there, which page
+    /// mode checks. Connections that are kept open may linger.
     ///
     /// # Errors
     /// As [`Self::plan`].
@@ -104,7 +105,8 @@ impl LoadArgs {
         Ok(Plan { connections_per_host_max, linger, ..plan })
     }
 
-    /// What the arguments say, unchecked but for flags that do nothing.
+    /// Builds the plan from the arguments without checking it. Only flags without effect are
+    /// refused.
     fn shaped(&self, url: &str, in_flight_max_default: usize) -> anyhow::Result<Plan> {
         idle_flags::refuse(self.traffic.idle().into_iter().chain(self.request.idle()))?;
         let mut plan = Plan::new(Target::parse(url)?);
@@ -134,19 +136,19 @@ impl LoadArgs {
         Ok(plan)
     }
 
-    /// Asks whether a target that is not on this machine is meant, and makes the load on it careful.
+    /// If the target is not on this machine, asks the user for consent and makes the load careful.
     ///
     /// # Errors
-    /// If it is not meant.
+    /// If the user does not consent.
     pub(crate) fn agree(&self, plan: &mut Plan) -> anyhow::Result<()> {
         self.agree_all(std::slice::from_mut(plan))
     }
 
-    /// As [`Self::agree`], with one question for all plans. If one target is not on this machine the load on all of
-    /// them is careful: what is compared is loaded alike.
+    /// As [`Self::agree`], with one question for all plans. If one target is not on this machine,
+    /// all plans become careful, so that the compared targets get the same load.
     ///
     /// # Errors
-    /// If it is not meant.
+    /// If the user does not consent.
     pub(crate) fn agree_all(&self, plans: &mut [Plan]) -> anyhow::Result<()> {
         let mut hosts: Vec<String> = Vec::new();
         for host in plans.iter().flat_map(hosts_elsewhere) {
@@ -172,7 +174,7 @@ mod tests {
     use message::Method;
     use std::time::Duration;
 
-    /// The plan for a URL and, after it, arguments.
+    /// Builds the plan from a line with a URL, followed by arguments.
     fn parse(line: &str) -> anyhow::Result<Plan> {
         let (url, arguments) = line.split_once(' ').unwrap_or((line, ""));
         let command = LoadArgs::augment_args(Command::new("bench").no_binary_name(true));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_a_load_is_taken_over() {
+    fn arguments_of_the_load_shape_are_taken_over() {
         let plan = parse("http://h/ --rate 50 --poisson --in-flight-max 7 --seed 3 --ramp-up 1s").unwrap();
         assert_eq!(plan.arrival, Arrival::Open { rate: Rate::Poisson(50.0), in_flight_max: 7 });
         assert_eq!((plan.seed, plan.ramp), (3, Duration::from_secs(1)));
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_what_the_arguments_say() {
+    fn arguments_of_the_request_are_taken_over() {
         let plan = parse("http://h/ --form a=1+1 --form b=x&y --cookie s=1 --auth u:p --http 1.0").unwrap();
         let body = plan.body.unwrap();
         assert_eq!(
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_elsewhere_is_loaded_with_care() {
+    fn remote_target_is_loaded_carefully_unless_told_otherwise() {
         let careful = |arguments: &str| {
             let command = LoadArgs::augment_args(Command::new("bench").no_binary_name(true));
             let args =
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_is_loaded_alike() {
+    fn one_remote_target_makes_the_load_on_all_careful() {
         let command = LoadArgs::augment_args(Command::new("compare").no_binary_name(true));
         let args = LoadArgs::from_arg_matches(&command.get_matches_from(["--yes"])).unwrap();
         let agreed = |urls: [&str; 2]| {
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_have_their_numbers() {
+    fn protocols_are_chosen_by_version_number() {
         let plan = parse("https://h/ --http 2 --pipeline 8").unwrap();
         assert_eq!((plan.http, plan.pipeline), (Protocol::H2, 8));
         assert_eq!(parse("http://h/ --http 1.0").unwrap().http, Protocol::Http10);
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused() {
+    fn loads_that_cannot_run_are_refused() {
         for line in [
             "",
             "gopher://h/",

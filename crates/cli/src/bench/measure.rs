@@ -1,8 +1,8 @@
-//! What `bench` and `ab` share: running a plan with somebody watching, stopping it on a signal, and turning
-//! the outcome into output and an exit code.
+//! Shared by `bench`, `ab` and `compare`. Runs a plan while its progress is watched, stops it on a
+//! signal, and turns the outcome into output and an exit code.
 //!
-//! Invariant: the first SIGINT or SIGTERM ends the load and keeps what was measured; a second one ends the
-//! process. A reader that has gone away is no failure.
+//! Invariant: the first SIGINT or SIGTERM ends the load and keeps the measurements; a second one
+//! ends the process. A closed pipe on standard output is not a failure.
 
 use crate::output::note;
 use anyhow::Context as _;
@@ -15,27 +15,27 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often progress is looked at.
+/// Interval between two looks at the progress.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 
-/// Time between two runs, so that one's closing connections are not the next one's.
+/// Pause between two runs, so that the connections one run closes do not disturb the next.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
-/// Exit code when requests failed, the run was interrupted, or nothing was measured.
+/// Exit code if requests failed, the run was interrupted, or nothing was measured.
 pub(crate) const EXIT_FAILED: u8 = 1;
 
-/// Runs the plan; meanwhile `watch` is told how far it is, the last time when it is over.
+/// Runs the plan. `watch` is called with the progress during the run and once after its end.
 ///
 /// # Errors
-/// When nothing could be measured.
+/// If nothing could be measured.
 pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> anyhow::Result<Outcome> {
     measure_watched(plan, move |control, clock| watch(control.progress(clock)))
 }
 
-/// Runs the plan; meanwhile `watch` may look at it, the last time when it is over.
+/// Runs the plan. `watch` is called with the run's control during the run and once after its end.
 ///
 /// # Errors
-/// When nothing could be measured.
+/// If nothing could be measured.
 pub(crate) fn measure_watched(
     plan: &Plan,
     mut watch: impl FnMut(&Control, &dyn Clock) + Send,
@@ -52,6 +52,7 @@ pub(crate) fn measure_watched(
             watch(control, clock);
         });
         let outcome = load::run(plan, clock, control);
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(over);
         Ok(outcome?)
     })
@@ -62,7 +63,8 @@ pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
     ExitCode::from(if why_failed(outcome, false).is_none() { 0 } else { EXIT_FAILED })
 }
 
-/// The exit code for a run that has failed for these reasons, which are told; 0 without any.
+/// The exit code of a run that failed for these reasons, which are printed. Without reasons it is
+/// 0.
 pub(crate) fn explained(reasons: &[String]) -> ExitCode {
     if reasons.is_empty() {
         return ExitCode::SUCCESS;
@@ -71,8 +73,8 @@ pub(crate) fn explained(reasons: &[String]) -> ExitCode {
     ExitCode::from(EXIT_FAILED)
 }
 
-/// Why a run did not go to its end with good answers and no failure; `allows_errors` if something else bounds how many
-/// requests may fail.
+/// The reason why a run failed: it was cut short, had no good response, or had failed requests.
+/// `allows_errors` is set if a condition of `--fail-if` bounds the number of failures instead.
 pub(crate) fn why_failed(outcome: &Outcome, allows_errors: bool) -> Option<String> {
     let failed = outcome.failures.total();
     match outcome.ended {
@@ -88,7 +90,7 @@ pub(crate) fn why_failed(outcome: &Outcome, allows_errors: bool) -> Option<Strin
     (failed > 0 && !allows_errors).then(|| format!("{failed} of {} requests failed", outcome.requests()))
 }
 
-/// Writes text; a pipe whose reader has gone away takes it silently.
+/// Writes text. A pipe whose reader has gone counts as success.
 ///
 /// # Errors
 /// As the system reports them.
@@ -99,19 +101,20 @@ pub(crate) fn write_text(mut to: impl Write, text: &str) -> io::Result<()> {
     }
 }
 
-/// Puts text into a file.
+/// Writes text to a file, or to standard output for `-`.
 ///
 /// # Errors
-/// With the file's name.
+/// If the file cannot be written; the error names it.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// Puts what `write` writes into a file, or to standard output for `-`. An ordinary file is written beside its place
-/// and moved there when it is whole, so that a full disk leaves what was there before.
+/// Passes `write` a writer to a file, or to standard output for `-`. A regular file is first
+/// written under a temporary name in the same directory and renamed when complete. So a full disk
+/// leaves the previous file intact.
 ///
 /// # Errors
-/// With the file's name.
+/// If the file cannot be written; the error names it.
 pub(crate) fn write_with(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -124,6 +127,7 @@ pub(crate) fn write_with(
             other => other.with_context(cannot),
         };
     }
+    // A device or a symbolic link is written in place, because a rename would replace it.
     let is_plain = path.symlink_metadata().map_or(true, |found| found.is_file());
     let beside = path.file_name().filter(|_| is_plain).map(|name| {
         path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()))
@@ -136,20 +140,21 @@ pub(crate) fn write_with(
     });
     let moved = written.and_then(|()| beside.as_ref().map_or(Ok(()), |from| std::fs::rename(from, path)));
     if let (Err(_), Some(beside)) = (&moved, &beside) {
-        // What is left of it is of no use; that it could not be written is told below.
+        // The partial file is useless. A failure to remove it may be ignored, because the write
+        // error is returned below.
         let _ = std::fs::remove_file(beside);
     }
     moved.with_context(cannot)
 }
 
-/// Lets a first SIGINT or SIGTERM stop the run, and a second one end the process.
+/// Makes the first SIGINT or SIGTERM stop the run, and a second one end the process.
 ///
 /// # Errors
 /// As the system reports them.
 pub(crate) fn stop_on_signals(control: &Control) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM] {
-        // In this order: a first signal finds the flag unset, then sets it.
+        // The order matters: the first signal must find the flag unset before it sets it.
         signal_hook::flag::register_conditional_shutdown(signal, EXIT_FAILED.into(), control.stop_flag())?;
         signal_hook::flag::register(signal, control.stop_flag())?;
     }
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure_and_a_full_disk_is() {
+    fn closed_pipe_is_no_failure_and_full_disk_is_one() {
         assert!(write_text(Broken(io::ErrorKind::BrokenPipe), "x").is_ok());
         assert!(write_text(Broken(io::ErrorKind::StorageFull), "x").is_err());
     }

@@ -1,7 +1,8 @@
-//! Where the results of a run go, and the conditions under which it has failed.
+//! Where the results of a run are written, and the conditions under which the run has failed.
 //!
-//! Invariant: the report comes first and every file is tried, whatever happens to the others: a full disk costs a
-//! file, never the figures. A file is there in whole or not at all.
+//! Invariant: the report comes first, and every file is attempted whatever happens to the others.
+//! So a full disk costs a file, never the figures. A regular file is written completely or not at
+//! all.
 
 use super::measure::{write_text, write_with};
 use crate::output::note;
@@ -16,7 +17,7 @@ use report::{hdr, jtl};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Requests that a JTL holds if nothing says how many there will be; each takes 40 bytes of memory.
+/// Number of requests in a JTL unless `-n` gives one. Each takes 40 bytes of memory.
 const JTL_REQUESTS_MAX: u64 = 1_000_000;
 
 /// Files to write, and conditions to hold the run against.
@@ -42,14 +43,15 @@ pub(crate) struct OutputArgs {
     fail_if: Vec<Threshold>,
 }
 
-/// Writes a result in one format.
+/// Function that writes a result in one format.
 type WriteResult<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
 impl OutputArgs {
-    /// Looks for what cannot be written, while nothing is lost by it.
+    /// Refuses outputs that cannot be written, before the run begins.
     ///
     /// # Errors
-    /// If two outputs want standard output, or a file has no directory.
+    /// If two outputs go to standard output, a file's directory does not exist, or a path is a
+    /// directory.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (standard, files): (Vec<&Path>, Vec<&Path>) =
             self.paths().into_iter().flatten().partition(|path| is_stdout(path));
@@ -67,7 +69,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Sees to it that the run keeps what the outputs need.
+    /// Makes the run keep the samples that the outputs need.
     ///
     /// # Errors
     /// As [`OutputArgs::check`].
@@ -79,15 +81,15 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Holds the run against the conditions.
+    /// Judges the run by each condition of `--fail-if`.
     pub(crate) fn judge(&self, run: &Run) -> Vec<Judged> {
         self.fail_if.iter().map(|threshold| threshold.judge(run)).collect()
     }
 
-    /// Looks for conditions about what page mode does not know.
+    /// Refuses conditions about figures that page mode does not have.
     ///
     /// # Errors
-    /// With the first of them.
+    /// If there is one; the error names the first.
     pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
         match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
             Some(other) => bail!(
@@ -98,20 +100,21 @@ impl OutputArgs {
         }
     }
 
-    /// Holds a run of page loads against the conditions.
+    /// Judges a run of page loads by each condition of `--fail-if`.
     pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<Judged> {
         self.fail_if.iter().map(|threshold| threshold.judge_pages(run)).collect()
     }
 
-    /// Whether a condition says how many requests may fail.
+    /// Whether a condition bounds the number of failed requests.
     pub(crate) fn allows_errors(&self) -> bool {
         self.fail_if.iter().any(Threshold::is_about_errors)
     }
 
-    /// Writes the report, then every file: of several runs all as JSON, and everything else of the one that is shown.
+    /// Writes the report, then every file. With several runs, the JSON has all of them and the
+    /// other files have the run that the report shows.
     ///
     /// # Errors
-    /// What could not be written, all of it; the rest was.
+    /// If something could not be written; the error lists every failure. The rest was written.
     pub(crate) fn write(
         &self,
         report: &str,
@@ -136,10 +139,10 @@ impl OutputArgs {
         written
     }
 
-    /// The same for a run of page loads.
+    /// Writes the report and the files of a run of page loads.
     ///
     /// # Errors
-    /// What could not be written, all of it; the rest was.
+    /// If something could not be written; the error lists every failure. The rest was written.
     pub(crate) fn write_pages(&self, report: &str, run: &PageRun) -> anyhow::Result<()> {
         self.write_all(
             report,

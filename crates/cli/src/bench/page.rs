@@ -1,7 +1,13 @@
-//! `petasos bench URL --page`: visitors who load the page with everything a browser loads with it.
+//! `petasos bench URL --page`: virtual users load the page with everything that a browser loads
+//! with it.
 //!
-//! Invariant: what page mode cannot do is refused with the flag's name, never left out in silence. Exit codes are those
-//! of `bench`: 0 every page was good, 1 pages failed or were incomplete or the run was stopped, 2 it could not run.
+//! Invariant: a flag that page mode does not support is refused by name and never ignored.
+//!
+//! The exit codes are those of `bench`:
+//!
+//! - 0: every page was good.
+//! - 1: pages failed or were incomplete, or the run was stopped.
+//! - 2: the run could not start.
 
 use super::measure;
 use super::outputs::OutputArgs;
@@ -18,7 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often a terminal is told how far the run is.
+/// Interval between two updates of the progress on a terminal.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
 /// What page mode adds to the arguments of a load.
@@ -35,10 +41,10 @@ pub(crate) struct PageArgs {
     allow_host: Vec<String>,
 }
 
-/// Loads pages, prints the report and writes the files asked for.
+/// Loads pages, prints the report and writes the requested files.
 ///
 /// # Errors
-/// When it could not run, or a result could not be written.
+/// If the run could not start, or a result could not be written.
 pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs) -> anyhow::Result<ExitCode> {
     outputs.check()?;
     outputs.check_pages()?;
@@ -55,7 +61,8 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     Ok(measure::explained(&reasons))
 }
 
-/// Why a run did not go to its end with whole pages alone; `allows_errors` if something else bounds how many may fail.
+/// The reason for a run that was cut short or had bad pages; `None` if all went well.
+/// `allows_errors` is set if a condition of `--fail-if` bounds the number of failures instead.
 fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
     match outcome.ended {
         PageEnd::Stopped => return Some("the run was interrupted".to_owned()),
@@ -71,10 +78,10 @@ fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
         .then(|| format!("{} pages failed and {} were incomplete", pages.failed, pages.incomplete))
 }
 
-/// The plan for pages that a plan for requests stands for.
+/// Translates the plan of a load into the plan for pages.
 ///
 /// # Errors
-/// If it asks for something that page mode does not do.
+/// If the load has a setting that page mode does not support.
 pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
     refuse_others(load)?;
     let mut plan = PagePlan::new(url)?;
@@ -114,7 +121,8 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
     Ok(plan)
 }
 
-/// Visitors at a time: those of the closed loop, or as many as the open one may have in flight.
+/// Number of concurrent visitors: the users of a closed loop, or the most that an open loop may
+/// have in flight.
 fn visitors(load: &Plan) -> anyhow::Result<usize> {
     match load.arrival {
         Arrival::Closed => Ok(load.users),
@@ -128,9 +136,10 @@ fn visitors(load: &Plan) -> anyhow::Result<usize> {
     }
 }
 
-/// Refuses what page mode does not do.
+/// Refuses settings that page mode does not support.
 fn refuse_others(load: &Plan) -> anyhow::Result<()> {
-    // What page mode takes over; a plan that has anything else in it asks for what it does not do.
+    // A plan with only the settings that page mode supports. If it differs from the given plan,
+    // that plan has others.
     let defaults = Plan::new(load.target.clone());
     let taken = Plan {
         users: load.users,
@@ -177,10 +186,11 @@ fn refuse_others(load: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the plan while a terminal is told how far it is. A first signal ends the run and keeps what was measured.
+/// Runs the plan and shows the progress on a terminal. The first signal ends the run and keeps the
+/// measurements so far.
 ///
 /// # Errors
-/// When nothing could be measured.
+/// If nothing could be measured.
 pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let control = Control::new();
@@ -194,18 +204,19 @@ pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
             while is_over.recv_timeout(WATCH_EVERY) == Err(RecvTimeoutError::Timeout) {
                 let (done, failed) = watched.pages();
                 if shown {
-                    // A terminal that cannot be written to is no reason to stop measuring.
+                    // A failed write to the terminal must not stop the measurement.
                     let _ = write!(io::stderr(), "\r\x1b[K{done} pages  {failed} failed\r");
                 }
             }
         });
         let outcome = browse::run(plan, &clock, &watch);
+        // Disconnects the channel, which ends the loop of the watching thread.
         drop(over);
         Ok(outcome?)
     })
 }
 
-/// A share, as `30%` or `0.3`.
+/// Parses a share, such as `30%` or `0.3`.
 fn share(text: &str) -> Result<f64, String> {
     let number =
         |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is no share: write 30%"));
@@ -235,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_a_load_mean_pages() {
+    fn flags_of_a_load_apply_to_pages() {
         let plan = parse("http://h:81/a --page -n 5 -c 2 -H X:1 --returning 30% --allow-host cdn.h").unwrap();
         assert_eq!(
             (plan.pages, plan.time, plan.users, plan.url.as_str()),
@@ -257,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pages_cannot_do_is_refused() {
+    fn flags_that_page_mode_does_not_support_are_refused() {
         for line in [
             "http://h/ --page --no-keepalive",
             "http://h/ --page --method POST",

@@ -1,7 +1,7 @@
-//! The same load several times, one run after the other.
+//! Repeats the same load, one run after the other.
 //!
-//! Invariant: every run is a run of its own, with its own connections, warm-up and record. Whoever interrupts one ends
-//! them all, and what was measured until then is kept.
+//! Invariant: runs are independent, each with its own connections, warm-up and record. An
+//! interruption ends the current run and the series. All measurements until then are kept.
 
 use super::host::HostWatch;
 use super::live::Display;
@@ -10,18 +10,18 @@ use crate::output::note;
 use load::{Ended, Outcome, Plan};
 use report::run::Run;
 
-/// A run and what it is remembered by.
+/// A finished run.
 pub(super) struct Made {
-    /// What was measured.
+    /// The measurements.
     pub(super) outcome: Outcome,
-    /// Its record.
+    /// The record that is stored as JSON.
     pub(super) record: Run,
 }
 
-/// Makes so many runs, and shows how far each is.
+/// Makes `runs` runs and shows the progress of each.
 ///
 /// # Errors
-/// When nothing could be measured; runs that were made before are lost then.
+/// If nothing could be measured in a run. Earlier runs of the series are then lost.
 pub(super) fn make(plan: &Plan, runs: u16) -> anyhow::Result<Vec<Made>> {
     let mut made: Vec<Made> = Vec::new();
     for number in 1..=runs {

@@ -1,6 +1,6 @@
-//! The arguments that say what each request is.
+//! The arguments that describe each request.
 //!
-//! Invariant: the content of a request comes from one place, a file or a form.
+//! Invariant: the content of a request comes from a single source, a file or a form.
 
 use super::idle_flags::Idle;
 use crate::values::header;
@@ -36,7 +36,7 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
-    /// What of this does nothing beside the rest.
+    /// The flags that may have no effect in combination with the others.
     pub(super) fn idle(&self) -> [Idle; 1] {
         [Idle {
             flag: "--content-type",
@@ -45,7 +45,7 @@ impl RequestArgs {
         }]
     }
 
-    /// Gives a plan these requests.
+    /// Sets method, header fields and content in a plan.
     ///
     /// # Errors
     /// If the file with the content cannot be read.
@@ -78,7 +78,7 @@ impl RequestArgs {
     }
 }
 
-/// A field of a form as name and value.
+/// Splits a form field, `NAME=VALUE`, into name and value.
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| format!("{text:?} is no field: write NAME=VALUE"))?;

@@ -1,6 +1,8 @@
-//! The arguments that give a load its shape: when requests are sent, how many, to which URLs, from where.
+//! The arguments that shape a load: when requests are sent, how many, to which URLs and from which
+//! addresses.
 //!
-//! Invariant: each argument sets one thing of a plan; what they contradict each other in, the plan's own check says.
+//! Invariant: each argument sets one field of a plan. Contradictions between them are found by the
+//! plan's own check.
 
 use super::idle_flags::Idle;
 use crate::values::time;
@@ -9,7 +11,7 @@ use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, Weig
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Octets of a list of URLs that are read at most.
+/// Largest list of URLs that is read, in bytes.
 const LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The shape of the load.
@@ -70,12 +72,12 @@ pub(crate) struct TrafficArgs {
 }
 
 impl TrafficArgs {
-    /// Whether the stages say how long the run takes.
+    /// Whether there are stages, which then determine the duration of the run.
     pub(super) fn has_stages(&self) -> bool {
         !self.stage.is_empty()
     }
 
-    /// What of this does nothing beside the rest.
+    /// The flags that may have no effect in combination with the others.
     pub(super) fn idle(&self) -> [Idle; 4] {
         let is_rate = |stage: &Stage| matches!(stage.load, StageLoad::Rate(_));
         let has_rate = self.rate.is_some() || self.stage.iter().any(is_rate);
@@ -104,8 +106,8 @@ impl TrafficArgs {
         ]
     }
 
-    /// Gives a plan this shape. With a rate at most `in_flight_max_default` are in flight, unless a flag says
-    /// otherwise.
+    /// Sets the shape in a plan. With a rate, at most `in_flight_max_default` requests are in
+    /// flight unless a flag sets another limit.
     ///
     /// # Errors
     /// If the list of URLs cannot be read.
@@ -139,18 +141,24 @@ impl TrafficArgs {
         Ok(())
     }
 
-    /// What is different where the target belongs to somebody else.
+    /// Makes the load careful for a target on another machine: it grows slowly and stops if most
+    /// requests fail.
     pub(super) fn be_careful(&self, plan: &mut Plan) {
         plan.stop.when_failing = !self.keep_going;
+        // Without a time limit, the ramp-up takes all of RAMP_DEFAULT.
         let whole = plan.stop.time.unwrap_or(RAMP_DEFAULT * 5);
         plan.ramp = self.ramp_up.unwrap_or_else(|| RAMP_DEFAULT.min(whole / 5));
     }
 }
 
-/// How long the load grows against a target that is not on this machine.
+/// Longest default ramp-up against a target that is not on this machine. It is at most a fifth of
+/// the run.
 const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 
-/// The URLs of a file.
+/// Reads the URLs in a file.
+///
+/// # Errors
+/// If the file cannot be read, is too large, has a bad line or has no URL.
 fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> {
     let place = || path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {}", place()))?.len();
@@ -165,7 +173,7 @@ fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> 
     Ok(targets)
 }
 
-/// `URL [WEIGHT]`, where a URL that begins with `/` is one of the base's host.
+/// Parses `URL [WEIGHT]`. A URL that begins with `/` is a path on the host of `base`.
 fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
     let (url, weight) = (words.next().unwrap_or_default(), words.next());
@@ -215,7 +223,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn stages_and_thinking_are_read() {
+    fn stages_and_think_times_are_parsed() {
         let seconds = Duration::from_secs;
         assert_eq!(stage("100:30s"), Ok(Stage { load: StageLoad::Users(100), time: seconds(30) }));
         assert_eq!(stage("2.5/s:1m"), Ok(Stage { load: StageLoad::Rate(2.5), time: seconds(60) }));
@@ -226,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_urls_and_weights_and_errors_their_line() {
+    fn url_list_has_weights_and_its_errors_name_the_line() {
         let base = Target::parse("http://example.test:81/x").unwrap();
         let directory = tempfile::tempdir().unwrap();
         let read = |text: &str| {

@@ -1,8 +1,8 @@
-//! URLs loaded in rounds: every round loads each once, in an order drawn for it, so that what changes over time
-//! meets all sides alike.
+//! Loads URLs in rounds. Every round loads each URL once, in a newly drawn order, so that a change
+//! over time affects all sides alike.
 //!
-//! Invariant: the order depends on the seed alone. A run is kept when it is made, so an interrupted comparison has
-//! lost nothing that `compare` cannot read.
+//! Invariants: the order depends on the seed alone. Each run is written to its file as soon as it
+//! is made, so an interrupted comparison leaves files that `compare` can read.
 
 use super::Args;
 use crate::bench::measure;
@@ -20,16 +20,17 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-/// How many rounds there are if nothing is said: enough to find a difference of some percent.
+/// Default number of rounds: enough to detect a difference of some percent.
 pub(super) const ROUNDS_DEFAULT: u16 = 10;
 
-/// The most rounds: as many runs as a side may have.
+/// Largest number of rounds: the number of runs that a side may have.
 pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 
-/// Loads each URL in every round; gives why there is nothing to compare if it was interrupted.
+/// Loads each URL in every round. The inner `Err` is the reason there is nothing to compare: the
+/// comparison was interrupted.
 ///
 /// # Errors
-/// When a URL cannot be loaded, or a run cannot be written.
+/// If a URL cannot be loaded, a run has no good response, or a run cannot be written.
 pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Side>, String>> {
     ensure!(urls.len() > 1, "a comparison needs two sides");
     let loads = loads(urls, args)?;
@@ -76,14 +77,14 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Si
     Ok(Ok(sides))
 }
 
-/// How one side is loaded.
+/// The way to load one side.
 enum Load {
     Requests(Box<Plan>),
     Pages(Box<PagePlan>),
 }
 
 impl Load {
-    /// Makes one run; gives it with the JSON that is kept of it, or `None` if it was interrupted.
+    /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted.
     fn run(&self, round: Round) -> anyhow::Result<Option<(Run, String)>> {
         match self {
             Self::Requests(plan) => {
@@ -100,7 +101,7 @@ impl Load {
         }
     }
 
-    /// What is loaded, and its unit.
+    /// The noun for one loaded item, and its unit.
     fn words(&self) -> (&'static str, Unit) {
         match self {
             Self::Requests(_) => ("answer", Unit::Requests),
@@ -109,7 +110,7 @@ impl Load {
     }
 }
 
-/// How each URL is loaded.
+/// Builds the plan of each URL.
 fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
     let plan = |url: &String| if args.page.page { args.load.plan_of_pages(url) } else { args.load.plan(url) };
     let mut plans = urls.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
@@ -124,14 +125,15 @@ fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
     urls.iter().zip(plans).map(load).collect()
 }
 
-/// A new file for each side.
+/// Creates a new file for each side, named `a.json`, `b.json` and so on.
 fn create(directory: &Path, sides: usize) -> anyhow::Result<Vec<(String, File)>> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     ('a'..='z')
         .take(sides)
         .map(|letter| {
             let path = directory.join(format!("{letter}.json"));
-            // Runs of another day must not be lost, nor mixed with these.
+            // `create_new` fails if the file exists: earlier runs must not be lost or mixed with
+            // these.
             let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
             Ok((path.display().to_string(), file))
         })

@@ -1,6 +1,7 @@
-//! Which stored runs make a side.
+//! Reads the stored runs that make up each side.
 //!
-//! Invariant: the order of the sides is that of the command line; within a directory, that of the file names.
+//! Invariant: the sides keep the order of the command line. The files of a directory are sorted by
+//! name.
 
 use crate::output::note;
 use anyhow::{Context as _, bail, ensure};
@@ -11,22 +12,23 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-/// The largest file of runs that is read, in bytes: far above what runs with a day of seconds take.
+/// Largest file of runs that is read, in bytes. This is far above the size of runs that last a day
+/// and have one row per second.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// How the names of files with our JSON end.
+/// File name extensions of our JSON.
 const JSON: [&str; 2] = ["json", "jsonl"];
 
-/// How the names of other tools' reports end.
+/// File name extensions of other tools' reports.
 const FOREIGN: [&str; 5] = ["txt", "log", "jtl", "csv", "xml"];
 
-/// What stands between the files of two sides.
+/// Separates the files of two sides on the command line.
 const SEPARATOR: &str = "--";
 
-/// The arguments of each side. Without a separator every argument is a side.
+/// Groups the arguments by side. Without a separator, every argument is a side.
 ///
 /// # Errors
-/// If a side has none.
+/// If a side has no arguments.
 pub(super) fn group(first: &[String], others: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
     if others.is_empty() {
         return Ok(first.iter().map(|side| vec![side.clone()]).collect());
@@ -37,10 +39,10 @@ pub(super) fn group(first: &[String], others: &[String]) -> anyhow::Result<Vec<V
     Ok(sides)
 }
 
-/// The sides with their runs.
+/// Reads the runs of all sides.
 ///
 /// # Errors
-/// With the file that cannot be read or holds no runs.
+/// If a file cannot be read or holds no runs; the error names the file.
 pub(super) fn read(named: &[Vec<String>]) -> anyhow::Result<Vec<Side>> {
     named
         .iter()
@@ -51,7 +53,8 @@ pub(super) fn read(named: &[Vec<String>]) -> anyhow::Result<Vec<Side>> {
         .collect()
 }
 
-/// The runs of a file, or of all files of a directory: its JSON, and without any what other tools wrote.
+/// The runs of a file or of a directory. A directory contributes its JSON files or, if it has none,
+/// the reports of other tools.
 fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     if !path.is_dir() {
         return read_file(path);
@@ -72,13 +75,13 @@ fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
-/// Two files whose names differ only in their extension.
+/// Finds two files whose names differ only in their extension.
 fn twins(files: &[PathBuf]) -> Option<[&Path; 2]> {
     let mut by_stem = HashMap::new();
     files.iter().find_map(|file| Some([by_stem.insert(file.file_stem(), file.as_path())?, file.as_path()]))
 }
 
-/// The files of a directory whose names end like that, in the order of their names.
+/// The files of a directory with one of these extensions, sorted by name.
 fn files(directory: &Path, ends: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let cannot = || format!("cannot read {}", directory.display());
     let mut files: Vec<PathBuf> = Vec::new();
@@ -92,17 +95,19 @@ fn files(directory: &Path, ends: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The runs of a file: those of JSON, or whatever else `petasos import` reads.
+/// The runs of a file: our JSON, or any other format that `petasos import` reads.
 fn read_file(path: &Path) -> anyhow::Result<Vec<Run>> {
     let cannot = || format!("cannot read {}", path.display());
     let mut file = BufReader::new(std::fs::File::open(path).with_context(cannot)?);
     let beginning = file.fill_buf().with_context(cannot)?.trim_ascii_start();
+    // Our JSON begins with an object; everything else is a report of another tool.
     if !beginning.is_empty() && !beginning.starts_with(b"{") {
         let Imported { runs, notes } = import(file).with_context(|| path.display().to_string())?;
         notes.iter().for_each(|text| note(format_args!("petasos: compare: {}: {text}", path.display())));
         return Ok(runs);
     }
     let mut text = String::new();
+    // One byte more than allowed, so that a larger file is noticed.
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
     ensure!(read as u64 <= FILE_BYTES_MAX, "{}: larger than {FILE_BYTES_MAX} bytes", path.display());
     read_runs(&text).with_context(|| path.display().to_string())
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_is_a_side_unless_a_separator_says_otherwise() {
+    fn each_argument_is_a_side_without_a_separator() {
         assert_eq!(group(&words("a b c"), &[]).unwrap(), [["a"], ["b"], ["c"]]);
         let grouped = group(&words("a1 a2"), &words("b1 -- c1 c2")).unwrap();
         assert_eq!(grouped, [words("a1 a2"), words("b1"), words("c1 c2")]);
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_all_its_runs_in_the_order_of_their_names() {
+    fn directory_gives_all_its_runs_sorted_by_file_name() {
         let directory = tempfile::tempdir().unwrap();
         for (name, good) in [("2.json", 2), ("1.json", 1), ("3.jsonl", 3)] {
             let run = Run { good: Some(good), ..Run::of_source("ab") };
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn two_reports_of_one_run_in_a_directory_are_refused() {
         let directory = tempfile::tempdir().unwrap();
-        // `a.d.txt` stands between the two in the order of their names.
+        // `a.d.txt` sorts between the other two names, so the two files to find are not neighbours.
         for name in ["a.csv", "a.d.txt", "a.txt"] {
             std::fs::write(directory.path().join(name), "not a run").unwrap();
         }
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn unreadable_side_is_named_in_the_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.json");
         let message = |path: &std::path::Path| {

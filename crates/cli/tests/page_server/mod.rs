@@ -1,4 +1,5 @@
-//! A server of one small page that looks at the first visitor's connection before it answers the second visitor.
+//! A server of one small page. Before it answers the second visitor, it examines the first
+//! visitor's connection.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,20 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long the server waits for a connection to end before the test has failed.
+/// Longest time that the server waits for a connection to end before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server; its threads end with the test.
+/// A running server. Its threads end with the test process.
 pub(crate) struct PageServer {
     address: SocketAddr,
     found: Arc<AtomicBool>,
 }
 
-/// The first visitor's connection, as the server sees it.
+/// The first visitor's connection from the server's side.
 pub(crate) struct First(TcpStream);
 
 impl First {
-    /// Whether the visitor has not closed it.
+    /// Whether the visitor has kept the connection open.
     pub(crate) fn is_open(&self) -> bool {
         self.0.set_nonblocking(true).unwrap();
         let peeked = self.0.peek(&mut [0]);
@@ -27,7 +28,7 @@ impl First {
         matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Whether the visitor closes it while the server waits.
+    /// Whether the visitor closes the connection within [`PATIENCE`].
     pub(crate) fn ends(&self) -> bool {
         self.0.set_read_timeout(Some(PATIENCE)).unwrap();
         matches!(self.0.peek(&mut [0]), Ok(0))
@@ -35,7 +36,8 @@ impl First {
 }
 
 impl PageServer {
-    /// Starts a server that asks `look` about the first connection when the document is requested again.
+    /// Starts a server. It calls `look` with the first connection when the document is requested
+    /// for the second time.
     pub(crate) fn start(look: impl Fn(&First) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -65,13 +67,13 @@ impl PageServer {
         format!("http://{}/", self.address)
     }
 
-    /// What `look` said.
+    /// The result of `look`; false if it was not called.
     pub(crate) fn was_true(&self) -> bool {
         self.found.load(Ordering::SeqCst)
     }
 }
 
-/// Answers every request of a connection; calls `on_document` before each document.
+/// Answers every request of a connection and calls `on_document` before each document.
 fn serve(mut stream: TcpStream, on_document: impl Fn()) {
     let reader = BufReader::new(stream.try_clone().unwrap());
     let mut is_document = false;

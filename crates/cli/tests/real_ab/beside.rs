@@ -1,10 +1,10 @@
-//! Runs both programs, and gives them servers that behave as servers do toward `ab`.
+//! Runs `ab` and `petasos ab`, and starts servers that treat HTTP/1.0 clients as usual servers do.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Action, Origin, Output, Seen, petasos, response};
 
-/// Both say the same name, so that both send the same octets.
+/// A User-Agent for both programs, so that both send the same bytes.
 pub(crate) const SAME_NAME: [&str; 2] = ["-H", "User-Agent: Tester/1.0"];
 
 /// Runs the real `ab`.
@@ -21,12 +21,13 @@ pub(crate) fn theirs(arguments: &[&str]) -> Output {
     }
 }
 
-/// Runs ours.
+/// Runs `petasos ab`.
 pub(crate) fn ours(arguments: &[&str]) -> Output {
     petasos([&["ab"][..], arguments].concat())
 }
 
-/// An origin that behaves as servers do toward HTTP/1.0: it closes unless asked to keep the connection.
+/// An origin that treats HTTP/1.0 clients as usual servers do: it closes the connection unless
+/// asked to keep it.
 pub(crate) fn origin(
     status: &'static str,
     body: impl Fn(&Seen, usize) -> Vec<u8> + Send + Sync + 'static,
@@ -35,7 +36,7 @@ pub(crate) fn origin(
     Origin::start(move |seen| answer(status, seen, &body(seen, number.fetch_add(1, Ordering::SeqCst))))
 }
 
-/// What such an origin does to answer a request.
+/// The actions of an origin of this kind for one response.
 pub(crate) fn answer(status: &str, seen: &Seen, body: &[u8]) -> Vec<Action> {
     let kept = seen.field("Connection").is_some_and(|value| value == "Keep-Alive");
     let connection = if kept { "Connection: Keep-Alive" } else { "Connection: close" };
@@ -51,7 +52,7 @@ pub(crate) fn answer(status: &str, seen: &Seen, body: &[u8]) -> Vec<Action> {
     actions
 }
 
-/// An origin with a page that always is the same.
+/// An origin whose page is always the same.
 pub(crate) fn page() -> Origin {
     origin("200 OK", |_, _| b"hello world".to_vec())
 }

@@ -1,13 +1,13 @@
-//! Where the two differ on purpose.
+//! Intended differences between the two programs.
 
 use crate::beside::{answer, origin, ours, page, theirs};
 use crate::lines::{number, report};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Action, Gate, Origin, response};
 
-/// The one difference in meaning: what `ab` takes for a success.
+/// The only difference in meaning: `ab` counts responses without status 2xx as successes.
 #[test]
-fn error_pages_fail_here_and_the_report_says_what_ab_says() {
+fn error_responses_fail_and_the_report_gives_the_count_of_ab() {
     let origin = origin("404 Not Found", |_, _| b"hello world".to_vec());
     let url = format!("{}/", origin.url());
     let (theirs, ours) = (theirs(&["-n", "10", &url]).stdout, ours(&["-n", "10", &url]));
@@ -18,7 +18,7 @@ fn error_pages_fail_here_and_the_report_says_what_ab_says() {
     assert_eq!(ours.code, Some(1));
 }
 
-/// An origin that resets the connection instead of answering every fourth request.
+/// An origin that resets the connection at every fourth request.
 fn breaking() -> Origin {
     let number = AtomicUsize::new(0);
     Origin::start(move |seen| match number.fetch_add(1, Ordering::SeqCst) % 4 {
@@ -28,12 +28,13 @@ fn breaking() -> Origin {
 }
 
 #[test]
-fn a_broken_connection_fails_once_and_ends_with_a_report() {
+fn broken_connection_counts_once_and_the_run_has_a_report() {
     let url = |origin: &Origin| format!("{}/", origin.url());
     let (one, other) = (breaking(), breaking());
     let their = report(&theirs(&["-r", "-n", "8", &url(&one)]).stdout);
     let our = report(&ours(&["-r", "-n", "8", &url(&other)]).stdout);
-    // Once as broken, once as of another length, and once more if the system reports an error besides.
+    // `ab` counts a broken connection once as broken and once as of another length. If the system
+    // also reports an error, it counts a third time.
     let their_failed = number(&their, "Failed requests:").unwrap();
     assert!(their_failed >= 4.0 && number(&their, "Complete requests:") == Some(8.0), "{their:#?}");
     assert!(our.contains(&"   (Connect: 0, Receive: 2, Length: 0, Exceptions: 0)".to_owned()), "{our:#?}");
@@ -46,7 +47,7 @@ fn a_broken_connection_fails_once_and_ends_with_a_report() {
 }
 
 #[test]
-fn silence_is_a_failed_request() {
+fn request_without_response_counts_as_failed() {
     let origin = Origin::start(|_| vec![Action::Await(Gate::default())]);
     let url = format!("{}/", origin.url());
     let (their, our) = (theirs(&["-s", "1", &url]), ours(&["-s", "1", &url]));
@@ -56,7 +57,7 @@ fn silence_is_a_failed_request() {
 }
 
 #[test]
-fn answers_in_chunks_are_read_to_their_end() {
+fn chunked_responses_are_read_to_their_end() {
     let origin = Origin::start(|_| {
         let mut actions = response("200 OK", &["Connection: Keep-Alive"], b"");
         let chunked = "HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -73,7 +74,7 @@ fn answers_in_chunks_are_read_to_their_end() {
 }
 
 #[test]
-fn answer_that_is_not_http_is_an_exception() {
+fn response_that_is_not_http_is_an_exception() {
     let origin = Origin::start(|_| vec![Action::Send(b"hello\r\n\r\nworld".to_vec()), Action::Close]);
     let url = format!("{}/", origin.url());
     let their = theirs(&["-n", "2", &url]).stdout;
@@ -87,7 +88,7 @@ fn answer_that_is_not_http_is_an_exception() {
 }
 
 #[test]
-fn head_of_9_kb_ends_the_run_of_ab() {
+fn response_head_of_9_kb_ends_only_the_run_of_ab() {
     let origin = Origin::start(|_| {
         let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 5\r\n\r\n", "x".repeat(9000));
         vec![Action::Send(format!("{head}hello").into_bytes()), Action::Close]
@@ -100,7 +101,7 @@ fn head_of_9_kb_ends_the_run_of_ab() {
 }
 
 #[test]
-fn cookies_add_up() {
+fn several_cookies_are_all_sent() {
     let origin = page();
     let url = format!("{}/", origin.url());
     let arguments = ["-C", "a=1", "-C", "b=2", &url];
@@ -111,7 +112,7 @@ fn cookies_add_up() {
 }
 
 #[test]
-fn what_the_real_one_misreads_is_an_error_here_or_works() {
+fn options_that_ab_misreads_are_refused_or_work() {
     let origin = page();
     let url = format!("{}/", origin.url());
     for (arguments, their_code, our_code) in [

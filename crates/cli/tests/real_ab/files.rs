@@ -1,10 +1,10 @@
-//! The files of `-e` and `-g`.
+//! The files written by `-e` and `-g`.
 
 use crate::beside::{ours, page, theirs};
 use crate::lines::{form, numbers, report};
 use testkit::Output;
 
-/// Both files and the report of a run.
+/// Runs a program and returns its CSV file, its TSV file and its report.
 fn run(program: fn(&[&str]) -> Output, directory: &std::path::Path, url: &str) -> [String; 3] {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let (csv, tsv) = (path("csv"), path("tsv"));
@@ -26,7 +26,7 @@ fn files_have_the_same_form_and_meaning() {
         let (our, their) = (&ours[place], &theirs[place]);
         assert_eq!((our.lines().count(), their.lines().count()), (rows, rows));
         assert_eq!(our.lines().next(), their.lines().next());
-        // Names of days and months are as wide as each other.
+        // The names of days and months all have three letters, so dates have the same width.
         let shape = |text: &str| {
             let line = text.lines().nth(1).unwrap();
             let (date, rest) = line.split_once('\t').unwrap_or(("", line));
@@ -40,7 +40,7 @@ fn files_have_the_same_form_and_meaning() {
     }
 }
 
-/// The files and the row `Total` of the report speak of the same requests.
+/// Checks that the files and the row `Total` of the report describe the same requests.
 fn means_what_it_says(csv: &str, tsv: &str, total: &[f64]) {
     let percentiles: Vec<(usize, f64)> = csv
         .lines()
@@ -52,16 +52,16 @@ fn means_what_it_says(csv: &str, tsv: &str, total: &[f64]) {
         .collect();
     assert!(percentiles.iter().enumerate().all(|(place, (percent, _))| place == *percent), "{csv}");
     assert!(percentiles.is_sorted_by(|one, next| one.1 <= next.1), "{csv}");
-    // Whole milliseconds on one side, three places on the other.
+    // The CSV has three decimal places, the report whole milliseconds.
     assert!((percentiles[0].1 - total[0]).abs() <= 0.51, "{csv} {total:?}");
     assert!((percentiles[100].1 - total[4]).abs() <= 0.51, "{csv} {total:?}");
     let mut totals = Vec::new();
     for line in tsv.lines().skip(1) {
         let columns: Vec<&str> = line.split('\t').collect();
         let value = |place: usize| columns[place].parse::<u64>().unwrap();
-        // Each of them was rounded.
+        // Each value is rounded, so sums may differ by 1.
         assert!((value(2) + value(3)).abs_diff(value(4)) <= 1 && value(5) <= value(3), "{line}");
-        // The time of day is that of the seconds.
+        // The time of day in the first column is that of the second column's seconds.
         let clock = format!("{:02}:{:02}:{:02}", value(1) / 3600 % 24, value(1) / 60 % 60, value(1) % 60);
         assert!(columns.len() == 6 && columns[0].contains(&clock), "{line}");
         totals.push(value(4));

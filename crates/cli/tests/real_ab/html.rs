@@ -4,7 +4,7 @@ use crate::beside::{SAME_NAME, answer, origin, ours, page, theirs};
 use crate::lines::{TIMED_ROWS, form};
 use testkit::{Action, Origin, Output};
 
-/// The lines of the table.
+/// The lines of the HTML table.
 fn table(output: &Output) -> Vec<String> {
     let stdout = &output.stdout;
     let begin = stdout.find("<table").unwrap_or_else(|| panic!("no table in {stdout}"));
@@ -12,14 +12,14 @@ fn table(output: &Output) -> Vec<String> {
     stdout[begin..end].lines().map(str::to_owned).collect()
 }
 
-/// Runs both with the same arguments and compares their tables.
+/// Runs both programs with the same arguments and compares their tables.
 fn compare(origin: &Origin, arguments: &[&str]) {
     let url = format!("{}/page?x=1", origin.url());
     let arguments = [arguments, &SAME_NAME, &[&url]].concat();
     let [theirs, ours] = [theirs, ours].map(|run| table(&run(&arguments)));
     assert_eq!(ours.len(), theirs.len(), "{arguments:?}\nours: {ours:#?}\ntheirs: {theirs:#?}");
     for (our, their) in ours.iter().zip(&theirs) {
-        // ab leaves out one of the four.
+        // `ab` leaves out one of the four kinds of failure in its HTML table.
         let our = our.replace(", Receive: 0", "");
         assert_eq!(form(&our), form(their), "{arguments:?}");
         if !TIMED_ROWS.iter().any(|label| our.contains(label)) {
@@ -29,7 +29,7 @@ fn compare(origin: &Origin, arguments: &[&str]) {
 }
 
 #[test]
-fn the_table_has_the_same_rows() {
+fn html_table_has_the_same_rows_as_that_of_ab() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("form");
     std::fs::write(&file, "a=1&b=2").unwrap();
@@ -55,7 +55,7 @@ fn the_table_has_the_same_rows() {
 }
 
 #[test]
-fn what_comes_from_elsewhere_is_escaped_here() {
+fn text_from_server_and_options_is_escaped() {
     let origin = Origin::start(|seen| {
         let mut actions = answer("404 <b>", seen, b"");
         let Action::Send(octets) = &mut actions[0] else { panic!("an answer begins with octets") };
@@ -75,7 +75,7 @@ fn what_comes_from_elsewhere_is_escaped_here() {
 }
 
 #[test]
-fn the_page_is_whole_and_says_what_the_table_hides() {
+fn html_is_well_formed_and_has_the_figures_beyond_ab() {
     let origin = page();
     let output = ours(&["-w", "-n", "4", &origin.url().replace("http://", "")]);
     assert_eq!(output.code, Some(2), "a URL needs a path here as well");
@@ -93,7 +93,7 @@ fn the_page_is_whole_and_says_what_the_table_hides() {
 }
 
 #[test]
-fn files_are_written_beside_a_table() {
+fn files_are_written_together_with_an_html_table() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let origin = page();

@@ -1,28 +1,29 @@
-//! Looks at the lines of a report: which there are, what form they have, and whether they agree with each other.
+//! Examines the lines of a report: which lines there are, their form, and whether they agree with
+//! each other.
 
 use crate::beside::{ours, theirs};
 use testkit::Origin;
 
-/// Lines whose values depend on time, so that only their form is compared. How much was sent depends on the program's
-/// name, unless both are given the same.
+/// Lines whose values depend on time; only their form is compared. The bytes sent depend on the
+/// program's name, unless both programs get the same User-Agent.
 const TIMED: [&str; 6] =
     ["Time taken", "Requests per second", "Time per request", "Transfer rate", "Total body sent", "      "];
 
-/// As [`TIMED`], for rows of the HTML table.
+/// Like [`TIMED`], for rows of the HTML table.
 pub(crate) const TIMED_ROWS: [&str; 6] =
     ["Time taken", "per second", "kb/s", ">Connect:<", ">Processing:<", ">Total:<"];
 
 /// The rows of the table of times.
 const ROWS: [&str; 4] = ["Connect:", "Processing:", "Waiting:", "Total:"];
 
-/// The report's lines: from `Server Software` on, without what stands below `ab`'s layout, and without the
-/// warnings about the spread, which the times of a run may or may not call for.
+/// The lines of the report from `Server Software` on, without the part below `ab`'s layout.
+/// Warnings about the spread are left out, because they depend on the times of a run.
 pub(crate) fn report(stdout: &str) -> Vec<String> {
     let start = stdout.find("Server Software:").unwrap_or_else(|| panic!("no report in {stdout}"));
     without_warnings(stdout[start..].split("\nBeyond ab\n").next().unwrap())
 }
 
-/// The lines of a text without those about the spread.
+/// The lines of a text without the warnings about the spread.
 pub(crate) fn without_warnings(text: &str) -> Vec<String> {
     let warnings =
         ["WARNING: The median", "ERROR: The median", "        These results", "       deviation apart"];
@@ -30,8 +31,9 @@ pub(crate) fn without_warnings(text: &str) -> Vec<String> {
     text.trim_end().lines().filter(|line| !is_warning(line)).map(str::to_owned).collect()
 }
 
-/// A line with the form of its numbers only: every number becomes `9`, or `9.99` with as many places as it has.
-/// Padding before a number is cut, because wide numbers have less of it; [`ends`] looks at columns.
+/// A line with every number reduced to its form: `9`, or `9.99` with as many decimal places as it
+/// has. Spaces before a number are removed, because wide numbers have fewer; [`ends`] checks the
+/// columns.
 pub(crate) fn form(line: &str) -> String {
     let mut form = String::new();
     let mut in_fraction = false;
@@ -55,7 +57,7 @@ pub(crate) fn form(line: &str) -> String {
     form
 }
 
-/// Where the columns of a table row end.
+/// Positions at which the columns of a table row end.
 fn ends(row: &str) -> Vec<usize> {
     let characters: Vec<char> = row.chars().collect();
     let is_end =
@@ -63,12 +65,12 @@ fn ends(row: &str) -> Vec<usize> {
     (0..characters.len()).filter(is_end).collect()
 }
 
-/// Runs both with the same arguments and compares their reports.
+/// Runs both programs with the same arguments and compares their reports.
 pub(crate) fn compare(origin: &Origin, arguments: &[&str]) {
     compare_at(&format!("{}/page?x=1", origin.url()), arguments);
 }
 
-/// The same for a URL.
+/// Like [`compare`], for a given URL.
 pub(crate) fn compare_at(url: &str, arguments: &[&str]) {
     let arguments = [arguments, &[url]].concat();
     let (their, our) = (theirs(&arguments), ours(&arguments));
@@ -78,7 +80,7 @@ pub(crate) fn compare_at(url: &str, arguments: &[&str]) {
     agrees_with_itself(&their);
 }
 
-/// Holds one report against the other, line by line.
+/// Compares two reports line by line.
 pub(crate) fn same(ours: &[String], theirs: &[String], arguments: &[&str]) {
     assert_eq!(ours.len(), theirs.len(), "{arguments:?}\nours: {ours:#?}\ntheirs: {theirs:#?}");
     let is_same_name = arguments.iter().any(|argument| argument.starts_with("User-Agent:"));
@@ -107,8 +109,8 @@ pub(crate) fn numbers(report: &[String], label: &str) -> Vec<f64> {
     line.split([' ', ',']).filter_map(|word| word.trim_end_matches('%').parse().ok()).collect()
 }
 
-/// The figures of a report mean what their labels say: rates are counts through the time, means and medians lie
-/// between the smallest and the largest, percentiles rise to the largest.
+/// Checks that the figures of a report agree with their labels. Rates are counts divided by the
+/// time, means and medians lie between minimum and maximum, and percentiles rise to the maximum.
 pub(crate) fn agrees_with_itself(report: &[String]) {
     let of = |label: &str| number(report, label).unwrap();
     let complete = of("Complete requests:");
@@ -116,7 +118,7 @@ pub(crate) fn agrees_with_itself(report: &[String]) {
         return;
     }
     let seconds = of("Time taken for tests:");
-    // What was printed was rounded to half a millisecond.
+    // The printed value was rounded to milliseconds, so it may be off by half of one.
     let seconds = (seconds - 0.000_501).max(1e-9)..=seconds + 0.000_501;
     let is_quotient = |label: &str, count: f64, digit: f64| {
         let range = (count / seconds.end() - digit)..=(count / seconds.start() + digit);

@@ -1,8 +1,8 @@
-//! What `-v` shows.
+//! The output of `-v`.
 
 use crate::beside::{SAME_NAME, origin, ours, page, theirs};
 
-/// From the line `Benchmarking` to the report.
+/// The text from the line `Benchmarking` to the report.
 fn log(stdout: &str) -> String {
     let begin = stdout.find("Benchmarking").unwrap();
     let end = stdout.find("Server Software:").unwrap();
@@ -10,12 +10,12 @@ fn log(stdout: &str) -> String {
 }
 
 #[test]
-fn request_and_answer_are_shown_alike() {
+fn log_of_request_and_response_is_that_of_ab() {
     let missing = origin("404 Not Found", |_, _| Vec::new());
     for (origin, says) in [(page(), "LOG: Response code = 200\n"), (missing, "not 2xx (404)\n")] {
         let url = format!("{}/", origin.url());
         for level in ["0", "1", "2", "3"] {
-            // Without content, which ab shows where it came together with the head.
+            // HEAD has no content, which `ab` would print if it arrived together with the head.
             let arguments = [&["-i", "-v", level], &SAME_NAME[..], &[&url]].concat();
             let [theirs, ours] = [theirs, ours].map(|run| log(&run(&arguments).stdout));
             assert_eq!(ours, theirs, "-v {level}");
@@ -27,7 +27,7 @@ fn request_and_answer_are_shown_alike() {
 }
 
 #[test]
-fn content_is_not_part_of_the_head_that_is_shown() {
+fn log_of_the_head_has_no_content() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("form");
     std::fs::write(&file, "a=1&b=2").unwrap();

@@ -1,7 +1,7 @@
-//! `petasos ab` beside the real `ab`, against the same server: labels, columns, units and meanings, line by line.
-//! The real one must be installed; without it these tests fail and say so.
+//! `petasos ab` beside the real `ab`, against the same server: labels, columns, units and meanings,
+//! line by line. The real `ab` must be installed; without it these tests fail with a message.
 //!
-//! Where the two differ on purpose, which docs/ab.md lists, a test holds both to what is said there.
+//! docs/ab.md lists the intended differences. A test checks that both programs behave as it says.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]

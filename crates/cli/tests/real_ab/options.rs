@@ -1,8 +1,8 @@
-//! The command line: every letter of the real one, and what both refuse.
+//! The command line: every option letter of `ab`, and the command lines that both programs refuse.
 
 use crate::beside::{ours, page, theirs};
 
-/// The letters that a usage lists.
+/// The option letters in a usage text.
 fn letters(usage: &str) -> Vec<char> {
     let mut letters: Vec<char> =
         usage.lines().filter_map(|line| line.strip_prefix("    -")?.chars().next()).collect();
@@ -11,7 +11,7 @@ fn letters(usage: &str) -> Vec<char> {
 }
 
 #[test]
-fn every_letter_is_taken() {
+fn every_option_letter_of_ab_is_accepted() {
     let (their, our) = (theirs(&["-h"]), ours(&["-h"]));
     assert_eq!(letters(&our.stdout), letters(&their.stderr));
     assert!(letters(&our.stdout).len() >= 34, "{}", our.stdout);
@@ -19,7 +19,7 @@ fn every_letter_is_taken() {
     assert_eq!((theirs(&["-V"]).code, ours(&["-V"]).code), (Some(0), Some(0)));
 }
 
-/// Runs ours with a wrong command line: it says so and asks for nothing.
+/// Checks that `petasos ab` refuses a command line with a message and exit code 2.
 fn is_refused_here(arguments: &[&str]) {
     let our = ours(arguments);
     assert_eq!(our.code, Some(2), "{arguments:?}: {}", our.stdout);
@@ -29,7 +29,7 @@ fn is_refused_here(arguments: &[&str]) {
 
 #[test]
 fn bad_command_lines_are_refused_by_both() {
-    // The server answers, so that only the command line can be the reason.
+    // The server answers, so only the command line can be the reason.
     let origin = page();
     let url = format!("{}/", origin.url());
     for arguments in [
@@ -62,7 +62,7 @@ fn bad_command_lines_are_refused_by_both() {
 }
 
 #[test]
-fn options_that_ab_passes_over_are_refused_here() {
+fn unknown_options_that_ab_ignores_are_refused() {
     let origin = page();
     let url = format!("{}/", origin.url());
     for arguments in [&["-J", &url][..], &["-Y", &url], &["-Q", &url]] {
@@ -77,7 +77,7 @@ fn options_that_ab_passes_over_are_refused_here() {
 }
 
 #[test]
-fn errors_name_the_option_and_the_way_out() {
+fn errors_name_the_option_and_the_fix() {
     let url = "http://127.0.0.1:1/";
     for (arguments, says) in [
         (["-W", "2", url], "-W (worker threads) is no option of ab 2.4"),
@@ -91,7 +91,7 @@ fn errors_name_the_option_and_the_way_out() {
 }
 
 #[test]
-fn consent_is_the_one_word_of_our_own() {
+fn consent_flag_is_accepted_only_before_the_options() {
     let origin = page();
     let url = format!("{}/", origin.url());
     assert_eq!(ours(&["--yes", "-n", "2", &url]).code, Some(0));
@@ -100,7 +100,7 @@ fn consent_is_the_one_word_of_our_own() {
 }
 
 #[test]
-fn what_has_no_effect_is_said_and_the_run_goes_on() {
+fn option_without_effect_is_reported_and_the_run_continues() {
     let origin = page();
     let url = format!("{}/", origin.url());
     for arguments in

@@ -1,4 +1,5 @@
-//! `petasos ab --plain` prints what `ab` prints, also where servers misbehave; only timings differ.
+//! `petasos ab --plain` prints the same output as `ab`, even if servers misbehave. Only timings
+//! differ.
 
 use crate::beside::{SAME_NAME, answer, ours, theirs};
 use crate::lines::{same, without_warnings};
@@ -10,7 +11,7 @@ use testkit::{Action, Gate, Origin, Output, Seen, response};
 
 const PAGE: &[u8] = b"hello world";
 
-/// The lines that name the program; both have as many.
+/// Number of lines that name the program; both programs print as many.
 pub(crate) const BANNER_LINES: usize = 3;
 
 pub(crate) type Script = fn(&Seen, usize) -> Vec<Action>;
@@ -41,7 +42,7 @@ pub(crate) fn of_three_lengths(seen: &Seen, number: usize) -> Vec<Action> {
     answer("200 OK", seen, &vec![b'x'; number % 3 + 5])
 }
 
-/// Less than was announced, and then the end.
+/// Sends less content than the head announced, then closes.
 pub(crate) fn cut(seen: &Seen, _: usize) -> Vec<Action> {
     let mut actions = answer("200 OK", seen, PAGE);
     if let Some(Action::Send(octets)) = actions.first_mut() {
@@ -98,20 +99,20 @@ fn slow(seen: &Seen, number: usize) -> Vec<Action> {
     actions
 }
 
-/// What a program wrote, with the port of its server replaced.
+/// Output of a program, with the port of its server replaced.
 struct Written {
     stdout: Vec<String>,
     stderr: String,
 }
 
-/// Runs a program against a server of its own.
+/// Runs a program against its own server.
 fn run(script: Script, arguments: &[&str], program: fn(&[&str]) -> Output) -> Written {
     let origin = numbered(script);
     let url = format!("{}/page?x=1", origin.url());
     let port = url.split([':', '/']).nth(4).unwrap().to_owned();
     let output = program(&[arguments, &[&url]].concat());
     let named = |text: &str| text.replace(&port, "PORT");
-    // A page opens a paragraph before the lines that name the program.
+    // With HTML output, a paragraph begins before the lines that name the program.
     let banner_lines = BANNER_LINES + usize::from(output.stdout.starts_with("<p>"));
     let stdout = without_warnings(&named(&output.stdout)).into_iter().skip(banner_lines).collect();
     Written { stdout, stderr: named(&output.stderr) }
@@ -121,7 +122,7 @@ pub(crate) fn plain(arguments: &[&str]) -> Output {
     ours(&[&["--plain"], arguments].concat())
 }
 
-/// Runs both with these arguments, and compares all that they write.
+/// Runs both programs with these arguments and compares their complete output.
 pub(crate) fn compare(script: Script, line: &str) {
     let arguments: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
     compare_words(script, &arguments);
@@ -133,7 +134,7 @@ fn compare_words(script: Script, arguments: &[&str]) {
     assert_eq!(ours.stderr, theirs.stderr, "{arguments:?}");
 }
 
-/// Lines against a server that behaves.
+/// Command lines against a server that behaves correctly.
 pub(crate) const GOOD_LINES: [&str; 19] = [
     "",
     "-n 12",
@@ -157,13 +158,13 @@ pub(crate) const GOOD_LINES: [&str; 19] = [
 ];
 
 #[test]
-fn plain_reports_are_those_of_ab_where_all_goes_well() {
+fn plain_reports_match_ab_for_good_servers() {
     GOOD_LINES.iter().for_each(|line| compare(page, line));
     compare(slow, "-k -n 6 -c 2");
 }
 
 #[test]
-fn plain_reports_with_content_are_those_of_ab() {
+fn plain_reports_match_ab_for_requests_with_content() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("form");
     std::fs::write(&file, "a=1&b=2").unwrap();
@@ -172,7 +173,7 @@ fn plain_reports_with_content_are_those_of_ab() {
     }
 }
 
-/// Servers that misbehave, or answer with errors, and lines against them.
+/// Servers that misbehave or return errors, and the command lines run against them.
 pub(crate) const BAD_SERVERS: [(Script, &str); 23] = [
     (missing, "-n 12"),
     (missing, "-n 12 -c 3"),
@@ -200,24 +201,25 @@ pub(crate) const BAD_SERVERS: [(Script, &str); 23] = [
 ];
 
 #[test]
-fn plain_reports_are_those_of_ab_where_servers_misbehave() {
+fn plain_reports_match_ab_for_bad_servers() {
     BAD_SERVERS.iter().for_each(|(script, line)| compare(*script, line));
 }
 
 #[test]
-fn plain_runs_without_a_server_end_as_those_of_ab() {
+fn plain_runs_without_a_server_end_like_ab() {
     for url in ["http://127.0.0.1:1/", "http://no.such.host.invalid/"] {
         let (theirs, ours) = (theirs(&["-n", "3", url]), plain(&["-n", "3", url]));
         let after = |output: &Output| output.stdout.lines().skip(BANNER_LINES).map(str::to_owned).collect();
         let (their_lines, our_lines): (Vec<String>, Vec<String>) = (after(&theirs), after(&ours));
         assert_eq!(our_lines, their_lines);
-        // The number behind the resolver's reason is of ab's library.
+        // The number after the resolver's message is specific to `ab`'s library, so it is not
+        // compared.
         let reason = |output: &Output| output.stderr.split(" (").next().unwrap().trim().to_owned();
         assert_eq!(reason(&ours), reason(&theirs));
     }
 }
 
-/// What a shell pipeline makes of a text.
+/// Output of a shell pipeline that reads this text.
 fn piped(text: &str, pipeline: &str) -> String {
     let mut shell = Command::new("sh")
         .args(["-c", pipeline])
@@ -225,12 +227,13 @@ fn piped(text: &str, pipeline: &str) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // A pipeline that has seen enough does not read to the end.
+    // A pipeline may end before it has read everything, so a write error is ignored.
     let _ = shell.stdin.take().unwrap().write_all(text.as_bytes());
     String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap()
 }
 
-/// What people cut out of `ab`'s report. The same text comes out of both; of timings, a number does.
+/// Pipelines that extract a field from `ab`'s report. The flag is set for timings: those must give
+/// a number from both programs, all others the same text.
 pub(crate) const IDIOMS: [(&str, bool); 15] = [
     ("awk '/^Complete requests/ {print $3}'", false),
     ("grep 'Failed requests' | awk '{print $3}'", false),

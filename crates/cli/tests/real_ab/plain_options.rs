@@ -1,5 +1,5 @@
-//! `petasos ab --plain` beside `ab`: options that change the request, the connection or the layout, https, proxies, and
-//! how many command lines are compared in all.
+//! `petasos ab --plain` beside `ab`: options that change the request, the connection or the layout;
+//! https; proxies. The last test counts how many command lines are compared in total.
 
 use crate::beside::{answer, page as page_origin, theirs};
 use crate::lines::same;
@@ -17,7 +17,7 @@ fn empty(seen: &Seen, _: usize) -> Vec<Action> {
     answer("200 OK", seen, b"")
 }
 
-/// Lines of the head that end without a carriage return.
+/// Header lines that end with LF alone.
 fn bare_lines(_: &Seen, _: usize) -> Vec<Action> {
     let text = "HTTP/1.1 200 OK\nServer: x\nContent-Length: 5\n\nhello";
     vec![Action::Send(text.into()), Action::Close]
@@ -28,13 +28,13 @@ fn old(_: &Seen, _: usize) -> Vec<Action> {
     vec![Action::Send(text.into()), Action::Close]
 }
 
-/// Silence in the middle of an answer.
+/// Stops sending in the middle of a response.
 fn stalled(_: &Seen, _: usize) -> Vec<Action> {
     let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
     vec![Action::Send(text.into()), Action::Await(Gate::default())]
 }
 
-/// Lines for requests, connections and files.
+/// Command lines with options for requests, connections and files.
 const OPTION_LINES: [&str; 22] = [
     "-n 12 -H A:1 -H B:2 -H Accept:text/html",
     "-n 12 -C a=b -C c=d",
@@ -60,7 +60,7 @@ const OPTION_LINES: [&str; 22] = [
     "-n 12 -s 5 -c 12",
 ];
 
-/// Lines for the report as an HTML table.
+/// Command lines with the report as an HTML table.
 const TABLE_LINES: [(Script, &str); 8] = [
     (page, "-w -n 6"),
     (page, "-w -k -n 6"),
@@ -83,25 +83,25 @@ const MORE_SERVERS: [(Script, &str); 7] = [
     (stalled, "-s 1 -n 2"),
 ];
 
-/// Lines for a target that is reached by TLS or through a proxy.
+/// Command lines for a target that is reached by TLS or through a proxy.
 const TLS_LINES: [&str; 4] = ["-n 6", "-k -n 6 -c 2", "-f TLS1.2 -n 6", "-n 6 -I -S"];
 
 #[test]
-fn plain_reports_are_those_of_ab_with_other_options() {
+fn plain_reports_match_ab_with_other_options() {
     OPTION_LINES.iter().for_each(|line| compare(page, line));
 }
 
 #[test]
-fn plain_tables_are_those_of_ab() {
+fn plain_html_tables_match_ab() {
     TABLE_LINES.iter().for_each(|(script, line)| compare(*script, line));
 }
 
 #[test]
-fn plain_reports_of_odd_answers_are_those_of_ab() {
+fn plain_reports_match_ab_for_odd_responses() {
     MORE_SERVERS.iter().for_each(|(script, line)| compare(*script, line));
 }
 
-/// Compares what both write for a URL.
+/// Runs both programs for a URL and compares their complete output.
 fn compare_at(url: &str, line: &str) {
     let arguments: Vec<&str> = line.split(' ').chain([url]).collect();
     let [theirs, ours] = [theirs, plain].map(|run| run(&arguments));
@@ -114,7 +114,7 @@ fn compare_at(url: &str, line: &str) {
 }
 
 #[test]
-fn plain_reports_by_tls_and_through_a_proxy_are_those_of_ab() {
+fn plain_reports_match_ab_with_tls_and_proxies() {
     let origin = page_origin();
     let front = TlsFront::start(origin.address(), Certificate::Good);
     for line in TLS_LINES {
@@ -125,15 +125,15 @@ fn plain_reports_by_tls_and_through_a_proxy_are_those_of_ab() {
 }
 
 #[test]
-fn version_has_as_many_lines_as_that_of_ab() {
+fn plain_version_has_as_many_lines_as_that_of_ab() {
     let [theirs, ours] = [theirs, plain].map(|run| run(&["-V"]));
     assert_eq!(ours.stdout.lines().count(), theirs.stdout.lines().count(), "{}", ours.stdout);
     assert_eq!((ours.code, theirs.code), (Some(0), Some(0)));
 }
 
 #[test]
-fn as_many_lines_and_idioms_are_compared_as_documented() {
-    // An origin that is the same has the same number.
+fn documented_number_of_comparisons_is_correct() {
+    // The address of a script identifies its origin.
     let with = |lines: &[(Script, &str)]| -> BTreeSet<(usize, String)> {
         lines.iter().map(|(script, line)| (*script as usize, (*line).to_owned())).collect()
     };
@@ -143,7 +143,7 @@ fn as_many_lines_and_idioms_are_compared_as_documented() {
     lines.extend(with(&BAD_SERVERS));
     lines.extend(with(&TABLE_LINES));
     lines.extend(with(&MORE_SERVERS));
-    // Against a slow server, four with content, two without a server, two through a proxy, and `-V`.
+    // The slow server (1), content (4), no server (2), TLS, proxies (2) and `-V` (1).
     let others = 1 + 4 + 2 + TLS_LINES.len() + 2 + 1;
     let (lines, idioms) = (lines.len() + others, IDIOMS.len());
     println!("ab beside petasos ab --plain: {lines} command lines, {idioms} idioms");

@@ -1,4 +1,4 @@
-//! The report as text, for every option that changes it.
+//! The report as text, with every option that changes it.
 
 use crate::beside::{SAME_NAME, answer, origin, ours, page, theirs};
 use crate::lines::{agrees_with_itself, compare, form, number, numbers, report};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use testkit::{Action, Origin};
 
 #[test]
-fn plain_requests() {
+fn reports_match_ab_for_simple_requests() {
     let origin = page();
     compare(&origin, &["-n", "40", "-c", "4"]);
     compare(&origin, &["-n", "2"]);
@@ -14,14 +14,14 @@ fn plain_requests() {
 }
 
 #[test]
-fn kept_connections() {
+fn reports_match_ab_with_keep_alive() {
     let origin = page();
     compare(&origin, &["-k", "-n", "40", "-c", "4"]);
     compare(&origin, &["-kn40", "-H", "Accept-Encoding: gzip", "-C", "a=b"]);
 }
 
 #[test]
-fn optional_parts() {
+fn reports_match_ab_with_options_for_parts() {
     let origin = page();
     for arguments in [
         &["-n", "20", "-S"][..],
@@ -42,7 +42,7 @@ fn optional_parts() {
 }
 
 #[test]
-fn requests_with_content() {
+fn reports_match_ab_for_requests_with_content() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("form");
     std::fs::write(&file, "a=1&b=2").unwrap();
@@ -58,14 +58,15 @@ fn requests_with_content() {
 }
 
 #[test]
-fn lengths_that_differ() {
-    // The first answer is the only one of its length, so both count all others as failed.
+fn reports_match_ab_for_responses_of_other_lengths() {
+    // The first response is the only one of its length, so both programs count all others as
+    // failed.
     let origin = origin("200 OK", |_, number| vec![b'x'; if number.is_multiple_of(20) { 5 } else { 6 }]);
     compare(&origin, &["-n", "20"]);
     compare(&origin, &["-n", "20", "-l"]);
 }
 
-/// A server that takes its time before an answer and within it.
+/// A server that pauses before a response and in the middle of it.
 fn slow(before: Duration, within: Duration) -> Origin {
     Origin::start(move |seen| {
         let mut actions = answer("200 OK", seen, b"hello world");
@@ -78,7 +79,7 @@ fn slow(before: Duration, within: Duration) -> Origin {
 }
 
 #[test]
-fn times_are_those_of_the_server() {
+fn reported_times_are_those_of_the_server() {
     let origin = slow(Duration::from_millis(100), Duration::from_millis(60));
     let url = format!("{}/", origin.url());
     for run in [theirs, ours] {
@@ -88,9 +89,10 @@ fn times_are_those_of_the_server() {
             let [waiting, processing, total] =
                 ["Waiting:", "Processing:", "Total:"].map(|label| numbers(&report, label));
             for place in [0, 1, 3, 4] {
-                // Half a millisecond may have been rounded away.
+                // Half a millisecond may have been lost to rounding.
                 assert!(processing[place] >= 159.0 && total[place] >= processing[place], "{report:#?}");
-                // It begins when the program has seen that all is sent, which may be late, and so does its end.
+                // Waiting time starts when the program notices that the request is sent, which may
+                // be late. The same holds for its end.
                 assert!(waiting[place] >= 50.0, "{report:#?}");
             }
             assert!(waiting[1] <= processing[1] - 30.0, "{report:#?}");
@@ -102,7 +104,7 @@ fn times_are_those_of_the_server() {
 }
 
 #[test]
-fn a_time_ends_both() {
+fn time_limit_ends_both_programs() {
     let origin = slow(Duration::from_millis(150), Duration::ZERO);
     let url = format!("{}/", origin.url());
     let [theirs, ours] = [theirs, ours].map(|run| run(&["-q", "-t", "1", "-c", "3", &url]));

@@ -1,10 +1,11 @@
-//! What both send: the same octets, when both are given the same name.
+//! Requests: both programs send the same bytes if both are given the same User-Agent.
 
 use crate::beside::{SAME_NAME, ours, page, theirs};
 use crate::lines::compare_at;
 use testkit::Seen;
 
-/// The request as it was sent, with field names in one spelling (RFC 9110 section 5.1).
+/// The request as sent, with field names in lower case, because their case has no meaning (RFC 9110
+/// section 5.1).
 fn sent(seen: &Seen) -> Vec<String> {
     let mut lines = seen.head.lines();
     let first = lines.next().unwrap().to_owned();
@@ -16,7 +17,7 @@ fn sent(seen: &Seen) -> Vec<String> {
 }
 
 #[test]
-fn the_same_requests_are_sent() {
+fn both_programs_send_the_same_requests() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("body");
     std::fs::write(&file, "a=1").unwrap();
@@ -48,10 +49,10 @@ fn the_same_requests_are_sent() {
 }
 
 #[test]
-fn a_proxy_is_asked_for_the_whole_url() {
+fn requests_to_a_proxy_have_the_absolute_url() {
     let proxy = page();
     let address = proxy.address().to_string();
-    // A host that nobody can ask: only the proxy can have answered.
+    // This host does not exist, so only the proxy can have answered.
     let url = "http://site.invalid:8081/page?x";
     compare_at(url, &["-n", "4", "-X", &address, "-P", "u:p", SAME_NAME[0], SAME_NAME[1]]);
     let seen: Vec<Vec<String>> = proxy.seen().iter().map(sent).collect();

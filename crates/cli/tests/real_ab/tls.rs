@@ -1,11 +1,11 @@
-//! `https`: what was agreed on, and the options that choose it.
+//! `https`: the negotiated parameters, and the options that restrict them.
 
 use crate::beside::{ours, page, theirs};
 use crate::lines::{compare_at, report};
 use testkit::{Certificate, TlsFront};
 
 #[test]
-fn the_same_is_agreed_on() {
+fn both_programs_negotiate_the_same_tls_parameters() {
     let origin = page();
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let by_name = format!("https://localhost:{}/page", front.address.port());
@@ -25,7 +25,7 @@ fn the_same_is_agreed_on() {
         compare_at(&by_name, arguments);
         compare_at(&by_address, arguments);
     }
-    // TLS with the proxy itself, which is asked for the whole URL.
+    // TLS to the proxy itself, whose request has the absolute URL.
     compare_at("https://site.invalid/page", &["-n", "4", "-X", &front.address.to_string()]);
     assert_eq!(origin.seen().last().unwrap().target(), "https://site.invalid/page");
     let lines = report(&ours(&["-H", "Host: other.test", &by_name]).stdout).join("\n");
@@ -36,7 +36,7 @@ fn the_same_is_agreed_on() {
 }
 
 #[test]
-fn a_client_can_show_a_certificate() {
+fn client_certificate_is_sent_as_by_ab() {
     let origin = page();
     let front = TlsFront::start_for_known_clients(origin.address());
     let directory = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn a_client_can_show_a_certificate() {
     let url = format!("https://localhost:{}/", front.address.port());
     compare_at(&url, &["-n", "4", "-E", file.to_str().unwrap()]);
     assert_eq!(origin.seen().len(), 8);
-    // With TLS 1.3 the client has sent its request when the server says no.
+    // With TLS 1.3, the client has already sent its request when the server rejects it.
     for (version, code) in [("TLS1.2", 2), ("TLS1.3", 1)] {
         let refused = ours(&["-n", "4", "-f", version, &url]);
         assert_eq!((refused.code, origin.seen().len()), (Some(code), 8), "{}", refused.stderr);
@@ -53,7 +53,7 @@ fn a_client_can_show_a_certificate() {
 }
 
 #[test]
-fn what_cannot_be_spoken_is_refused_by_both_or_at_least_here() {
+fn unsupported_tls_options_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
@@ -70,7 +70,7 @@ fn what_cannot_be_spoken_is_refused_by_both_or_at_least_here() {
     }
     let output = ours(&["-f", "TLS1.3", "-Z", "ECDHE", url]);
     assert!(output.stderr.contains("belongs to TLSv1.3"), "{}", output.stderr);
-    // The real one takes another protocol and says nothing.
+    // The real `ab` uses another protocol without a message.
     let origin = page();
     let url = format!("{}/", origin.url());
     for protocol in ["SSL3", "TLS1", "TLS1.1", "nonsense"] {

@@ -93,7 +93,7 @@ mod tests {
     use super::numbers;
 
     #[test]
-    fn a_user_is_found_by_its_whole_name() {
+    fn user_is_found_by_its_whole_name() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nwww:x:7:8::/:/bin/sh\nwww-data-x:x:1:2::/:/bin/sh\n\
             www-data:x:33:34:w:/var/www:/bin/sh\nbad:x:a:b\n";
         assert_eq!(numbers(passwd, "www-data"), Some((33, 34)));

@@ -211,27 +211,27 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_wordpress_are_as_approved() {
+    fn wordpress_files_match_the_approved_text() {
         assert_as_approved(&wordpress::STACK, include_str!("lab/wordpress.txt"));
     }
 
     #[test]
-    fn the_files_of_mediawiki_are_as_approved() {
+    fn mediawiki_files_match_the_approved_text() {
         assert_as_approved(&mediawiki::STACK, include_str!("lab/mediawiki.txt"));
     }
 
     #[test]
-    fn the_files_of_wagtail_are_as_approved() {
+    fn wagtail_files_match_the_approved_text() {
         assert_as_approved(&wagtail::STACK, include_str!("lab/wagtail.txt"));
     }
 
     #[test]
-    fn the_files_of_applications_are_as_approved() {
+    fn applications_files_match_the_approved_text() {
         assert_as_approved(&applications::STACK, include_str!("lab/applications.txt"));
     }
 
     #[test]
-    fn the_files_of_drupal_are_as_approved() {
+    fn drupal_files_match_the_approved_text() {
         assert_as_approved(&drupal::STACK, include_str!("lab/drupal.txt"));
     }
 }

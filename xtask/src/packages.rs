@@ -145,7 +145,7 @@ mod tests {
     use super::missing;
 
     #[test]
-    fn only_installed_packages_are_not_missing() {
+    fn packages_not_fully_installed_are_missing() {
         let listing = "ii  nginx-core\nrc  varnish\nun  php\niU  mariadb-server\n";
         let wanted = ["nginx-core", "varnish", "php", "mariadb-server", "wordpress"];
         assert_eq!(missing(&wanted, listing), ["varnish", "php", "mariadb-server", "wordpress"]);

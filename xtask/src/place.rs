@@ -142,13 +142,13 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn values_are_put_in_and_unknown_names_are_errors() {
+    fn placeholders_are_replaced_and_unknown_ones_are_errors() {
         assert_eq!(render("a {{x}} {{y}} {{x}}", &[("x", "1"), ("y", "2")]).unwrap(), "a 1 2 1");
         assert!(render("a {{z}}", &[("x", "1")]).unwrap_err().to_string().contains("{{z}}"));
     }
 
     #[test]
-    fn a_directory_must_fit_into_every_configuration() {
+    fn directory_must_be_usable_in_every_configuration() {
         assert!(is_usable(Path::new("/home/me/petasos-1.0/target/labs/wordpress/site")));
         assert!(!is_usable(Path::new("/home/me/my sites/petasos")));
         assert!(!is_usable(Path::new("/home/{me}/petasos")));

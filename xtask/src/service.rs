@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn stat_is_read_past_any_program_name() {
+    fn stat_is_parsed_after_any_program_name() {
         let text = "42 (a) b (c) S 1 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
         assert_eq!(Stat::parse(text), Some(Stat { state: 'S', session: 41, start_ticks: 987_654 }));
         assert_eq!(Stat::parse("42 (a) S 1 40"), None);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_survives_being_written() {
+    fn written_record_is_read_back_unchanged() {
         let record = Record { pid: 7, start_ticks: 8, boot: "b".to_owned(), command: "c d".to_owned() };
         assert_eq!(Record::parse(&record.render()), Some(record));
         assert_eq!(Record::parse("7 8\nc\n"), None);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_another_process_is_not_ours() {
+    fn reused_process_id_is_not_taken_for_ours() {
         let own = Record::of(std::process::id(), &[]).unwrap();
         assert!(own.is_alive());
         assert!(!Record { start_ticks: own.start_ticks + 1, ..own.clone() }.is_alive());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_process_under_a_recorded_number_is_left_alone() {
+    fn process_with_a_reused_id_is_not_stopped() {
         let place = place("foreign");
         let own = Record::of(std::process::id(), &[]).unwrap();
         let stale = Record { start_ticks: own.start_ticks + 1, ..own };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_found_again_and_stopped_with_its_descendants() {
+    fn recorded_server_is_stopped_with_its_descendants() {
         let place = place("descendants");
         let file = place.directory.join("ready");
         // The descendant ignores SIGTERM and outlives its parent.
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_inherit_the_three_standard_descriptors_alone() {
+    fn servers_inherit_only_the_three_standard_descriptors() {
         let place = place("descriptors");
         let held = fs::File::open("/dev/zero").unwrap();
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();

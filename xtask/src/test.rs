@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_group_runs_alone() {
+    fn only_the_chosen_group_runs() {
         let args = Args { quick: false, group: vec!["conformance".to_owned()] };
         let chosen: Vec<_> =
             GROUPS.iter().filter(|group| args.chooses(group)).map(|group| group.name).collect();
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_are_read() {
+    fn test_result_lines_are_parsed() {
         let line = " ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         assert_eq!(number_before(line, " passed"), 12);
         assert_eq!(number_before(line, " failed"), 3);

@@ -200,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_octet_of_every_answer_is_counted() {
+    fn every_byte_of_every_response_is_counted() {
         for keep_alive in [true, false] {
             let responder = Responder::bind("X: y\r\n", &[b'x'; 13_000], Vec::new()).unwrap();
             let (address, requests) = (responder.address(), responder.requests());

@@ -81,7 +81,7 @@ mod tests {
     use stats::Random;
 
     #[test]
-    fn it_does_what_a_scanned_list_does() {
+    fn lru_agrees_with_a_linear_list() {
         let mut random = Random::from_seed(5);
         let mut lru = Lru::new(40, 100);
         // In order of last use, the oldest first.

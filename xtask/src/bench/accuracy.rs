@@ -137,7 +137,7 @@ mod tests {
     use super::judge;
 
     #[test]
-    fn the_bound_is_a_share_of_long_times_and_microseconds_of_short_ones() {
+    fn bound_is_a_share_of_long_times_and_fixed_for_short_ones() {
         let verdict = |reported, truth| judge(reported, truth)[2].clone();
         assert_eq!([verdict(10_200, 10_000), verdict(9_800, 10_000)], ["right", "right"]);
         assert_eq!([verdict(10_201, 10_000), verdict(9_799, 10_000)], ["off", "off"]);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_answer_with_the_right_content_is_right() {
+    fn only_a_complete_response_with_the_content_is_right() {
         let cases = [
             ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", true),
             ("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", true),

@@ -258,7 +258,7 @@ mod tests {
     use super::{GOALS, chosen, middle, ratio};
 
     #[test]
-    fn ratios_are_those_of_each_round() {
+    fn ratio_is_the_median_of_ratios_within_rounds() {
         // A busy machine in the second round slows both generators down.
         let turns = |rates: &[f64]| -> Vec<Option<f64>> { rates.iter().map(|rate| Some(*rate)).collect() };
         assert_eq!(ratio(&turns(&[20.0, 2.0, 40.0]), &turns(&[10.0, 1.0, 10.0])), Some(2.0));

@@ -256,7 +256,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn figures_are_shown_as_they_are() {
+    fn medians_and_ranges_are_formatted() {
         assert_eq!(median(vec![3, 1, 2]), Some(2));
         assert_eq!(median(Vec::<u8>::new()), None);
         assert_eq!(range(vec![1, 1], |value: u8| value.to_string()), "1");

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_against_the_schedule_of_the_most_punctual() {
+    fn lateness_is_relative_to_the_most_punctual_request() {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
         let served = |came: u64| Served { came: at(came), left: at(came + 5) };
         // Due every 10 ms. The second request is 4 ms late, and the third 1 ms.

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_must_miss_exactly_what_is_expected() {
+    fn run_must_miss_exactly_the_expected_tests() {
         use Outcome::{Fail, Pass, SetupFail};
         let as_expected = [("a", SetupFail), ("b", Fail), ("c", Fail), ("d", Pass)];
         assert!(differences(&as_expected, Profile::Default, true).is_empty());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn timing_explains_all_of_the_failures_or_none() {
+    fn retries_only_if_timing_may_explain_all_failures() {
         let expected = Expected::parse("x.toml", FILE).unwrap();
         let slow = |id, outcome| {
             let mut test = test(id, Kind::Optional, outcome);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_miss_stands_with_its_reason() {
+    fn every_missed_test_is_listed_with_its_reason() {
         use Outcome::{Fail, No, SetupFail, Yes};
         let check = |id, outcome| (id, Kind::Check, outcome);
         let scores = scores(&[
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_of_something_else_make_no_page() {
+    fn scores_that_differ_from_expected_misses_fail() {
         let scores = scores(&[(Profile::Rfc, &[("a", Kind::Required, Outcome::Fail)])]);
         for text in ["", "[[miss]]\nreason = 'It is.'\nrfc = ['a', 'b']\n"] {
             assert!(agree(&scores.runs[0], &expected(text)).is_err(), "{text}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_stand_in_the_order_of_their_scores() {
+    fn caches_are_sorted_by_their_scores() {
         let tests: Vec<_> = (0..130).map(|_| ("a", Kind::Required, Outcome::Pass)).collect();
         let text = beside_others(&scores(&[(Profile::Default, &tests)]));
         let place = |name: &str| text.find(name).unwrap();

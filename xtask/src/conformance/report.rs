@@ -218,7 +218,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_clients_report_is_read() {
+    fn client_report_is_parsed() {
         let text = r#"[{"id":"a","kind":"optimal","depends_on":["b"],"pauses":true,
             "outcome":"optional_fail","error":["Assertion","it is"]}]"#;
         let report = Report::parse(text).unwrap();
@@ -243,7 +243,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_second_run_speaks_only_of_the_tests_it_is_asked_for() {
+    fn second_run_replaces_only_the_requested_tests() {
         let failed = |id| test(id, Kind::Required, Outcome::Fail);
         let passed = |id| test(id, Kind::Required, Outcome::Pass);
         let mut report = Report { tests: vec![failed("a"), failed("b"), passed("c")] };

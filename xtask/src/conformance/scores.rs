@@ -109,7 +109,7 @@ mod tests {
     use super::Scores;
 
     #[test]
-    fn a_run_replaces_the_one_before_it_and_survives_being_written() {
+    fn run_replaces_the_previous_one_and_is_read_back() {
         let report = |outcome| Report { tests: vec![test("a", Kind::Required, outcome)] };
         let mut scores = Scores::default();
         scores.keep(Edition::Git, "one", Profile::Default, &report(Outcome::Fail));

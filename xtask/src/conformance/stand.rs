@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ignores_being_asked_is_gone_with_its_owner() {
+    fn program_that_ignores_sigterm_is_killed_on_drop() {
         let mut command = bound(OsStr::new("sh"));
         command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]).stdout(Stdio::piped());
         let mut process = Process(command.spawn().unwrap());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_no_suite_is_refused() {
+    fn directory_without_a_suite_is_refused() {
         let error = edition_of(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_err();
         assert!(error.to_string().contains("no checkout of the suite"), "{error}");
     }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_that_only_its_maker_reads_is_copied_without_history() {
+    fn clone_readable_by_its_owner_only_is_copied_without_git() {
         let top = tree("clone", &["index.php", ".git/objects/pack", "includes/a.inc"], "7.103");
         for file in ["index.php", ".git/objects/pack"] {
             fs::set_permissions(top.join(file), fs::Permissions::from_mode(0o400)).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_drupal_7_is_refused_with_the_reason() {
+    fn tree_that_is_not_drupal_7_is_refused_with_the_reason() {
         let refused = |source: Option<&Path>, reason: &str| {
             let error = given(source).unwrap_err().to_string();
             assert!(error.contains("--source") && error.contains(reason), "{error}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drupal_7_is_known_by_name_and_version() {
+    fn distribution_and_version_of_drupal_7_are_recognised() {
         let top = tree("seven", &FILES, "7.103");
         let [(_, source), (_, distribution), (_, version)] = given(Some(&top)).unwrap();
         assert!(source.ends_with("/drupal/seven"), "{source}");

@@ -200,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_time_of_children_is_found_behind_any_name() {
+    fn children_time_is_parsed_after_any_program_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 200 0 0 11 12 13 14 20 0 1 0 5 6 7";
         assert_eq!(children_ticks(stat), Some(13 + 14));
         assert_eq!(children_ticks("7 (a) S 1"), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_fails_or_does_not_end_has_missed_its_turn() {
+    fn generator_that_fails_or_hangs_has_a_missing_turn() {
         let long = Duration::from_secs(60);
         assert!(matches!(turn("true", long), Ran::Whole(_)));
         assert_eq!(turn("exit 3", long), Ran::Missing("it ended with exit status: 3".to_owned()));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_generator_is_told_the_same() {
+    fn every_generator_gets_the_same_load() {
         for keep_alive in [true, false] {
             let load = Load { address: ([127, 0, 0, 1], 81).into(), connections: 64, seconds: 3, keep_alive };
             for generator in GENERATORS {

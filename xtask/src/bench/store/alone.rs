@@ -108,7 +108,7 @@ mod tests {
     use super::figure;
 
     #[test]
-    fn a_figure_is_read_from_its_line() {
+    fn figure_is_parsed_from_its_line() {
         let found = figure("  look-up: any page: 12.5 ns").unwrap();
         assert_eq!((&*found.name, found.value, &*found.unit), ("look-up: any page", 12.5, "ns"));
         assert_eq!(

@@ -152,7 +152,7 @@ mod tests {
     use super::{Page, TAGS, tag_number};
 
     #[test]
-    fn a_request_line_is_the_page_it_was_made_of() {
+    fn page_is_parsed_from_its_own_request_line() {
         let page = Page { bytes: 1_000, number: 77 };
         assert_eq!(Page::asked(&format!("GET {} HTTP/1.1\r\n", page.target())), Some(page));
         assert_eq!(Page::asked("GET / HTTP/1.1\r\n"), None);

@@ -98,7 +98,7 @@ mod tests {
     use super::{Row, Target, number};
 
     #[test]
-    fn a_verdict_is_of_its_row() {
+    fn verdict_depends_on_the_figure_and_its_target() {
         let row = |petasos, target| Row {
             what: String::new(),
             petasos,

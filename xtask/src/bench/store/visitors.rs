@@ -266,7 +266,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn every_page_of_the_application_is_right() {
+    fn every_page_of_the_origin_counts_as_right() {
         let (origin, interrupted) = (Origin::start().unwrap(), AtomicBool::new(false));
         // The last page is wrong on purpose: it is shorter than the number that it begins with.
         let mut pages = [20, 64, 1_000, 70_000, 1 << 20].into_iter().cycle().zip(0..50).chain([(10, 50)]);

@@ -27,8 +27,8 @@ use suite::Suite;
 
 /// Directory for logs, results and the suite's packages.
 const WORK: &str = "target/conformance";
-/// Most unexpected failures that are tried again, because a pause may have taken too long on a busy
-/// machine. More failures are no coincidence.
+/// Maximum number of unexpected failures that are tried again, because a pause may have taken too
+/// long on a busy machine. More failures are no coincidence.
 const RETRIES_MAX: usize = 8;
 
 /// Arguments of `cargo xtask conformance`.

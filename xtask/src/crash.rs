@@ -1,5 +1,6 @@
 //! `cargo xtask long crash`: starts the proxy with a disk, kills it under load and starts it again,
-//! as many times as `--lives` says. `cargo xtask test` runs a few rounds of the same test.
+//! as many times as `--lives` says. Each run of the proxy is one life. `cargo xtask test` has a few
+//! lives of the same test.
 //!
 //! The command builds the binary that it kills. A failure names the seed. Runs with the same seed
 //! send the same requests and purges, but the order between threads may differ.

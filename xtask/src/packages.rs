@@ -38,7 +38,6 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
 ///
 /// # Errors
 /// As [`ensure`].
-/// As [`ensure`].
 pub(crate) fn ensure_in_order(lists: &[&[&str]]) -> Result<()> {
     let wanted: Vec<&str> = lists.concat();
     let listing = Command::new("dpkg-query")

@@ -9,8 +9,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most lines of code in one file, without the tests at its end. A longer file should be split into
-/// two nouns.
+/// Maximum number of code lines in one file, without the tests at its end. A longer file should be
+/// split into two nouns.
 const FILE_LINES_MAX: usize = 700;
 /// Longest comment line, in characters. rustfmt limits code lines, except tables of texts, which
 /// may be wider.

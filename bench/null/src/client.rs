@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Most bytes of one read.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 /// Longest wait in poll.
 const SLICE: Duration = Duration::from_millis(100);

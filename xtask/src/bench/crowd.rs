@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Longest time until an interruption is noticed.
 const SLICE: Duration = Duration::from_millis(100);
-/// Most bytes of one read; more than a whole response.
+/// Size of the read buffer, in bytes; more than a whole response.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connected visitors who have sent nothing yet.

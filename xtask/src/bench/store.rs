@@ -39,7 +39,7 @@ const PARTS: [(&str, &str); 6] = [
     ("restart", "Restart"),
 ];
 
-/// Most connections of visitors, for the limit on file descriptors.
+/// Maximum number of visitors' connections, for the limit on file descriptors.
 const VISITORS_MAX: u16 = 1_000;
 
 /// Arguments of `cargo xtask bench store`.

@@ -17,7 +17,7 @@ namespace Petasos\Pages;
 
 final class PurgeLog
 {
-    /** Most tags in the log; the oldest are dropped. */
+    /** Maximum number of tags in the log; the oldest are dropped. */
     private const TAGS_MAX = 1000;
 
     /** @param array<string, int> $tags number of each tag's last purge, oldest first */

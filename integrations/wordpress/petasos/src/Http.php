@@ -16,7 +16,7 @@ namespace Petasos;
 
 final class Http
 {
-    /** Most bytes of a response that are read. */
+    /** Maximum number of bytes that are read of a response. */
     private const ANSWER_OCTETS_MAX = 1_000_000;
 
     /**

@@ -18,7 +18,7 @@ pub(super) const WORKERS: usize = 64;
 const PAGE_TIME: Duration = Duration::from_millis(10);
 /// Length of a download, in bytes: more than the system's buffers hold.
 pub(super) const DOWNLOAD_BYTES: usize = 8 << 20;
-/// Most bytes of a request's content.
+/// Maximum size of a request's content, in bytes.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The running application.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const BUDGET_BYTES: u64 = 512 << 20;
-/// Most resident memory that is allowed: the budget, a tenth of it, and 64 MiB.
+/// Maximum resident memory: the budget, a tenth of it, and 64 MiB.
 const RESIDENT_MOST: u64 = BUDGET_BYTES + BUDGET_BYTES / 10 + (64 << 20);
 /// Interval between two samples of memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);

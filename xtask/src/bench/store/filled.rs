@@ -24,7 +24,7 @@ const FILLERS: usize = 64;
 const FILL_MAX: Duration = Duration::from_secs(600);
 /// Pause before memory is read, so that background work can finish.
 const REST: Duration = Duration::from_millis(1_500);
-/// Most bytes that a page may cost in addition to its head and content.
+/// Maximum overhead of a page beyond its head and content, in bytes.
 const OVERHEAD_MOST: f64 = 300.0;
 
 /// The parts to run.

@@ -19,7 +19,7 @@ const VISITORS: usize = 100;
 /// Duration of a turn, and of the warm-up before it, which does not count.
 const TURN: Duration = Duration::from_secs(2);
 const WARMING: Duration = Duration::from_millis(300);
-/// Most that a hit among all objects may cost, in multiples of a hit among the fewest.
+/// Maximum cost of a hit among all objects, in multiples of a hit among the fewest.
 const RATIO_MOST: f64 = 1.3;
 
 /// Measures both programs and adds their rows.

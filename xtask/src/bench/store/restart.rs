@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const FIRST_HIT_MS_MOST: f64 = 2_000.0;
-/// Most restarts of each kind.
+/// Maximum number of restarts of each kind.
 const RESTARTS_MAX: u16 = 3;
 const MEMORY: &str = "2G";
 /// Interval between two checks of a condition.

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Most bytes of one read.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 /// Longest wait in poll, and thus the precision of a request rate.
 const SLICE: Duration = Duration::from_millis(1);

@@ -1,9 +1,15 @@
 #!/bin/sh
-# Apache for the ladder in this directory: one server in front of the shop alone, and one in front
-# of Petasos, with the rules of the static tree.
+# Apache for the ladder in this directory. One server is in front of the shop alone. The other one
+# has the rules of the static tree and is in front of Petasos.
 #
-# Arguments: the petasos binary, the output directory, the address for the shop without the tree,
-# the address for the shop with the tree, the shop's own address, and Petasos' address.
+# Arguments, in order:
+#
+# - the petasos binary
+# - the output directory
+# - the address for the shop without the tree
+# - the address for the shop with the tree
+# - the shop's own address
+# - Petasos' address
 set -eu
 petasos=$1 out=$(realpath "$2") plain=$3 web=$4 site=$5 edge=$6
 modules=/usr/lib/apache2/modules

@@ -44,7 +44,7 @@ pub(crate) enum Lab {
     Applications(Order),
     /// The web servers of labs/webservers; this command installs them, and their ladder starts them
     Webservers {
-        /// What to do with the lab
+        /// Action on the lab
         action: Installation,
     },
 }
@@ -52,7 +52,7 @@ pub(crate) enum Lab {
 /// Action on a content system's lab.
 #[derive(clap::Args)]
 pub(crate) struct Order {
-    /// What to do with the lab
+    /// Action on the lab
     #[arg(default_value = "up")]
     action: Action,
     /// Directory for the lab's files [default: target/labs/NAME]
@@ -109,14 +109,14 @@ enum Site {
 /// Action on a lab whose servers are started by its ladder.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Installation {
-    /// Install what is missing
+    /// Install missing packages
     Up,
 }
 
 /// Action on every other lab.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Action {
-    /// Install what is missing and start all servers that do not run
+    /// Install missing packages and files, and start all servers that do not run
     Up,
     /// Stop all servers and keep the files
     Down,

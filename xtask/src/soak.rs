@@ -1,5 +1,5 @@
-//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk, little memory, visitors of
-//! all kinds, bans, purges, rotated logs, and an origin that fails from time to time.
+//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk and little memory. There are
+//! visitors of all kinds, bans, purges, rotated logs, and an origin that fails from time to time.
 //!
 //! It runs the optimised binary if one exists, after bringing it up to date, and otherwise the
 //! debug binary. It prints the figures beside their limits. It fails if a figure exceeds its limit,

@@ -454,8 +454,9 @@ fn webservers() -> Result<Tally> {
     ladder("webservers", &[])
 }
 
-/// Tests the WordPress lab from start to stop: its ladder in the short form, its pages in Chromium,
-/// the hit ratio of simulated visitors, and the plugin with the drop-ins.
+/// Tests the WordPress lab from start to stop. Runs its ladder in the short form, loads its pages
+/// in Chromium, measures the hit ratio of simulated visitors, and tests the plugin with the
+/// drop-ins.
 fn wordpress() -> Result<Tally> {
     order("wordpress", "up")?;
     // Only the anonymous load: logged-in and writing users need longer cells than the short form

@@ -1,5 +1,5 @@
-//! Measures the store alone: the memory overhead of an object, the duration of look-ups and purges,
-//! the resident memory under churn, and the hit ratio of a trace of requests.
+//! Measures the store alone: the memory of an object, the duration of look-ups and purges, the
+//! resident memory under churn, and the hit ratio of a trace.
 //!
 //! Invariant: a program with this library only prints figures, one a line in the form
 //! `name: value unit`. It judges nothing. There is one program for each compared allocator, because

@@ -164,6 +164,7 @@ fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
         is_over.store(true, Ordering::Relaxed);
         outcome
     });
+    // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
     (outcome, most.into_inner())
 }
 

@@ -6,10 +6,13 @@
 //! of the users' time that was lost, because the server had no request to work on.
 //!
 //! Each run that lost more than the bound must be invalid and name the term with the largest loss.
-//! A run may be tight instead in two cases: if it lost less than 100 us for each request, or if the
-//! beginnings of large responses were read late and the run reports that it may have lost time, so
-//! that it is not compared. Without busy loops and without pinned threads, at least 19 of 20 runs
-//! must be clean.
+//! A run may be tight instead in two cases:
+//!
+//! - It lost less than 100 us for each request.
+//! - It read the beginnings of large responses late, and reports that it may have lost time. Then
+//!   its figures are not compared.
+//!
+//! Without busy loops and without pinned threads, at least 19 of 20 runs must be clean.
 //!
 //! Invariant: the true loss does not come from the load tester. For an open loop the server knows
 //! how late requests arrived, but not how long responses stayed unread, so the figure is a lower
@@ -141,7 +144,7 @@ pub(super) fn run(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Whether the verdict on a run is right: a run that lost more than the bound must have the verdict
+/// Whether the verdict on a run is right. A run that lost more than the bound must have the verdict
 /// that the rules demand, and name the right term. `us_lost_each` is the loss of each request in
 /// microseconds.
 fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {

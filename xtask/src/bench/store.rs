@@ -1,6 +1,11 @@
-//! Measures the store, both alone and in the release binary: resident memory against the limit,
-//! memory for each object, the cost of hits and purges, the hit ratio, and what remains after a
-//! restart. Varnish is measured as well where it can do the same.
+//! Measures the store, both alone and in the release binary:
+//!
+//! - resident memory against the limit, and memory for each object
+//! - the cost of hits and purges
+//! - the hit ratio
+//! - the objects that remain after a restart
+//!
+//! Varnish is measured as well where it can do the same.
 //!
 //! Invariant: each part starts its own programs and stops them, so that no part sees the state of
 //! another. Compared programs take turns in the same rounds, in an order drawn from the seed. Every

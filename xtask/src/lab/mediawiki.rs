@@ -1,6 +1,6 @@
-//! The MediaWiki lab: MariaDB, PHP-FPM without and with opcode cache, nginx with one server for
-//! each of MediaWiki's own caches, Varnish, and a MediaWiki that purges Varnish and Petasos. Its
-//! purpose is described in `labs/mediawiki/README.md`.
+//! The MediaWiki lab: a MediaWiki that purges Varnish and Petasos. It runs on MariaDB, PHP-FPM
+//! without and with opcode cache, nginx with one server for each of MediaWiki's own caches, and
+//! Varnish. Its purpose is described in `labs/mediawiki/README.md`.
 //!
 //! Invariant: MediaWiki's code is the Debian package's, neither copied nor changed. The content is
 //! marked when it is complete, and the next run removes incomplete content.

@@ -59,7 +59,7 @@ pub(crate) struct Stack {
 
 /// A step of starting a stack.
 pub(crate) enum Step {
-    /// Builds what is missing.
+    /// Makes a part of the stack, unless it exists.
     Make(fn(&Site<'_>) -> Result<()>),
     /// Writes the stack's files.
     Write,
@@ -95,8 +95,8 @@ pub(crate) struct Site<'a> {
     pub(crate) values: Values,
 }
 
-/// Installs what is missing and starts the stack below `dir`. `given` are values from the caller.
-/// Does nothing if the stack is already up with these values.
+/// Installs missing packages and files, and starts the stack below `dir`. `given` are values from
+/// the caller. Does nothing if the stack is already up with these values.
 ///
 /// # Errors
 /// Names the step that failed and shows the last lines of its log. All servers are stopped in that

@@ -1,6 +1,7 @@
-//! The Wagtail lab: Wagtail in a virtual environment, three gunicorns with no cache, cached
-//! templates and cached pages, nginx in front of them, Varnish, and a site that purges Varnish and
-//! Petasos. Its purpose is described in `labs/wagtail/README.md`.
+//! The Wagtail lab: a Wagtail site that purges Varnish and Petasos. It runs in a virtual
+//! environment, in three gunicorns: with no cache, with cached templates and with cached pages.
+//! nginx and Varnish are in front of them. The lab's purpose is described in
+//! `labs/wagtail/README.md`.
 //!
 //! Invariant: environment and data are marked when they are complete, and the next run removes
 //! incomplete ones.

@@ -100,6 +100,7 @@ fn flow(
         over.store(true, Ordering::Relaxed);
         asked
     })?;
+    // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
     let highest_bytes = highest.into_inner().max(stand.resident_bytes(server));
     let budgets = asked.content_bytes as f64 / BUDGET_BYTES as f64;
     let took = clock.monotonic().since(begun);

@@ -1,6 +1,6 @@
-//! Purges through HTTP: the response time of a purge that invalidates a hundredth of all pages, and
-//! the response time of hits during a hundred purges a second. Varnish receives bans for the same
-//! tags, because Debian's Varnish has no purge by tag.
+//! Purges through HTTP. Measures the response time of a purge that invalidates a hundredth of all
+//! pages. Also measures the response time of hits during a hundred purges a second. Varnish
+//! receives bans for the same tags, because Debian's Varnish has no purge by tag.
 //!
 //! Invariant: visitors request only pages that no purge invalidates, at a rate that leaves the
 //! servers mostly idle. In each round, every server takes one turn with purges and one without, in

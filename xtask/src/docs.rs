@@ -39,7 +39,7 @@ pub(crate) fn write() -> Result<()> {
 /// existing files.
 ///
 /// # Errors
-/// Names the documents that differ and the links whose target is missing.
+/// Names the first document that differs, or else all links whose target is missing.
 pub(crate) fn check() -> Result<()> {
     for (path, render) in PAGES {
         let found = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Run only this part; may be given several times
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PARTS.map(|(name, _)| name)))]
     only: Vec<String>,
-    /// Rounds of the parts that compare figures: hits, purges and restart
+    /// Rounds of the parts that compare figures: hits, purges and restart (at most 3)
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Objects in the store for the parts overhead, hits, purges and restart of the release binary

@@ -1,6 +1,7 @@
-# Varnish before the attacked application, as its user guide says for grace: a probe tells whether the application is
-# healthy, pages may be ten seconds stale while it is, and a day while it is not. A failed refresh leaves the stored page
-# alone. Bans are by a field of the stored page, so that the lurker can work them off.
+# Varnish in front of the attacked application, as its user guide describes grace. A probe checks
+# whether the application is healthy. Pages may be stale for ten seconds while it is, and for a day
+# while it is not. A failed refresh does not replace the stored page. Bans test a header of the
+# stored page, so that the ban lurker can process them.
 vcl 4.1;
 import std;
 

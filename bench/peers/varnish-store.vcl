@@ -1,5 +1,5 @@
-# Varnish before the pages of the store's benchmark, with the rules it comes with, and bans as its users write them: by
-# a header of the stored page, so that the lurker can work them off.
+# Varnish in front of the pages of the store's benchmark, with its built-in rules. Bans test a
+# header of the stored page, as users write them, so that the ban lurker can process them.
 vcl 4.1;
 
 backend application {

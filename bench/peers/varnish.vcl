@@ -1,4 +1,4 @@
-# Varnish before the benchmarks' application, with the rules it comes with.
+# Varnish in front of the benchmarks' application, with its built-in rules.
 vcl 4.1;
 
 backend application {

@@ -2,10 +2,12 @@
 /**
  * Petasos' page cache, a drop-in of WordPress: copy it to wp-content.
  *
- * It works if wp-config.php defines WP_CACHE as true and PETASOS_PAGES, and the plugin's files are there. `database`
- * answers once the plugins are loaded; `files` when WordPress reads this file, before database and plugins;
- * `aggressive` before WordPress starts, if wp-config.php includes this file itself, as its last line but one. It does
- * nothing else.
+ * It works if the plugin's files are present and wp-config.php defines WP_CACHE as true and
+ * PETASOS_PAGES. The mode `database` answers after the plugins are loaded. `files` answers when
+ * WordPress reads this file, before database and plugins. `aggressive` answers before WordPress
+ * starts; for this, the last line but one of wp-config.php must include this file.
+ *
+ * uninstall.php recognises this file by the word "Petasos'".
  */
 
 declare(strict_types=1);
@@ -18,7 +20,7 @@ declare(strict_types=1);
     require_once "$plugin/src/autoload.php";
     if (Petasos\Settings::pages() === 'database') {
         if (!function_exists('wp_cache_postload')) {
-            /** WordPress calls this when the plugins are loaded. */
+            /** WordPress calls this function after the plugins are loaded. */
             function wp_cache_postload(): void
             {
                 Petasos\Pages\PageCache::begin();

@@ -2,8 +2,10 @@
 /**
  * Petasos' object cache, a drop-in of WordPress: copy it to wp-content.
  *
- * It works if wp-config.php defines PETASOS_OBJECTS, the map of groups to servers, and the plugin's files are there;
- * otherwise WordPress takes its own cache. It does nothing else.
+ * It works if the plugin's files are present and wp-config.php defines PETASOS_OBJECTS, the map of
+ * groups to servers. Otherwise WordPress uses its own cache.
+ *
+ * uninstall.php recognises this file by the word "Petasos'".
  */
 
 declare(strict_types=1);
@@ -16,7 +18,7 @@ declare(strict_types=1);
     require_once "$plugin/src/autoload.php";
     require_once "$plugin/objects/functions.php";
     if (!class_exists('WP_Object_Cache', false)) {
-        // Plug-ins ask for the class by this name.
+        // Plug-ins look for the class by this name.
         class_alias(Petasos\Objects\ObjectCache::class, 'WP_Object_Cache');
     }
 })();

@@ -1,8 +1,15 @@
 #!/bin/sh
-# Apache for the ladder beside this file: before the shop as it is, and before Petasos with the rules of the static tree.
+# Apache for the ladder in this directory. One server is in front of the shop alone. The other one
+# has the rules of the static tree and is in front of Petasos.
 #
-# Arguments: the petasos binary, the output directory, then the addresses of the shop without the tree, of the shop with
-# it, of the shop's own server and of Petasos.
+# Arguments, in order:
+#
+# - the petasos binary
+# - the output directory
+# - the address for the shop without the tree
+# - the address for the shop with the tree
+# - the shop's own address
+# - Petasos' address
 set -eu
 petasos=$1 out=$(realpath "$2") plain=$3 web=$4 site=$5 edge=$6
 modules=/usr/lib/apache2/modules

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Waits until the page is in the tree. Argument: the output directory.
+# Waits until the page is written to the static tree. Argument: the output directory.
 set -eu
 for _ in $(seq 200); do
     set -- "$1" "$1"/tree/http_127.0.0.1_*/index

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""One web server that answers "Hello World", on an address of the lab's choice, in the foreground.
+"""Runs one web server that answers "Hello World", in the foreground.
 
     serve.py nginx|apache-worker|apache-event|mongrel2|mongrel2-handler|gevent-class|gevent-function|tornado
              --listen HOST:PORT --dir DIRECTORY [--to HOST:PORT --from HOST:PORT] [--descriptors N]
 
-Whatever a server needs beside its program (configuration, logs, pid) is written below DIRECTORY. Each has as many
-processes and threads as its Debian package gives it, and no tuning.
+Configuration, logs and pid files are written below DIRECTORY. Each server has the number of
+processes and threads of its Debian package, without tuning.
 """
 
 import argparse
@@ -52,7 +52,7 @@ http {{
 def apache(args, host, port, mpm):
     modules = "/usr/lib/apache2/modules"
     write(args.dir, "hello.txt", HELLO.decode())
-    # The figures of Debian's mpm_worker.conf and mpm_event.conf.
+    # The limits of Debian's mpm_worker.conf and mpm_event.conf.
     config = write(args.dir, "apache.conf", f"""
 ServerRoot {args.dir}
 ServerName localhost
@@ -86,7 +86,7 @@ AliasMatch "^/.*$" "{args.dir}/hello.txt"
 
 
 def mongrel2(args, host, port):
-    """Mongrel2 passes every request to the handler over ZeroMQ."""
+    """Runs Mongrel2, which passes every request to the handler over ZeroMQ."""
     for name in ("run", "logs", "tmp"):
         os.makedirs(os.path.join(args.dir, name), exist_ok=True)
     config = write(args.dir, "mongrel2.conf", f"""
@@ -108,7 +108,7 @@ settings = {{'zeromq.threads': 1, 'server.daemonize': 0, 'disable.access_logging
 
 
 def mongrel2_handler(args, _host, _port):
-    """The framework's part: takes requests from Mongrel2 and publishes the answers."""
+    """Runs the handler: receives requests from Mongrel2 and publishes the responses."""
     import gevent.pool
     import zmq.green as zmq
 
@@ -134,7 +134,7 @@ def mongrel2_handler(args, _host, _port):
 
 
 class ClassView:
-    """A view that is an object made for each request, as class-based frameworks make them."""
+    """A view that is instantiated for each request, like those of class-based frameworks."""
 
     def __init__(self, environ, start_response):
         self.environ, self.start_response = environ, start_response

@@ -1,7 +1,9 @@
-//! The user that a lab's servers run as. They all run as one ordinary user, because some refuse root and none
-//! needs it: the caller, or, when the caller is root, Debian's user for web servers.
+//! The user that a lab's servers run as. All servers run as one ordinary user, because some refuse
+//! to run as root and none needs root. It is the caller, or Debian's user for web servers if the
+//! caller is root.
 //!
-//! Invariant: a program started through an account has no more rights than that user has. It makes no users.
+//! Invariant: a program started through an account has no more rights than its user. This module
+//! creates no users.
 
 use anyhow::{Context, Result};
 use std::io;
@@ -10,19 +12,19 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Debian's user for web servers; every installation has it.
+/// Debian's user for web servers, present on every installation.
 const WEB_USER: &str = "www-data";
 
-/// Who runs the servers.
+/// The user that runs the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// The user who called.
+    /// The user who called this program.
     Caller,
-    /// Another user, by numbers; the caller is root.
+    /// Another user, by its ids; the caller is root.
     Other {
-        /// The user's number.
+        /// User id.
         user: u32,
-        /// The number of the user's own group.
+        /// Id of the user's primary group.
         group: u32,
     },
 }
@@ -42,7 +44,7 @@ impl Account {
         Ok(Self::Other { user, group })
     }
 
-    /// A program that will run as this account, with nothing to read and an environment of its own.
+    /// A command that runs as this account, with empty standard input and a minimal environment.
     pub(crate) fn command(self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.stdin(Stdio::null()).env_clear();
@@ -55,15 +57,16 @@ impl Account {
         command
     }
 
-    /// As [`Account::command`], for a step of a chore: it is killed when this program is, so that it does not go
-    /// on writing into what the next attempt makes anew.
+    /// As [`Account::command`], for a step of an installation. The step is killed when this program
+    /// dies, because otherwise it could still write while the next attempt recreates the same
+    /// files.
     pub(crate) fn step(self, program: &str) -> Command {
         let mut command = self.command("setpriv");
         command.args(["--pdeathsig", "KILL", program]);
         command
     }
 
-    /// Gives a file or directory to this account.
+    /// Makes this account the owner of a file or directory.
     ///
     /// # Errors
     /// As the system reports them.
@@ -75,7 +78,7 @@ impl Account {
     }
 }
 
-/// A user's own number and group number in the text of /etc/passwd.
+/// The user id and group id of `name` in the text of /etc/passwd.
 fn numbers(passwd: &str, name: &str) -> Option<(u32, u32)> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -90,7 +93,7 @@ mod tests {
     use super::numbers;
 
     #[test]
-    fn a_user_is_found_by_its_whole_name() {
+    fn user_is_found_by_its_whole_name() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nwww:x:7:8::/:/bin/sh\nwww-data-x:x:1:2::/:/bin/sh\n\
             www-data:x:33:34:w:/var/www:/bin/sh\nbad:x:a:b\n";
         assert_eq!(numbers(passwd, "www-data"), Some((33, 34)));

@@ -1,9 +1,9 @@
-//! Benchmarks: programs that measure Petasos and its peers side by side in one run, and print what they saw. They
-//! are no tests: nothing fails because something is slow.
+//! Benchmarks: programs that measure Petasos and its peers side by side in one run, and print the
+//! figures. They are not tests: a slow result is no failure.
 //!
-//! Invariant: what measures is built with optimisation, or it would be what is measured; load goes to loopback
-//! only; every server that was started is stopped, also after an interruption. The peers' configurations stand in
-//! `bench/peers`.
+//! Invariant: measuring code is built with optimisation, because otherwise its own cost would
+//! dominate. Load goes to loopback only. Every started server is stopped, also after an
+//! interruption. The peers' configurations are in `bench/peers`.
 
 mod accuracy;
 mod attacks;
@@ -19,25 +19,26 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// `cargo xtask bench ...`.
+/// Subcommands of `cargo xtask bench`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
-    /// Slow clients, failing applications, bans, made-up parameters: Petasos, nginx, Varnish and HAProxy
+    /// Attack Petasos, nginx, Varnish and HAProxy: slow clients, failing applications, bans,
+    /// made-up parameters
     Attacks(attacks::Args),
-    /// Whether the load tester's times are right, against a server that knows them
+    /// Check the load tester's times against a server that knows the true times
     Accuracy(accuracy::Args),
-    /// Many visitors ask for one page at once that nobody has stored: Petasos, Varnish and nginx
+    /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
-    /// Load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
+    /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
     Load(load::Args),
-    /// The store by itself: memory, look-ups, purges
+    /// Measure the store alone: memory, look-ups, purges
     Store(store::Args),
 }
 
 /// Runs `cargo xtask bench ...`.
 ///
 /// # Errors
-/// The text names what could not be done. That something is slow is no error.
+/// Names the step that failed. Slowness is no error.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     if let Bench::Attacks(args) = bench {
         return attacks::run(args);
@@ -54,7 +55,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Builds this program and the product with optimisation and becomes the optimised program.
+/// Builds this program and Petasos with optimisation, then replaces this process with the optimised
+/// program.
 fn go_on_optimised() -> Result<()> {
     eprintln!("building with optimisation");
     ["petasos", "xtask"].into_iter().try_for_each(build)?;
@@ -72,14 +74,16 @@ fn build(package: &str) -> Result<()> {
     Ok(())
 }
 
-/// The path of an optimised program of this workspace: build profiles have sibling directories.
+/// Path of an optimised program of this workspace. Relies on build profiles having sibling
+/// directories.
 fn optimised(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program")?;
     let profiles = own.parent().and_then(|profile| profile.parent()).context("a program has a directory")?;
     Ok(profiles.join("release").join(name))
 }
 
-/// A table that reads well as text and as Markdown. The first column holds names, the others figures.
+/// Renders a table that is aligned as text and valid as Markdown. The first column holds names, the
+/// others hold figures.
 fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| cell.chars().count());
     let widths: Vec<usize> = head

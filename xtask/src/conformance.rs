@@ -1,9 +1,9 @@
-//! `cargo xtask conformance`: the public suite http-cache-tests against the real binary, compared with what is
-//! expected of it.
+//! `cargo xtask conformance`: runs the public suite http-cache-tests against the real binary and
+//! compares the results with the expected ones.
 //!
-//! Invariant: a test that does not pass is expected with a written reason, or the run fails; so does an expected
-//! miss that passes. The suite's own client and origin do the testing and its own code does the scoring. The files
-//! that belong to it stand in `conformance/`.
+//! Invariant: a test that does not pass must be listed with a written reason, or the run fails. The
+//! run also fails if a listed test passes. The suite's own client and origin do the testing, and
+//! its own code does the scoring. The files for it are in `conformance/`.
 
 mod expected;
 mod page;
@@ -25,47 +25,48 @@ use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use suite::Suite;
 
-/// Where runs keep logs, results and the suite's packages.
+/// Directory for logs, results and the suite's packages.
 const WORK: &str = "target/conformance";
-/// Unexpected failures that may have come from a pause that took too long, tried a second time; more of them are no
-/// accident.
+/// Maximum number of unexpected failures that are tried again, because a pause may have taken too
+/// long on a busy machine. More failures are no coincidence.
 const RETRIES_MAX: usize = 8;
 
-/// What `cargo xtask conformance` may be told.
+/// Arguments of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A checkout of the suite, instead of the npm package http-cache-tests
-    // Made absolute where the command was given, because xtask works at the top of the repository.
+    // Resolved before xtask changes to the top of the repository.
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     suite: Option<PathBuf>,
-    /// One profile only
+    /// Run one profile only
     #[arg(long)]
     profile: Option<Profile>,
-    /// Only these tests and those they depend on; of a single one all messages are shown
+    /// Run only this test and the tests that it depends on; may be given several times. With a
+    /// single test, all messages are shown
     #[arg(long, value_name = "TEST")]
     id: Vec<String>,
-    /// Keep the scores for docs/conformance.md, if everything is as expected
+    /// Store the scores for docs/conformance.md if all results are as expected
     #[arg(long, conflicts_with = "id")]
     write: bool,
 }
 
-/// A profile that is tested. Its configuration is `conformance/NAME.toml`.
+/// A tested profile. Its configuration is `conformance/NAME.toml`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Deserialize, serde::Serialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Profile {
-    /// The RFCs to the letter
+    /// Follows the RFCs to the letter
     Rfc,
-    /// What is safe before any application
+    /// Safe in front of any application
     Default,
 }
 
 impl Profile {
-    /// All of them, in the order in which they are shown.
+    /// All profiles, in the order in which they are shown.
     const ALL: [Self; 2] = [Self::Rfc, Self::Default];
 
-    /// Its name in settings and files.
+    /// Name in settings and file names.
     const fn name(self) -> &'static str {
         match self {
             Self::Rfc => "rfc",
@@ -74,26 +75,26 @@ impl Profile {
     }
 }
 
-/// What a whole run came to, in tests.
+/// Result of a whole run, in numbers of tests.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Count {
     /// Tests that passed.
     pub(crate) passed: u64,
-    /// Differences from what is expected.
+    /// Tests whose result differs from the expected one.
     pub(crate) differences: u64,
 }
 
 /// Runs `cargo xtask conformance`.
 ///
 /// # Errors
-/// If the suite cannot run, or if anything came out otherwise than expected.
+/// If the suite cannot run, or if a result differs from the expected one.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let count = compare(args)?;
     ensure!(count.differences == 0, "{} differences from what is expected", count.differences);
     Ok(())
 }
 
-/// Both profiles against the npm package, for the test command.
+/// Runs both profiles against the npm package, for `cargo xtask test`.
 ///
 /// # Errors
 /// If the suite cannot run.
@@ -136,7 +137,8 @@ fn compare(args: &Args) -> Result<Count> {
     Ok(count)
 }
 
-/// Waits until no other run uses the working directory; whoever holds the file has it.
+/// Locks the working directory, and waits if another run uses it. The lock lasts until the file is
+/// closed.
 fn alone() -> Result<File> {
     let path = Path::new(WORK).join("lock");
     let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -147,13 +149,13 @@ fn alone() -> Result<File> {
     Ok(lock)
 }
 
-/// Builds the binary as the end-to-end tests have it.
+/// Builds the debug binary, which the end-to-end tests use as well.
 fn build() -> Result<PathBuf> {
     crate::test::build_binary()?;
     std::path::absolute("target/debug/petasos").context("there is no working directory")
 }
 
-/// Runs the suite, and what failed for its timing a second time.
+/// Runs the suite, and a second time those tests that may have failed because of their timing.
 fn run_profile(
     suite: &Suite,
     petasos: &Path,
@@ -171,12 +173,12 @@ fn run_profile(
     Ok(report)
 }
 
-/// Prints what a run came to; gives the number of differences.
+/// Prints the results of a run. Returns the number of differences.
 fn tell(suite: &Suite, profile: Profile, report: &Report, expected: &Expected, chosen: &[String]) -> u64 {
     let whole = chosen.is_empty();
     let differences = expected.differences(profile, report, whole);
     let mut out = std::io::stdout().lock();
-    // Nobody reads what cannot be written.
+    // Write errors are ignored: a closed standard output must not change the result.
     if let [_] = chosen {
         for messages in suite.messages(profile) {
             let _ = writeln!(out, "{messages}");

@@ -1,38 +1,39 @@
-//! `cargo xtask long crash`: as many lives and deaths of the edge with a disk as one likes. The test command has a
-//! few of them.
+//! `cargo xtask long crash`: starts the proxy with a disk, kills it under load and starts it again,
+//! as many times as `--lives` says. Each run of the proxy is one life. `cargo xtask test` has a few
+//! lives of the same test.
 //!
-//! It builds the binary that it kills. A failure says what happened, and from which seed; lives with the same seed
-//! ask and purge the same, though not in the same order of threads.
+//! The command builds the binary that it kills. A failure names the seed. Runs with the same seed
+//! send the same requests and purges, but the order between threads may differ.
 
 use crate::test;
 use anyhow::{Result, anyhow};
 use std::io::Write;
 
-/// What `cargo xtask long crash` may be told.
+/// Arguments of `cargo xtask long crash`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How often the edge lives and dies
+    /// How many times the proxy is started and killed
     #[arg(long, default_value_t = 1000)]
     lives: u32,
-    /// Where the random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Lives between two lines of progress.
+/// Number of lives between two progress lines.
 const LIVES_PER_LINE: u32 = 20;
 
-/// Lets the edge live and die.
+/// Runs the crash test and prints the tally.
 ///
 /// # Errors
-/// If something that was promised did not hold, or the binary cannot be built.
+/// If a requirement did not hold, or the binary cannot be built.
 pub(crate) fn run(args: &Args) -> Result<()> {
     test::build_binary()?;
     let Args { lives, seed } = *args;
     eprintln!("crash: {lives} lives from seed {seed}");
     let mut progress = |tally: &testkit::crash::Tally| {
         if tally.lives.is_multiple_of(LIVES_PER_LINE) {
-            // Whoever closed standard error does not want to know.
+            // A closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr(), "crash: {tally}");
         }
     };

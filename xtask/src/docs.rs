@@ -1,14 +1,16 @@
-//! Documents that are rendered from tables in the code, or from committed results, and the check that they agree.
+//! Documents that are rendered from tables in the code or from committed results, and the check
+//! that they are current.
 //!
-//! Invariant: nobody edits these files by hand; `cargo xtask docs` writes them, the tests compare them.
+//! Invariant: these files are never edited by hand. `cargo xtask docs` writes them, and the tests
+//! compare them.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
-/// A document and what renders it.
+/// Path of a document, and the function that renders it.
 type Page = (&'static str, fn() -> Result<String>);
 
-/// Every rendered document.
+/// All rendered documents.
 const PAGES: &[Page] = &[
     ("docs/clients.md", || Ok(testkit::clients::clients_reference())),
     ("docs/conformance.md", crate::conformance::page),
@@ -33,10 +35,11 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Compares every document with its table, and every link between documents with the files there are.
+/// Compares every document with its rendering, and checks that links between documents lead to
+/// existing files.
 ///
 /// # Errors
-/// Names the documents that differ and the links that lead nowhere.
+/// Names the first document that differs, or else all links whose target is missing.
 pub(crate) fn check() -> Result<()> {
     for (path, render) in PAGES {
         let found = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
@@ -53,7 +56,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The Markdown files at the top and in docs/.
+/// Markdown files at the top of the repository and in docs/.
 fn pages() -> Result<Vec<String>> {
     let mut pages = Vec::new();
     for folder in [".", "docs"] {
@@ -68,7 +71,7 @@ fn pages() -> Result<Vec<String>> {
     Ok(pages)
 }
 
-/// The targets of Markdown links to files of the repository, anchors left out.
+/// Targets of Markdown links to files of the repository, without anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {
         let target = rest.split(')').next()?.split('#').next()?;

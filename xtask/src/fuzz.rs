@@ -1,8 +1,8 @@
-//! Runs the fuzz targets that stand beside their crates, each for a given time, on the stable compiler.
+//! Runs the fuzz targets of all crates, each for a given time, with the stable compiler.
 //!
-//! Inputs that fail are kept by the fuzzer under the crate's `fuzz/artifacts` and named by it; a fix adds
-//! them to the committed corpus, which the ordinary tests replay. Inputs that are only new go to `target/fuzz`, so
-//! that the corpus stays small and made by hand.
+//! The fuzzer keeps failing inputs under the crate's `fuzz/artifacts` and prints their names. A fix
+//! adds them to the committed corpus, which the ordinary tests replay. Inputs that only reach new
+//! code go to `target/fuzz`, so that the committed corpus stays small and written by hand.
 
 use crate::tools;
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Fuzzes every target for `time`; gives the number of targets.
+/// Runs every target for `time`. Returns the number of targets.
 ///
 /// # Errors
 /// If a target fails or cannot be built.
@@ -22,12 +22,12 @@ pub(crate) fn run(time: Duration) -> Result<u64> {
         let found = Path::new("target/fuzz").join(&target);
         std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
         let status = Command::new(&tool)
-            // Sanitizers and coverage need options that the stable compiler hides behind this variable.
+            // The stable compiler accepts the options for coverage only with this variable.
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["run", "--sanitizer", "none", "--fuzz-dir"])
             .arg(&directory)
             .arg(&target)
-            // The fuzzer writes into the first directory and reads from both.
+            // The fuzzer writes new inputs into the first directory and reads from both.
             .arg(&found)
             .arg(directory.join("corpus").join(&target))
             .arg("--")
@@ -41,7 +41,7 @@ pub(crate) fn run(time: Duration) -> Result<u64> {
     Ok(count)
 }
 
-/// Every target with the directory of its fuzz package.
+/// All targets, each with the directory of its fuzz package.
 fn targets() -> Result<Vec<(PathBuf, String)>> {
     let mut targets = Vec::new();
     for package in std::fs::read_dir("crates")? {

@@ -1,4 +1,5 @@
-//! Real stacks on loopback: how each is installed, started, looked at and stopped. One file per stack.
+//! Real application stacks on loopback: how each is installed, started, inspected and stopped.
+//! There is one file for each stack.
 
 pub(crate) mod applications;
 mod database;
@@ -19,80 +20,85 @@ use anyhow::{Result, ensure};
 use stack::Stack;
 use std::path::{Path, PathBuf};
 
-/// `cargo xtask lab ...`.
+/// Subcommands of `cargo xtask lab`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Lab {
     /// WordPress on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish
     Wordpress(Order),
-    /// MediaWiki on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish; purges Petasos itself
+    /// MediaWiki on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish; sends purges
+    /// to Petasos
     Mediawiki(Order),
-    /// Wagtail from the Python Package Index behind gunicorn, nginx and Varnish; purges Petasos itself
+    /// Wagtail from the Python Package Index behind gunicorn, nginx and Varnish; sends purges to
+    /// Petasos
     Wagtail(Order),
-    /// A Drupal 7 or Pressflow 7 that you have, on MariaDB, PHP-FPM and nginx
+    /// Your own copy of Drupal 7 or Pressflow 7 on MariaDB, PHP-FPM and nginx
     Drupal {
         #[command(flatten)]
         order: Order,
-        /// The top of its tree; `up` needs it
+        /// Top directory of the Drupal tree; required by `up`
         #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
         source: Option<PathBuf>,
     },
-    /// MoinMoin, a Django admin, and a shop window in Flask and in PHP: sites with a session for everybody
+    /// MoinMoin, a Django admin, and a shop in Flask and in PHP: sites that give every visitor a
+    /// session
     Applications(Order),
-    /// The web servers of labs/webservers: installed here, started by their ladder
+    /// The web servers of labs/webservers; this command installs them, and their ladder starts them
     Webservers {
-        /// What to do with it
+        /// Action on the lab
         action: Installation,
     },
 }
 
-/// What to do with a content system's stack.
+/// Action on a content system's lab.
 #[derive(clap::Args)]
 pub(crate) struct Order {
-    /// What to do with it
+    /// Action on the lab
     #[arg(default_value = "up")]
     action: Action,
-    /// Where its files are kept [default: target/labs/NAME]
-    // Made absolute where the command was given, because xtask works at the top of the repository.
+    /// Directory for the lab's files [default: target/labs/NAME]
+    // Resolved before xtask changes to the top of the repository.
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     dir: Option<PathBuf>,
 }
 
-/// What `cargo xtask long traffic` may be told.
+/// Arguments of `cargo xtask long traffic`.
 #[derive(clap::Args)]
 pub(crate) struct TrafficArgs {
-    /// The content system whose lab the visitors go to; it is started if it is not up
+    /// Content system whose lab receives the traffic; the lab is started if necessary
     site: Site,
-    /// Where its files are kept [default: target/labs/NAME]
+    /// Directory for the lab's files [default: target/labs/NAME]
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     dir: Option<PathBuf>,
-    /// Send the requests in real time, which takes five minutes, instead of as fast as they are answered
+    /// Send the requests in real time, which takes five minutes, instead of as fast as possible
     #[arg(long, conflicts_with = "rates")]
     paced: bool,
-    /// Measure hit ratios at 0.5 to 12 requests a second instead, with and without edits and plugin (WordPress only)
+    /// Instead, measure hit ratios at 0.5 to 12 requests a second, with and without edits and
+    /// plugin (WordPress only)
     #[arg(long)]
     rates: bool,
-    /// Length of each of the six rounds of --rates
+    /// Duration of each of the six rounds of --rates
     #[arg(long, value_name = "MINUTES", default_value_t = 10, requires = "rates")]
     minutes: u64,
-    /// Only the rounds of --rates with or without the plugin; the others may run on another lab (--dir) meanwhile
+    /// Run only the rounds of --rates with or without the plugin; the others can run on another lab
+    /// (--dir) at the same time
     #[arg(long, value_name = "WHETHER", requires = "rates")]
     plugin: Option<Plugin>,
-    /// Leave out the rounds of --rates that the last run on this lab has finished
+    /// Skip the rounds of --rates that the last run on this lab has finished
     #[arg(long, requires = "rates")]
     resume: bool,
-    /// Keep the rounds of --rates for docs/hit-ratio.md
+    /// Store the rounds of --rates for docs/hit-ratio.md
     #[arg(long, requires = "rates")]
     write: bool,
 }
 
-/// Whether WordPress has the plugin.
+/// Whether WordPress uses the plugin.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Plugin {
     On,
     Off,
 }
 
-/// The labs that visitors' traffic is written for.
+/// The labs that the traffic test supports.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Site {
     Wordpress,
@@ -100,28 +106,28 @@ enum Site {
     Wagtail,
 }
 
-/// What can be done with a lab whose servers its ladder starts.
+/// Action on a lab whose servers are started by its ladder.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Installation {
-    /// Install what is missing
+    /// Install missing packages
     Up,
 }
 
-/// What can be done with every lab.
+/// Action on every other lab.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Action {
-    /// Install what is missing, start what does not run
+    /// Install missing packages and files, and start all servers that do not run
     Up,
-    /// Stop everything that was started; the files stay
+    /// Stop all servers and keep the files
     Down,
-    /// Say what runs, and where; fails if the lab is not up
+    /// Print the servers and addresses; fails if the lab is not up
     Status,
 }
 
 /// Runs `cargo xtask lab ...`.
 ///
 /// # Errors
-/// The text names what could not be done and the log that says more.
+/// Names the step that failed and the log with details.
 pub(crate) fn run(lab: &Lab) -> Result<()> {
     match lab {
         Lab::Wordpress(order) => order.carry_out(&wordpress::STACK, &[]),
@@ -139,7 +145,8 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     }
 }
 
-/// Installs the Debian packages of the content systems that the tests visit, so that this takes none of their time.
+/// Installs the Debian packages of the MediaWiki and Wagtail labs, so that the tests' budgets
+/// contain no installation time.
 ///
 /// # Errors
 /// As [`packages::ensure`].
@@ -147,10 +154,10 @@ pub(crate) fn install() -> Result<()> {
     [mediawiki::STACK, wagtail::STACK].iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
 }
 
-/// Starts a lab and sends the traffic of visitors through Petasos to it.
+/// Starts a lab and sends the traffic of visitors to it through Petasos.
 ///
 /// # Errors
-/// If the lab cannot be started, too few requests are hits, or something leaks.
+/// If the lab cannot be started, too few requests are hits, or a visitor receives another's data.
 pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
     let stack = match args.site {
         Site::Wordpress => &wordpress::STACK,
@@ -166,7 +173,7 @@ pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
 /// Starts the applications' lab, visits it in Chromium through Petasos, and stops it.
 ///
 /// # Errors
-/// If the lab cannot be started, something of one visitor reaches another, or too few requests are hits.
+/// If the lab cannot be started, a visitor receives another's data, or too few requests are hits.
 pub(crate) fn applications(args: &applications::Args) -> Result<()> {
     let dir = &directory(&applications::STACK, None);
     stack::up(&applications::STACK, dir, &[])?;
@@ -175,7 +182,7 @@ pub(crate) fn applications(args: &applications::Args) -> Result<()> {
     visited
 }
 
-/// Where a stack's files are kept: where the caller says, or below `target/labs`.
+/// Directory of a stack's files: the one given, or one below `target/labs`.
 fn directory(stack: &Stack, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| crate::repository().join("target/labs").join(stack.name), Path::to_owned)
 }
@@ -196,35 +203,35 @@ mod tests {
     use super::stack::{Stack, tests::rendered};
     use super::{applications, drupal, mediawiki, wagtail, wordpress};
 
-    /// The rendered lines are compared with `NAME.txt` beside the stack's file; after a wanted change write it anew
-    /// from the failure output.
+    /// Compares the rendered lines with `NAME.txt` beside the stack's file. After an intended
+    /// change, copy the new text from the failure message.
     fn assert_as_approved(stack: &Stack, approved: &str) {
         let rendered = rendered(stack);
         assert!(rendered == approved, "{}.txt differs; the lines are now:\n{rendered}", stack.name);
     }
 
     #[test]
-    fn the_files_of_wordpress_are_as_approved() {
+    fn wordpress_files_match_the_approved_text() {
         assert_as_approved(&wordpress::STACK, include_str!("lab/wordpress.txt"));
     }
 
     #[test]
-    fn the_files_of_mediawiki_are_as_approved() {
+    fn mediawiki_files_match_the_approved_text() {
         assert_as_approved(&mediawiki::STACK, include_str!("lab/mediawiki.txt"));
     }
 
     #[test]
-    fn the_files_of_wagtail_are_as_approved() {
+    fn wagtail_files_match_the_approved_text() {
         assert_as_approved(&wagtail::STACK, include_str!("lab/wagtail.txt"));
     }
 
     #[test]
-    fn the_files_of_applications_are_as_approved() {
+    fn applications_files_match_the_approved_text() {
         assert_as_approved(&applications::STACK, include_str!("lab/applications.txt"));
     }
 
     #[test]
-    fn the_files_of_drupal_are_as_approved() {
+    fn drupal_files_match_the_approved_text() {
         assert_as_approved(&drupal::STACK, include_str!("lab/drupal.txt"));
     }
 }

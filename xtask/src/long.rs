@@ -1,17 +1,18 @@
-//! `cargo xtask long NAME`: tests that take too long for every landing, or whose subject is time. A change that
-//! touches their subject runs them, and says what they showed.
+//! `cargo xtask long NAME`: tests that take too long to run before every landing, or that measure
+//! behaviour over time. Run those that a change may affect, and report their results with the
+//! change.
 
 use crate::{crash, fuzz, lab, soak, test, tools};
 use anyhow::Result;
 use std::time::Duration;
 
-/// `cargo xtask long ...`.
+/// Subcommands of `cargo xtask long`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Long {
-    /// Kill the binary under load and purges, start it again, and compare its responses with a model
+    /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),
-    /// Ten minutes with a disk, little memory, visitors of all kinds, purges and a failing origin: no unexplained
-    /// error, no growth, and no more memory than documented
+    /// Run Petasos for ten minutes with a disk, little memory, visitors of all kinds, purges and a
+    /// failing origin: no unexplained error, no growth, and no more memory than documented
     Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {
@@ -19,23 +20,26 @@ pub(crate) enum Long {
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         seconds: u64,
     },
-    /// Look up the dependencies in the advisory database, which comes from the network
+    /// Check the dependencies against the advisory database, which is downloaded
     Advisories,
-    /// The same session of an editor and visitors in Chromium with and without Petasos before WordPress, in four forms:
-    /// with and without the plugin, pretty and plain permalinks. The databases must be equal afterwards
+    /// Run the same Chromium session of an editor and visitors with and without Petasos before
+    /// WordPress, and compare the databases. Four forms: with and without the plugin, pretty and
+    /// plain permalinks
     Sessions,
-    /// 50 page views in Chromium of each of four applications with a session for everybody, through Petasos: the hit
-    /// ratio of files and of pages, and that nothing of one visitor reaches another
+    /// Load 50 pages in Chromium through Petasos from each of four applications that give every
+    /// visitor a session. Measures the hit ratios of files and pages, and checks that no visitor
+    /// receives another's data
     Applications(lab::applications::Args),
-    /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second: 95% must be hits, and nothing
-    /// may leak. `--rates` measures what lower rates come to (docs/hit-ratio.md)
+    /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
+    /// be hits, and no visitor may receive another's data. `--rates` measures hit ratios at lower
+    /// rates (docs/hit-ratio.md)
     Traffic(lab::TrafficArgs),
 }
 
 /// Runs `cargo xtask long ...`.
 ///
 /// # Errors
-/// The text names the failed promise, or the part that could not be run.
+/// Names the requirement that did not hold, or the part that could not run.
 pub(crate) fn run(long: &Long) -> Result<()> {
     match long {
         Long::Crash(args) => crash::run(args),

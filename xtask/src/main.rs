@@ -1,4 +1,5 @@
-//! Chores of the repository, as `cargo xtask ...`. It works at the top of the repository wherever it is called.
+//! Repository tasks, run as `cargo xtask ...`. Every task first changes to the top of the
+//! repository, so it can be called from any directory below it.
 
 mod account;
 mod attack;
@@ -22,25 +23,27 @@ use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Chores: tests, labs, benchmarks, docs checks
+/// Repository tasks: tests, labs, benchmarks, document checks
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Xtask {
-    /// Everything that must hold before a change lands
+    /// Run everything that must pass before a change lands
     Test(test::Args),
-    /// Render the documents that come from tables
+    /// Render the documents that are generated from tables
     Docs,
-    /// The public conformance suite against the real binary, compared with what is expected
+    /// Run the public conformance suite against the real binary and compare with the expected
+    /// results
     Conformance(conformance::Args),
-    /// Hostile clients, failing disks and misleading origins against the real binary, each with its limit
+    /// Attack the real binary with hostile clients, failing disks and misleading origins; each
+    /// attack has a limit
     Attack(attack::Args),
-    /// Tests that take too long for every landing
+    /// Run a test that takes too long to run before every landing
     #[command(subcommand)]
     Long(long::Long),
-    /// Measurements side by side with other programs on loopback
+    /// Measure Petasos and other programs side by side on loopback
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Real stacks on loopback, to measure against
+    /// Install, start and stop real application stacks on loopback
     #[command(subcommand)]
     Lab(lab::Lab),
 }
@@ -69,7 +72,7 @@ fn run(xtask: &Xtask) -> Result<()> {
     }
 }
 
-/// The top of the repository.
+/// The top directory of the repository.
 fn repository() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()

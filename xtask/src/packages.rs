@@ -1,8 +1,8 @@
-//! Debian packages that tests and labs need, installed when they are missing.
+//! Installs the Debian packages that tests and labs need, if they are missing.
 //!
-//! Invariant: nothing of a package is started, now or at boot, no file of the machine's owner is changed, and
-//! without leave (root, or sudo) nothing is done at all. It does not remove packages, and it does not change
-//! the version of one that is there.
+//! Invariant: no service of a package is started, now or at boot. No file of the machine's owner is
+//! changed. Nothing happens without permission (root or sudo). Packages are never removed, and an
+//! installed package keeps its version.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -10,29 +10,31 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What runs as root; see its head.
+/// The script that runs as root. Its head describes it.
 const INSTALL: &str = include_str!("packages/install.sh");
-/// Where Debian's maintainer scripts ask whether a service may be started.
+/// The file that Debian's maintainer scripts consult before they start a service.
 const POLICY_PATH: &str = "/usr/sbin/policy-rc.d";
-/// The answer while packages are installed: no. The comment lets a later run recognise a left-over file.
+/// The policy during an installation: start nothing. The comment in it lets a later run recognise a
+/// file that a killed run left.
 const POLICY: &str = "#!/bin/sh\n# Petasos installs packages without starting their services.\nexit 101";
-/// What apt said.
+/// Output of apt.
 const LOG_PATH: &str = "target/packages.log";
-/// Lines of a log shown with an error.
+/// Number of log lines that an error message shows.
 pub(crate) const TAIL_LINES: usize = 15;
-/// The script's exit code for a policy of the owner that lets services start.
+/// The script's exit code if the owner's own policy lets services start.
 const POLICY_ALLOWS: i32 = 3;
 
-/// Sees to it that Debian packages are installed; asks first on a terminal unless `CI=true`.
+/// Installs these Debian packages if they are missing. Asks first on a terminal, unless `CI=true`.
 ///
 /// # Errors
-/// If a package is missing and may not or cannot be installed; the message names the command to run by hand.
+/// If a package is missing and may not or cannot be installed. The message names the command to run
+/// by hand.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     ensure_in_order(&[packages])
 }
 
-/// As [`ensure`], each list before the next: a package that depends on one of several others takes one that
-/// is there already, instead of the first of them.
+/// As [`ensure`], but installs each list before the next. A package that depends on one of several
+/// alternatives then takes an installed one instead of the first.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -54,7 +56,7 @@ pub(crate) fn ensure_in_order(lists: &[&[&str]]) -> Result<()> {
     install(&lists)
 }
 
-/// The last lines of a log, for an error's text.
+/// The last lines of a log, for an error message.
 pub(crate) fn tail(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -73,7 +75,7 @@ fn missing<'a>(wanted: &[&'a str], listing: &str) -> Vec<&'a str> {
     wanted.iter().copied().filter(|name| !installed(name)).collect()
 }
 
-/// Whether an installation that was killed has left its policy behind.
+/// Whether a killed installation left its policy file.
 fn left_over() -> bool {
     std::fs::read_to_string(POLICY_PATH).is_ok_and(|text| text.trim_end() == POLICY)
 }
@@ -103,7 +105,7 @@ fn install(lists: &[String]) -> Result<()> {
     }
 }
 
-/// `env` run as root: by itself, or through sudo.
+/// Returns a command that runs `env` as root, directly or through sudo. Arguments are added to it.
 fn as_root() -> Result<Command> {
     if rustix::process::geteuid().is_root() {
         return Ok(Command::new("env"));
@@ -122,7 +124,7 @@ fn as_root() -> Result<Command> {
     Ok(command)
 }
 
-/// Asks whether to go on, if there is somebody to ask.
+/// Asks for consent if the program runs on a terminal.
 fn ask(lists: &[String]) -> Result<()> {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if lists.is_empty() || !terminal || std::env::var_os("CI").is_some_and(|ci| ci == "true") {
@@ -132,7 +134,7 @@ fn ask(lists: &[String]) -> Result<()> {
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
-    // An end of input is no consent; an empty line is.
+    // An empty line is consent, because yes is the default; end of input is not.
     ensure!(!answer.is_empty() && matches!(answer.trim(), "" | "y" | "Y" | "yes"), "nothing was installed");
     Ok(())
 }
@@ -142,7 +144,7 @@ mod tests {
     use super::missing;
 
     #[test]
-    fn only_installed_packages_are_not_missing() {
+    fn packages_not_fully_installed_are_missing() {
         let listing = "ii  nginx-core\nrc  varnish\nun  php\niU  mariadb-server\n";
         let wanted = ["nginx-core", "varnish", "php", "mariadb-server", "wordpress"];
         assert_eq!(missing(&wanted, listing), ["varnish", "php", "mariadb-server", "wordpress"]);

@@ -1,7 +1,9 @@
-//! A directory that the servers' user can work in, and the files in it that are rendered from templates.
+//! A directory for servers that run as another user, and the rendering of configuration templates
+//! into it.
 //!
-//! Invariant: what is in it is that user's alone; a path that some server's configuration could not hold is never
-//! used; and no placeholder is left in a rendered file. It starts nothing: [`crate::service`] does.
+//! Invariant: only the servers' user can read the directory. Its path holds no character that a
+//! server's configuration could not quote. A rendered file has no placeholder left. This module
+//! starts nothing: [`crate::service`] does.
 
 use crate::account::Account;
 use crate::service::Place;
@@ -12,12 +14,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// The longest path of a Unix socket, in bytes (unix(7): 108 with the zero at the end).
+/// Longest path of a Unix socket, in bytes (unix(7): 108 with the terminating zero).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// The longest name of a socket below the directory.
+/// Longest socket path below the directory.
 const LONGEST_SOCKET: &str = "run/php-opcode.sock";
 
-/// Keeps a second run in the same directory out until the file is closed.
+/// Locks the directory against a second run until the returned file is closed.
 pub(crate) fn lock(dir: &Path) -> Result<File> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let path = dir.join("lock");
@@ -27,13 +29,14 @@ pub(crate) fn lock(dir: &Path) -> Result<File> {
 }
 
 impl Place {
-    /// The servers' own directory, made if it is not there: `site` below `dir`, or, where the servers' user or their
-    /// configurations cannot get at that, a link to a directory below /var/tmp.
+    /// Returns the servers' directory and makes it first if necessary. It is `site` below `dir`. If
+    /// the servers' user cannot reach that, or configurations cannot hold its path, `site` is a
+    /// link to a directory below /var/tmp.
     pub(crate) fn settle(dir: &Path) -> Result<Self> {
         let account = Account::for_servers()?;
         let site = dir.join("site");
         if !site.exists() {
-            // A link whose target has been cleaned away is of no use.
+            // A link whose target was deleted is useless. Fails harmlessly if there is no link.
             let _ = fs::remove_file(&site);
         }
         if !site.is_symlink() {
@@ -55,17 +58,17 @@ impl Place {
         Ok(place)
     }
 
-    /// The servers' own directory, if it was made.
+    /// Returns the servers' directory if it exists already.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it does not exist.
     pub(crate) fn find(dir: &Path, account: Account) -> Result<Self> {
         let site = dir.join("site");
         let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
         Ok(Self { directory, account })
     }
 
-    /// Writes one file for the servers' account alone.
+    /// Writes a file that only the servers' account can read. `path` is relative to the directory.
     ///
     /// # Errors
     /// Names the file that cannot be written.
@@ -78,8 +81,8 @@ impl Place {
     }
 }
 
-/// Makes a directory, if it is not there, and makes it the account's alone: what is in it (sockets, secrets, a
-/// database without password) is nobody else's business.
+/// Makes a directory, unless it exists, and restricts it to the account. It may hold sockets,
+/// secrets or a database without a password.
 pub(crate) fn make_own(account: Account, path: &Path) -> Result<()> {
     let made = if path.exists() { Ok(()) } else { fs::create_dir(path) };
     made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
@@ -87,19 +90,20 @@ pub(crate) fn make_own(account: Account, path: &Path) -> Result<()> {
         .with_context(|| format!("cannot make {}", path.display()))
 }
 
-/// As many loopback addresses that nobody listens at now; all are held until the last is known, so that they differ.
+/// Finds `count` free loopback addresses. All listeners stay open until the last one is bound, so
+/// that the addresses differ.
 pub(crate) fn loopback_addresses(count: usize) -> Result<Vec<SocketAddr>> {
     let listeners: Vec<_> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
     Ok(listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?)
 }
 
-/// As [`loopback_addresses`], a number of them that is known.
+/// As [`loopback_addresses`], for a constant number of addresses.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     loopback_addresses(N)?.try_into().ok().context("as many addresses as listeners")
 }
 
-/// Puts values in the place of `{{name}}`.
+/// Replaces each `{{name}}` with its value. A placeholder without a value is an error.
 pub(crate) fn render(template: &str, values: &[(&str, &str)]) -> Result<String> {
     let text = values
         .iter()
@@ -113,7 +117,7 @@ pub(crate) fn render(template: &str, values: &[(&str, &str)]) -> Result<String> 
     Ok(text)
 }
 
-/// What a short command prints, without the end of line.
+/// Runs a short command and returns its output without the trailing newline.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(
@@ -124,7 +128,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Whether every server's configuration can hold this directory, and the system a socket below it.
+/// Whether every server's configuration can hold this path, and a socket path below it is short
+/// enough for the system.
 fn is_usable(directory: &Path) -> bool {
     let Some(text) = directory.to_str() else { return false };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
@@ -137,13 +142,13 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn values_are_put_in_and_unknown_names_are_errors() {
+    fn placeholders_are_replaced_and_unknown_ones_are_errors() {
         assert_eq!(render("a {{x}} {{y}} {{x}}", &[("x", "1"), ("y", "2")]).unwrap(), "a 1 2 1");
         assert!(render("a {{z}}", &[("x", "1")]).unwrap_err().to_string().contains("{{z}}"));
     }
 
     #[test]
-    fn a_directory_must_fit_into_every_configuration() {
+    fn directory_must_be_usable_in_every_configuration() {
         assert!(is_usable(Path::new("/home/me/petasos-1.0/target/labs/wordpress/site")));
         assert!(!is_usable(Path::new("/home/me/my sites/petasos")));
         assert!(!is_usable(Path::new("/home/{me}/petasos")));

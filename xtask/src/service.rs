@@ -1,9 +1,10 @@
-//! Servers that go on running after the command that started them, each in a session of its own, and how they
-//! are found again and stopped.
+//! Servers that keep running after the command that started them, each in a session of its own.
+//! Later commands find and stop them.
 //!
-//! Invariant: only a process that this module started is ever signalled. A record holds its number, its start
-//! time and the boot it belongs to, so that a number given to another process is not mistaken for it; a
-//! descendant must be in the recorded session and work inside the lab's own directory. It restarts nothing.
+//! Invariant: only processes that this module started are ever signalled. A record holds the
+//! process id, its start time and the boot id, so that a reused process id is not mistaken for the
+//! server. A descendant must be in the recorded session and have its working directory below the
+//! lab's. Servers are not restarted.
 
 use crate::account::Account;
 use crate::packages::tail;
@@ -15,15 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// How often a starting or stopping server is looked at.
+/// Interval between two checks of a server that starts or stops.
 const POLL: Duration = Duration::from_millis(50);
-/// Looks before a start has failed: one minute, as a database may have to repair itself first.
+/// Number of checks before a start has failed: one minute, because a database may have to repair
+/// itself first.
 const START_POLLS_MAX: u32 = 1200;
-/// Looks before a server that was asked to end is killed: twenty seconds.
+/// Number of checks between SIGTERM and SIGKILL: twenty seconds.
 const STOP_POLLS_MAX: u32 = 400;
 
-/// Closes every descriptor that a server would inherit but the three standard ones, and becomes the server: locks and
-/// pipes of whoever called the lab must not live as long as the server. dash knows no descriptor above 9.
+/// Closes all inherited file descriptors except the three standard ones, then executes the server.
+/// Otherwise the server would keep the caller's locks and pipes open. This needs bash, because dash
+/// supports no descriptor above 9.
 const CLOSE_AND_BECOME: [&str; 4] = [
     "bash",
     "-c",
@@ -33,25 +36,26 @@ const CLOSE_AND_BECOME: [&str; 4] = [
 
 /// One server of a lab.
 pub(crate) struct Service {
-    /// Its name in records, logs and messages.
+    /// Name in records, logs and messages.
     pub(crate) name: &'static str,
-    /// The program and its arguments; it must stay in the foreground.
+    /// Program and arguments. The program must stay in the foreground.
     pub(crate) command: Vec<String>,
 }
 
-/// Where a lab's servers work: `run/` for records, `log/` for what they say, all below one directory.
+/// Directory and account of a lab's servers. `run/` holds the records, `log/` the servers' output.
 pub(crate) struct Place {
-    /// The directory, as the system resolves it.
+    /// Canonical path of the directory.
     pub(crate) directory: PathBuf,
-    /// The user who runs the servers.
+    /// The user that runs the servers.
     pub(crate) account: Account,
 }
 
 impl Place {
-    /// Starts a server and waits until `ready` says so.
+    /// Starts a server and waits until `ready` returns true.
     ///
     /// # Errors
-    /// If it cannot be started, ends at once or is not ready in a minute; the text has the end of its log.
+    /// If the server cannot be started, ends at once or is not ready within a minute. The message
+    /// shows the end of its log.
     pub(crate) fn start(&self, service: &Service, ready: impl Fn() -> bool) -> Result<()> {
         let Service { name, command } = service;
         let log_path = self.log(name);
@@ -70,13 +74,13 @@ impl Place {
         bail!("{name} is not ready after a minute; {}", tail(&log_path));
     }
 
-    /// The number of a server's first process, if it runs.
+    /// Process id of a server's first process, if it runs.
     pub(crate) fn running(&self, name: &str) -> Option<u32> {
         let record = Record::read(&self.record(name))?;
         record.is_alive().then_some(record.pid)
     }
 
-    /// Resident memory of a server's processes together; a page that several of them share counts once.
+    /// Resident memory of all processes of a server, in bytes. Shared pages count once (`Pss`).
     pub(crate) fn resident_bytes(&self, name: &str) -> u64 {
         let Some(record) = Record::read(&self.record(name)) else { return 0 };
         let of = |pid: u32| {
@@ -87,16 +91,17 @@ impl Place {
         self.members(&record).into_iter().filter_map(of).sum()
     }
 
-    /// Whether a server runs, and was started by the very command it would be started by now.
+    /// Whether the server runs and was started with exactly this command.
     pub(crate) fn is_running(&self, service: &Service) -> bool {
         let record = Record::read(&self.record(service.name));
         record.is_some_and(|record| record.is_alive() && record.command == service.command.join(" "))
     }
 
-    /// Stops a server with its descendants. Returns whether there was anything to stop.
+    /// Stops a server with its descendants: SIGTERM to the first process, then SIGKILL to those
+    /// that remain. Returns whether any process was running.
     ///
     /// # Errors
-    /// If a process survives being killed, or the record cannot be removed.
+    /// If a process survives SIGKILL, or the record cannot be removed.
     pub(crate) fn stop(&self, name: &str) -> Result<bool> {
         let path = self.record(name);
         let Some(record) = Record::read(&path) else { return Ok(false) };
@@ -118,7 +123,7 @@ impl Place {
         bail!("{name} (process {}) does not end; {}", record.pid, tail(&self.log(name)))
     }
 
-    /// Where a server's output goes.
+    /// Path of a server's log.
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.directory.join("log").join(format!("{name}.log"))
     }
@@ -128,8 +133,8 @@ impl Place {
     }
 
     fn spawn(&self, command: &[String], log_path: &Path) -> Result<Child> {
-        // An old log would be taken for what this start has to say. The server gets an appending file, because
-        // some write their log by a path of their own as well.
+        // The log starts empty, because older lines would be taken for messages of this start. It
+        // is opened for appending, because some servers also open it by its path and write to it.
         File::create(log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
         self.account.give(log_path)?;
         let log = File::options().append(true).open(log_path)?;
@@ -145,7 +150,7 @@ impl Place {
         Ok(child)
     }
 
-    /// The living processes of a record: the first one and whatever is left of its session.
+    /// Running processes of a record: the first process, and all others of its session.
     fn members(&self, record: &Record) -> Vec<u32> {
         if record.boot != boot() {
             return Vec::new();
@@ -162,22 +167,23 @@ impl Place {
         let Some(stat) = Stat::of(pid) else { return false };
         let at_home = || match fs::read_link(format!("/proc/{pid}/cwd")) {
             Ok(cwd) => cwd.starts_with(&self.directory),
-            // A process that is just ending has given its directory back already, but not yet all it holds.
+            // A process that is exiting may have no working directory any more, but may still hold
+            // other resources.
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
         stat.session == record.pid && stat.start_ticks >= record.start_ticks && !stat.is_dead() && at_home()
     }
 }
 
-/// What is kept about a started process.
+/// Identity of a started process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     pid: u32,
-    /// Clock ticks between the machine's start and the process's.
+    /// Clock ticks between boot and the start of the process.
     start_ticks: u64,
-    /// The kernel's name for this start of the machine.
+    /// The kernel's id of this boot.
     boot: String,
-    /// The program and its arguments, on a line of their own.
+    /// Program and arguments, on a line of their own.
     command: String,
 }
 
@@ -210,7 +216,7 @@ impl Record {
     }
 }
 
-/// What /proc/PID/stat says, as far as it matters here.
+/// Fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
@@ -223,8 +229,9 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The program's name stands in brackets and may hold brackets and spaces itself: fields are counted from
-    /// the last closing one (proc_pid_stat(5): state is field 3, session 6, starttime 22).
+    /// The program name is in parentheses and may contain parentheses and spaces. Fields are
+    /// therefore counted from the last closing parenthesis (proc_pid_stat(5): state is field 3,
+    /// session 6, starttime 22).
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -236,7 +243,7 @@ impl Stat {
         })
     }
 
-    /// A zombie has ended and waits only to be asked how.
+    /// A zombie has ended and only waits for its parent to read its status.
     fn is_dead(self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -248,8 +255,8 @@ fn boot() -> String {
     if id.is_empty() { "unknown".to_owned() } else { id.to_owned() }
 }
 
-/// Signals a process that was found to be ours. One that has just ended is as good as signalled, and one that
-/// may not be signalled shows by not ending.
+/// Signals a process that is known to be ours. An error is ignored: either the process has just
+/// ended, or the caller notices that it does not end.
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
@@ -262,7 +269,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// A place in a directory of the test's own.
+    /// A place in a directory for this test.
     fn place(name: &str) -> Place {
         let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests").join(name);
         let _ = fs::remove_dir_all(&directory);
@@ -276,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn stat_is_read_past_any_program_name() {
+    fn stat_is_parsed_after_any_program_name() {
         let text = "42 (a) b (c) S 1 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
         assert_eq!(Stat::parse(text), Some(Stat { state: 'S', session: 41, start_ticks: 987_654 }));
         assert_eq!(Stat::parse("42 (a) S 1 40"), None);
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_survives_being_written() {
+    fn written_record_is_read_back_unchanged() {
         let record = Record { pid: 7, start_ticks: 8, boot: "b".to_owned(), command: "c d".to_owned() };
         assert_eq!(Record::parse(&record.render()), Some(record));
         assert_eq!(Record::parse("7 8\nc\n"), None);
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_another_process_is_not_ours() {
+    fn reused_process_id_is_not_taken_for_ours() {
         let own = Record::of(std::process::id(), &[]).unwrap();
         assert!(own.is_alive());
         assert!(!Record { start_ticks: own.start_ticks + 1, ..own.clone() }.is_alive());
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_process_under_a_recorded_number_is_left_alone() {
+    fn process_with_a_reused_id_is_not_stopped() {
         let place = place("foreign");
         let own = Record::of(std::process::id(), &[]).unwrap();
         let stale = Record { start_ticks: own.start_ticks + 1, ..own };
@@ -311,10 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_found_again_and_stopped_with_its_descendants() {
+    fn recorded_server_is_stopped_with_its_descendants() {
         let place = place("descendants");
         let file = place.directory.join("ready");
-        // The descendant does not listen to SIGTERM and outlives its parent.
+        // The descendant ignores SIGTERM and outlives its parent.
         let script = "trap '' TERM; (while :; do sleep 1; done) & trap 'exit 0' TERM; : >ready; \
             while :; do sleep 0.05; done";
         place.start(&service(script), || file.exists()).unwrap();
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_inherit_the_three_standard_descriptors_alone() {
+    fn servers_inherit_only_the_three_standard_descriptors() {
         let place = place("descriptors");
         let held = fs::File::open("/dev/zero").unwrap();
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();

@@ -1,8 +1,9 @@
-//! `cargo xtask long soak`: ten minutes in the life of the edge with a disk, little memory, visitors of all kinds,
-//! bans, purges, rotated logs, and an origin that fails now and then.
+//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk and little memory. There are
+//! visitors of all kinds, bans, purges, rotated logs, and an origin that fails from time to time.
 //!
-//! It runs the optimised binary if one was ever built, brought up to date, and otherwise the one for tests. It prints
-//! the figures beside their limits, and fails when one is above, or when an error has no cause that it made.
+//! It runs the optimised binary if one exists, after bringing it up to date, and otherwise the
+//! debug binary. It prints the figures beside their limits. It fails if a figure exceeds its limit,
+//! or if an error was not caused by one of the planned failures.
 
 use crate::test;
 use anyhow::{Result, ensure};
@@ -11,24 +12,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 use testkit::soak::{self, Plan};
 
-/// What `cargo xtask long soak` may be told.
+/// Arguments of `cargo xtask long soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How long the load lasts
+    /// Duration of the load
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(4..=86_400))]
     seconds: u64,
-    /// A binary that is built already
+    /// Test this binary instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Where the random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Loads the edge, and prints what was seen.
+/// Runs the load and prints the report.
 ///
 /// # Errors
-/// If something that was promised did not hold, or the binary cannot be built.
+/// If a requirement did not hold, or the binary cannot be built.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Brings a binary up to date; gives its path.
+/// Brings a binary up to date and returns its path.
 fn build() -> Result<PathBuf> {
     let [optimised, other] = ["target/release/petasos", "target/debug/petasos"].map(PathBuf::from);
     if optimised.exists() {

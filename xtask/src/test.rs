@@ -1,8 +1,11 @@
-//! `cargo xtask test`: everything that must hold before a change lands, in groups with a time budget each.
+//! `cargo xtask test`: everything that must pass before a change lands, as a list of groups. Each
+//! group has a time budget.
 //!
-//! Invariant: nothing passes by being skipped; a group that cannot run has failed, and so has a group that takes
-//! twice its budget. The command installs the Debian packages that the real servers come from. Groups run in the
-//! order in which they fail cheapest. Long forms stand in `long`.
+//! Invariant: a skipped test never counts as passed. A group that cannot run has failed, and so has
+//! a group that takes twice its budget. Cheap groups run first, so that a failure shows early.
+//!
+//! The command installs the Debian packages of the servers that the tests start. Tests in their
+//! long form are in [`crate::long`].
 
 mod limits;
 
@@ -18,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Programs that tests in files called `real_*.rs` start or compare with.
+/// Debian packages of the programs that `real_*.rs` tests start or compare with.
 pub(crate) const TEST_PACKAGES: [&str; 8] = [
     "apache2-bin",
     "apache2-utils",
@@ -30,13 +33,14 @@ pub(crate) const TEST_PACKAGES: [&str; 8] = [
     "nginx-core",
 ];
 
-/// What `cargo xtask test` may be told.
+/// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Format, lints, documents, unit, property and core end-to-end tests only: at most six minutes
+    /// Run only format, lints, documents, unit, property and core end-to-end tests: at most six
+    /// minutes
     #[arg(long)]
     quick: bool,
-    /// Only the group of this name; several times for several groups
+    /// Run only the group with this name; may be given several times
     #[arg(long, value_name = "NAME", conflicts_with = "quick", value_parser = group_name)]
     group: Vec<String>,
 }
@@ -51,7 +55,7 @@ impl Args {
     }
 }
 
-/// The name of a group, as `--group` takes it.
+/// Parser for `--group`: accepts the name of a group.
 fn group_name(text: &str) -> Result<String, String> {
     if GROUPS.iter().any(|group| group.name == text) {
         return Ok(text.to_owned());
@@ -60,7 +64,7 @@ fn group_name(text: &str) -> Result<String, String> {
     Err(format!("the groups are {}", names.join(", ")))
 }
 
-/// How many tests passed and failed.
+/// Numbers of passed and failed tests.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
     passed: u64,
@@ -82,16 +86,17 @@ impl Sum for Tally {
     }
 }
 
-/// One group: its name, its budget, what it does.
+/// One group of checks.
 struct Group {
     name: &'static str,
-    /// The time it may take on two cores, in seconds, after the groups before it. It fails at twice this time.
+    /// Expected time on two cores, in seconds, when all groups before it have run. The group fails
+    /// at twice this time.
     budget_s: u64,
     quick: bool,
     run: fn() -> Result<Tally>,
 }
 
-/// All groups in order.
+/// All groups, in the order in which they run.
 const GROUPS: &[Group] = &[
     Group { name: "format", budget_s: 10, quick: true, run: format },
     Group { name: "tidy", budget_s: 10, quick: true, run: || tidy::run().map(|()| ONE) },
@@ -138,18 +143,18 @@ const GROUPS: &[Group] = &[
     Group { name: "dependencies", budget_s: 240, quick: false, run: dependencies },
 ];
 
-/// The groups that only build what later groups run.
+/// Names of the groups that only build programs for later groups.
 const BUILD: [&str; 2] = ["build of the tests", "build of the release"];
 
-/// What a group that is one check counts for.
+/// Tally of a group that consists of a single check.
 const ONE: Tally = Tally { passed: 1, failed: 0 };
-/// The same for a group that could not run.
+/// Tally of a group that could not run.
 const FAILED: Tally = Tally { passed: 0, failed: 1 };
 
-/// Runs the groups and prints what a test runner prints last.
+/// Runs the chosen groups and prints the total as the last line, like a test runner does.
 ///
 /// # Errors
-/// If any test failed, or the time did not suffice; every group has been tried by then.
+/// If a test failed or a group exceeded its time. All groups have been tried by then.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut total = Tally::default();
     let clock = SystemClock::new();
@@ -165,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Group {
-    /// Runs the group, `whole` after the command began, and says what came of it.
+    /// Runs the group and prints its outcome. `whole` is the time since the command began.
     fn attempt(&self, clock: &dyn Clock, whole: Duration) -> Tally {
         let Self { name, budget_s, .. } = self;
         let limit = limits::limit(*budget_s, whole);
@@ -198,7 +203,7 @@ fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     command
 }
 
-/// Runs a command whose success is one passed test.
+/// Runs a command that counts as one test, which passes if the command succeeds.
 fn check(mut command: Command) -> Result<Tally> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?} ended with {status}");
@@ -218,18 +223,19 @@ fn clippy(chosen: &[&str]) -> Result<Tally> {
     check(cargo(words.concat()))
 }
 
-/// Builds every test and the binary that tests start, so that the groups that run them have a time of their own.
+/// Builds all tests and the binary that they start, so that the budgets of the test groups contain
+/// no build time.
 fn build_tests() -> Result<Tally> {
     check(cargo(["test", "--workspace", "--locked", "--quiet", "--no-run"]))?;
     build_binary().map(|()| ONE)
 }
 
-/// Builds the binary that labs and the demo measure.
+/// Builds the release binary, which the labs and the demo measure.
 fn build_release() -> Result<Tally> {
     check(cargo(["build", "--release", "--locked", "--quiet"]))
 }
 
-/// As [`build_binary`], with optimisation.
+/// Builds the release binary.
 ///
 /// # Errors
 /// If it cannot be built.
@@ -243,8 +249,8 @@ fn unit() -> Result<Tally> {
     Ok([tests, doc].into_iter().sum())
 }
 
-/// Plays concurrent code through in many orders of its threads; each scenario says in how many. Lints what only this
-/// group compiles.
+/// Runs the model tests, which execute concurrent code under many thread interleavings. Each test
+/// prints how many. Also lints the code that only the `model` feature compiles.
 fn models() -> Result<Tally> {
     let model = |package, chosen: &[&str]| {
         let common = ["test", "--locked", "--features", "model", "--package", package];
@@ -264,53 +270,55 @@ fn models() -> Result<Tally> {
     Ok([edge, store, linted].into_iter().sum())
 }
 
-/// Builds the binary that tests start; cargo does so only for its own package's tests.
+/// Builds the debug binary that integration tests start. Cargo builds it by itself only for tests
+/// of the package that owns it.
 ///
 /// # Errors
 /// If it cannot be built.
 pub(crate) fn build_binary() -> Result<()> {
-    // With the workspace's features, as the tests are built: otherwise cargo builds half of the dependencies again.
+    // `--workspace` selects the same features as the build of the tests. With other features, cargo
+    // would build half of the dependencies again.
     check(cargo(["build", "--quiet", "--locked", "--workspace", "--bin", "petasos"])).map(|_| ())
 }
 
-/// Whether a file of integration tests needs programs from Debian packages.
+/// Whether this integration test file needs programs from Debian packages.
 fn is_real(name: &str) -> bool {
     name.starts_with("real_")
 }
 
-/// Whether a file of integration tests attacks the binary.
+/// Whether this integration test file attacks the binary.
 fn is_attack(name: &str) -> bool {
     name.strip_prefix("real_").unwrap_or(name).starts_with("attack_")
 }
 
-/// Whether a file of integration tests compares the demo site with its model, which takes a minute and tests nothing
-/// of the accelerator: `--quick` leaves it out.
+/// Whether this integration test file compares the demo site with its model. It takes a minute and
+/// does not test the proxy, so `--quick` leaves it out.
 fn is_of_demo_site(name: &str) -> bool {
     name == "site"
 }
 
-/// Whether a file of integration tests takes long because it needs crashes, crowds or whole ladders: `--quick` leaves it
-/// out.
+/// Whether this integration test file is slow, because it needs crashes, crowds or whole ladders.
+/// `--quick` leaves it out.
 fn is_lengthy(name: &str) -> bool {
     name.starts_with("e2e_crash")
         || ["arrivals", "e2e_flood", "e2e_soak", "e2e_stampede", "invalidation", "walk"].contains(&name)
 }
 
-/// The tests that need programs from Debian packages and attack nothing.
+/// Runs the tests that need programs from Debian packages, except attacks.
 fn real_programs() -> Result<Tally> {
     integration(|name| is_real(name) && !is_attack(name), &[])
 }
 
-/// How large a set of tests is.
+/// Size of a set of tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// For the test command: each case once, as small as it can fail.
+    /// The form in `cargo xtask test`: each case once, with the smallest sizes that can still fail.
     Short,
-    /// By hand, before an issue is closed: the sizes and rounds that users reported.
+    /// The form to run by hand before an issue is closed: the sizes and rounds that users reported.
     Long,
 }
 
-/// The attacks on the real binary: hostile clients, failing disks, misleading origins.
+/// Runs the attacks on the real binary: hostile clients, failing disks, misleading origins.
 ///
 /// # Errors
 /// If the attacks cannot be built or run.
@@ -319,10 +327,10 @@ pub(crate) fn attacks(form: Form) -> Result<Tally> {
     integration(is_attack, if form == Form::Long { &long } else { &[] })
 }
 
-/// The environment variable by which tests that have a long form are asked for it.
+/// Environment variable that selects the form of tests that have a long form.
 const ATTACK_FORM: &str = "PETASOS_ATTACK";
 
-/// Runs the integration tests in files whose name is chosen, with these environment variables.
+/// Runs the integration test files whose names match `chosen`, with these environment variables.
 fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<Tally> {
     build_binary()?;
     let mut arguments: Vec<String> =
@@ -333,7 +341,7 @@ fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result
         arguments.extend(["--test".to_owned(), name.clone()]);
     }
     if is_attacking {
-        // Attacks print their figures and limits.
+        // Attacks print measured figures and limits, which the test runner would capture.
         arguments.extend(["--", "--nocapture"].map(str::to_owned));
     }
     let mut command = cargo(arguments);
@@ -341,7 +349,7 @@ fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result
     count(command)
 }
 
-/// The names of all files of integration tests.
+/// Names of all integration test files of all crates, without extension.
 fn integration_tests() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for package in std::fs::read_dir("crates")? {
@@ -359,7 +367,7 @@ fn integration_tests() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs cargo's test runner, shows what it says and adds up its closing lines.
+/// Runs a `cargo test` command, shows its output and adds up its `test result:` lines.
 fn count(mut command: Command) -> Result<Tally> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
@@ -387,20 +395,20 @@ fn count(mut command: Command) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The number that stands before `word` in a runner's closing line, or 0.
+/// The number before `word` in a `test result:` line, or 0.
 fn number_before(line: &str, word: &str) -> u64 {
     let before = line.split(word).next().filter(|before| before.len() < line.len());
     before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The public conformance suite, both profiles. Every test that passes counts, and every difference from what is
-/// expected; an expected miss is neither.
+/// Runs the public conformance suite with both profiles. A passed test counts as passed, a
+/// difference from the expected results as failed. An expected miss counts as neither.
 fn conformance() -> Result<Tally> {
     let conformance::Count { passed, differences } = conformance::test()?;
     Ok(Tally { passed, failed: differences })
 }
 
-/// README's first command, in its short form.
+/// Runs the first command of the README in its short form.
 fn demo() -> Result<Tally> {
     let out = Path::new("target/test-demo");
     if out.exists() {
@@ -414,54 +422,56 @@ fn demo() -> Result<Tally> {
     Ok(ONE)
 }
 
-/// The short form of a lab's ladder, with further options.
+/// Runs the ladder of a lab in its short form. `more` are further options.
 fn ladder(lab: &str, more: &[&str]) -> Result<Tally> {
     let (file, out) = (format!("labs/{lab}/ladder.toml"), format!("target/test-{lab}"));
     let words = ["ladder", &file, "--quick", "--fresh", "--out", &out];
     check(petasos(&[&words, more].concat()))
 }
 
-/// The binary as it is released, with these arguments.
+/// `cargo run` of the release binary with these arguments.
 fn petasos(arguments: &[&str]) -> Command {
     cargo([&["run", "--release", "--locked", "--quiet", "--"], arguments].concat())
 }
 
-/// `cargo xtask lab NAME WORD`.
+/// Runs `cargo xtask lab NAME WORD`.
 fn order(name: &str, word: &str) -> Result<Tally> {
     check(cargo(["xtask", "lab", name, word]))
 }
 
-/// The features with which the tests against labs are compiled.
+/// Features that the lab tests are compiled with.
 pub(crate) const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
 
-/// One of the tests against a lab that is up, with further words.
+/// Runs one lab test. The lab must be up. `more` are further arguments.
 fn lab_test(test: &str, more: &[&str]) -> Result<Tally> {
     let words = ["test", "--locked", "--workspace", "--features", LAB_FEATURES, "--test", test];
     count(cargo([&words, more].concat()))
 }
 
-/// Every server of the staircase starts, answers and stops.
+/// Runs the web servers' ladder: every server starts, answers and stops.
 fn webservers() -> Result<Tally> {
     order("webservers", "up")?;
     ladder("webservers", &[])
 }
 
-/// The real stack comes up, its ladder runs in its short form, its pages load as in Chromium, the traffic of visitors
-/// is answered from the store, the plugin and the drop-ins do what they say, and everything goes down again.
+/// Tests the WordPress lab from start to stop. Runs its ladder in the short form, loads its pages
+/// in Chromium, measures the hit ratio of simulated visitors, and tests the plugin with the
+/// drop-ins.
 fn wordpress() -> Result<Tally> {
     order("wordpress", "up")?;
-    // The loads of those who log in and write need longer cells than the short form has.
+    // Only the anonymous load: logged-in and writing users need longer cells than the short form
+    // has.
     let ladder = ladder("wordpress", &["--load", "anonymous"]);
     let pages = lab_test("lab_wordpress", &[]);
     let traffic = visits("wordpress");
-    // Last, because it changes content; the next `up` makes that anew.
+    // This test runs last because it changes the content. The next `up` restores the content.
     let integration = build_binary().and_then(|()| lab_test("lab_integration", &[]));
     order("wordpress", "status")?;
     order("wordpress", "down")?;
     Ok([ladder?, pages?, traffic?, integration?].into_iter().sum())
 }
 
-/// Compares sessions in Chromium with and without Petasos before the WordPress lab, in all their forms.
+/// Compares Chromium sessions on the WordPress lab with and without Petasos, in all forms.
 ///
 /// # Errors
 /// If a step of a session fails, or the databases differ afterwards.
@@ -479,7 +489,8 @@ pub(crate) fn sessions() -> Result<()> {
     Ok(())
 }
 
-/// A real content system comes up, is visited through the edge by two users and by nobody, and goes down again.
+/// Tests a content system's lab from start to stop: two logged-in users and an anonymous visitor
+/// use it through Petasos.
 fn system(name: &str) -> Result<Tally> {
     order(name, "up")?;
     let tally = visits(name);
@@ -487,18 +498,19 @@ fn system(name: &str) -> Result<Tally> {
     tally
 }
 
-/// The tests of visitors of the content system of this name, whose lab is up.
+/// Runs the visitor tests of the content system `name`. Its lab must be up.
 fn visits(name: &str) -> Result<Tally> {
     build_binary()?;
     lab_test("lab_systems", &["--", name])
 }
 
-/// A few seconds for each fuzz target; `cargo xtask long fuzz` gives each a minute.
+/// Runs each fuzz target for five seconds. `cargo xtask long fuzz` runs each for a minute.
 fn fuzz() -> Result<Tally> {
     crate::fuzz::run(Duration::from_secs(5)).map(|targets| Tally { passed: targets, failed: 0 })
 }
 
-/// Licences, sources and duplicate versions; the tool is built into target/tools once.
+/// Checks licences, sources and duplicate versions with cargo-deny, which is built into
+/// target/tools once.
 fn dependencies() -> Result<Tally> {
     let tool = crate::tools::ensure("cargo-deny")?;
     let mut command = Command::new(tool);
@@ -510,13 +522,13 @@ fn dependencies() -> Result<Tally> {
 mod tests {
     use super::{Args, BUILD, GROUPS, Group, number_before};
 
-    /// The budgets of these groups together, in seconds.
+    /// Sum of the budgets of the chosen groups, in seconds.
     fn sum(chosen: impl Fn(&&Group) -> bool) -> u64 {
         GROUPS.iter().filter(chosen).map(|group| group.budget_s).sum()
     }
 
     #[test]
-    fn a_chosen_group_runs_alone() {
+    fn only_the_chosen_group_runs() {
         let args = Args { quick: false, group: vec!["conformance".to_owned()] };
         let chosen: Vec<_> =
             GROUPS.iter().filter(|group| args.chooses(group)).map(|group| group.name).collect();
@@ -534,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_are_read() {
+    fn test_result_lines_are_parsed() {
         let line = " ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         assert_eq!(number_before(line, " passed"), 12);
         assert_eq!(number_before(line, " failed"), 3);

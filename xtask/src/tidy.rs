@@ -1,22 +1,25 @@
-//! Style that a program can check over the repository: file and line lengths, how files open, words that
-//! mark unfinished work, and names of files that documents mention.
+//! Style rules that a program can check: file and line lengths, the `//!` at the start of files,
+//! and words that mark unfinished work.
 //!
-//! Invariant: a limit is only ever lowered. What a compiler or clippy checks is not repeated here.
+//! Invariant: limits are only ever lowered. Rules that the compiler or clippy can check are not
+//! repeated here.
 
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Lines of product code in one file, tests at its end not counted. Heavier files are two nouns.
+/// Maximum number of code lines in one file, without the tests at its end. A longer file should be
+/// split into two nouns.
 const FILE_LINES_MAX: usize = 700;
-/// Characters in one line of comment. Code is rustfmt's business, and tables of texts may be as wide as they are.
+/// Longest comment line, in characters. rustfmt limits code lines, except tables of texts, which
+/// may be wider.
 const COMMENT_CHARACTERS_MAX: usize = 120;
-/// Words that mark unfinished work, written so that this file does not contain them.
+/// Words that mark unfinished work, in pieces so that this file does not contain them.
 const UNFINISHED: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
 
-/// Checks every tracked file.
+/// Checks every Rust file that git tracks or would track.
 ///
 /// # Errors
 /// All findings, one a line.
@@ -31,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The files git tracks, and those it does not know yet but would not ignore.
+/// The files that git tracks, and untracked files that git does not ignore.
 fn tracked() -> Result<Vec<PathBuf>> {
     let output =
         Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]).output()?;

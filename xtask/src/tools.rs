@@ -1,14 +1,14 @@
-//! Cargo's helper programs, built once into target/tools from the registry, so that nothing of the user's
-//! own is changed.
+//! Helper programs of cargo. They are built from the registry into target/tools once, so that the
+//! user's own installation stays unchanged.
 
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The tools there are, with the version that is built.
+/// The tools, with the version that is built.
 const TOOLS: [(&str, &str); 2] = [("cargo-deny", "0.20.2"), ("cargo-fuzz", "0.13.2")];
 
-/// The path of a tool, which is built if it is not there yet.
+/// Returns the path of a tool, and builds the tool first if it is missing.
 ///
 /// # Errors
 /// If cargo cannot build it.
@@ -31,10 +31,10 @@ pub(crate) fn ensure(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Looks the locked dependencies up in the advisory database.
+/// Checks the locked dependencies against the advisory database.
 ///
 /// # Errors
-/// If the database cannot be fetched, or has something to say that deny.toml does not answer.
+/// If the database cannot be fetched, or it has an advisory that deny.toml does not ignore.
 pub(crate) fn advisories() -> Result<()> {
     let status = Command::new(ensure("cargo-deny")?).args(["check", "advisories"]).status()?;
     ensure!(status.success(), "cargo-deny ended with {status}; the advisory database comes from the network");

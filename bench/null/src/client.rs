@@ -1,8 +1,9 @@
-//! A bare client: one thread, one poll, one prebuilt request. What it reaches against a responder is the floor below
-//! any load generator that reads what it gets; whatever one needs beyond it is its own doing.
+//! A bare client: one thread, one poll, one prebuilt request. It shows the least possible cost of a
+//! load generator that reads all responses. Any cost above that is the generator's own.
 //!
-//! Invariant: every octet of every answer is read. It looks at nothing but how many there are: all answers must be as
-//! long as the first, which also tells it where one ends. It times nothing, and any trouble ends it.
+//! Invariant: every byte of every response is read, but only counted. All responses must have the
+//! length of the first one, which determines where a response ends. The client measures no times
+//! and ends at the first error.
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
@@ -13,45 +14,46 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Octets that one read may bring.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// How often the time is looked at while nothing comes.
+/// Longest wait in poll.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// What is asked.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The server; its address is the `Host`.
+    /// Address of the server, also used as `Host`.
     pub address: SocketAddr,
-    /// The path with its query.
+    /// Path with query.
     pub path: String,
-    /// Connections that are busy at a time.
+    /// Number of concurrent connections.
     pub connections: usize,
-    /// Whether a connection carries one request after the other, instead of one.
+    /// Whether a connection carries many requests, or only one.
     pub keep_alive: bool,
 }
 
-/// What was got.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Whole answers.
+    /// Number of complete responses.
     pub answers: u64,
-    /// Their octets, heads included.
+    /// Their length in bytes, including heads.
     pub octets: u64,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// Octets of the current answer.
+    /// Bytes of the current response.
     octets: usize,
     closed: bool,
 }
 
 impl Asking {
-    /// Asks for so much time.
+    /// Sends requests for this time.
     ///
     /// # Errors
-    /// As the system reports them, and for answers that cannot be told apart by their length.
+    /// As the system reports them, and if a response is cut off or has another length than the
+    /// first.
     pub fn ask(&self, time: Duration) -> io::Result<Asked> {
         let request = self.request();
         let answer_bytes = self.answer_bytes(&request)?;
@@ -93,7 +95,7 @@ impl Asking {
         format!("GET {} HTTP/1.1\r\nHost: {}\r\n{connection}\r\n", self.path, self.address).into_bytes()
     }
 
-    /// The length of an answer, with its head.
+    /// Length of a response in bytes, including its head.
     fn answer_bytes(&self, request: &[u8]) -> io::Result<usize> {
         let strange = |text: &str| io::Error::new(ErrorKind::InvalidData, text.to_owned());
         let mut stream = std::net::TcpStream::connect(self.address)?;
@@ -114,7 +116,7 @@ impl Asking {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Round<'a> {
     asking: &'a Asking,
     request: Vec<u8>,
@@ -124,7 +126,7 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Reads what is there, and asks again when the answer is whole.
+    /// Reads all available bytes. Sends the next request when the response is complete.
     fn work(&mut self, connection: &mut Connection) -> io::Result<()> {
         while connection.octets < self.answer_bytes {
             match connection.stream.read(&mut self.buffer) {
@@ -143,7 +145,8 @@ impl Round<'_> {
             return Err(io::Error::new(ErrorKind::InvalidData, "an answer is longer than the first"));
         }
         let whole = connection.octets == self.answer_bytes;
-        // Without keep-alive, the server closes first; the side that does has to keep the port.
+        // Without keep-alive, wait until the server has closed the connection. Otherwise the port
+        // would stay in TIME_WAIT on this side.
         if !whole || !(self.asking.keep_alive || connection.closed) {
             return Ok(());
         }
@@ -157,10 +160,10 @@ impl Round<'_> {
     }
 }
 
-/// Makes the next connection with the same socket, which saves making it anew.
+/// Opens the next connection with the same socket, which is cheaper than a new socket.
 fn reconnect(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     connect_unspec(stream)?;
-    // The request carries the acknowledgement that ends the handshake.
+    // The acknowledgement that completes the handshake is sent with the request, not on its own.
     set_tcp_quickack(stream, false)?;
     match connect(stream, &address) {
         Err(error) if error != rustix::io::Errno::INPROGRESS => Err(error.into()),
@@ -168,8 +171,9 @@ fn reconnect(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Sends the request in one piece, which an idle connection on loopback takes, and so does a fresh one unless the
-/// system dropped its first packet; then everybody waits until it was sent again.
+/// Sends the request in one write. On loopback, an idle or new connection always has room for it,
+/// unless the system dropped the first packet of a new connection. Then the whole client waits
+/// until that packet is sent again.
 fn send(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
     let sent = match stream.write(request) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -196,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_octet_of_every_answer_is_counted() {
+    fn every_byte_of_every_response_is_counted() {
         for keep_alive in [true, false] {
             let responder = Responder::bind("X: y\r\n", &[b'x'; 13_000], Vec::new()).unwrap();
             let (address, requests) = (responder.address(), responder.requests());
@@ -204,7 +208,8 @@ mod tests {
             let asking = Asking { address, path: "/".to_owned(), connections: 3, keep_alive };
             let asked = asking.ask(Duration::from_millis(50)).unwrap();
             let served = requests.load(Ordering::Relaxed) as u64;
-            // One came before, and those in flight at the end are not counted.
+            // The client sends one request before the measured ones, and requests in flight at the
+            // end are not counted.
             assert!((asked.answers + 1..=asked.answers + 4).contains(&served), "{asked:?}, {served} served");
             assert!(asked.answers > 3, "{asked:?}");
             assert_eq!(asked.octets % asked.answers, 0);

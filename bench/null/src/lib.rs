@@ -1,10 +1,11 @@
-//! A bare responder: one thread, one poll, one prebuilt answer. Load generators are measured against it,
-//! because whatever they cannot reach here is their own doing; with a delay it is the truth that reported
-//! latencies are held against, or an application that takes its time.
+//! A bare responder: one thread, one poll, one prebuilt response. Load generators are measured
+//! against it, because their own speed is the limit there. With a delay, it is the reference for
+//! reported latencies, or simulates a slow application.
 //!
-//! Invariant: an answer leaves no sooner than its delay after its request was read, and every request is counted
-//! when it was read. Requests must have no content and arrive in one piece; connections are kept unless the request
-//! says `close` or is HTTP/1.0 without `keep-alive`. It parses nothing else.
+//! Invariant: a response leaves no sooner than its delay after its request was read. Every request
+//! is counted when it is read. Requests must have no content and arrive in one piece. A connection
+//! is kept unless the request says `close`, or is HTTP/1.0 without `keep-alive`. Nothing else is
+//! parsed.
 
 mod client;
 
@@ -20,13 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The token of the listener; connections count from 0.
+/// Token of the listener. Connections count from 0.
 const LISTENER: Token = Token(usize::MAX);
 
-/// An answer that is due sooner than this is waited for without sleeping, so that it leaves on time.
+/// Below this time until the next response is due, the responder polls without sleeping, so that
+/// the response leaves on time.
 const SPIN: Duration = Duration::from_millis(2);
 
-/// A responder that listens and serves nobody yet.
+/// A responder that listens but serves no connection yet.
 pub struct Responder {
     poll: Poll,
     listener: TcpListener,
@@ -37,21 +39,22 @@ pub struct Responder {
     last: Vec<u8>,
     delays: Vec<Duration>,
     requests: Arc<AtomicUsize>,
-    /// Answers that wait for their time, by that time and their connection.
+    /// Connections whose response is delayed, ordered by due time.
     due: BTreeMap<(Monotonic, usize), ()>,
     clock: SystemClock,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// What is left to write of the answer.
+    /// Bytes of the response that are not written yet.
     rest: Vec<u8>,
     closes: bool,
 }
 
 impl Responder {
-    /// Listens on a free loopback port. Every request gets 200 with these field lines, each ended by CR LF, and this
-    /// content, after the delays in turn; at once if there are none.
+    /// Listens on a free loopback port. Every request receives a 200 response with `content` and
+    /// the field lines `fields`, each of which ends with CR LF. Responses use the `delays` in turn;
+    /// an empty list means no delay.
     ///
     /// # Errors
     /// As the system reports them.
@@ -74,20 +77,21 @@ impl Responder {
         })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests read so far, also while it serves in another thread.
+    /// Counter of the requests read so far. It can be read while the responder serves in another
+    /// thread.
     pub fn requests(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.requests)
     }
 
-    /// Serves until the process ends.
+    /// Serves connections until the process ends.
     ///
     /// # Errors
-    /// If the system takes away what serving needs.
+    /// If polling or accepting fails.
     pub fn serve(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut buffer = vec![0; 16 * 1024];
@@ -129,7 +133,8 @@ impl Responder {
         }
     }
 
-    /// Reads a request, if there is one, and answers it now or later; goes on with an answer that is half out.
+    /// Reads a request and answers it at once or after its delay. Continues with a response that is
+    /// partly written.
     fn work(&mut self, token: usize, buffer: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         if !connection.rest.is_empty() {
@@ -174,7 +179,7 @@ impl Responder {
     }
 }
 
-/// The whole answer.
+/// Builds the whole response.
 fn answer(fields: &str, content: &[u8], connection: &str) -> Vec<u8> {
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\n{fields}Connection: {connection}\r\nContent-Length: {}\r\n\r\n",

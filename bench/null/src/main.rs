@@ -1,10 +1,11 @@
-//! The bare responder and the bare client as a program, to measure load generators against.
+//! The bare responder and the bare client as a program, for measuring load generators.
 //!
-//! Usage: `petasos-null [BYTES [DELAY_US [DELAY_US]]]` answers every request with 200 and BYTES of content (12
-//! by default) after DELAY_US microseconds (none by default); with two delays every other answer takes the
-//! second one. Prints the address it listens on.
+//! `petasos-null [BYTES [DELAY_US [DELAY_US]]]` answers every request with 200 and BYTES of content
+//! (default 12), after DELAY_US microseconds (default none). With two delays, every other response
+//! takes the second one. It prints its address first.
 //!
-//! Or `petasos-null ask ADDRESS PATH CONNECTIONS SECONDS keep|close` asks, and prints how many answers it got.
+//! `petasos-null ask ADDRESS PATH CONNECTIONS SECONDS keep|close` sends requests and prints the
+//! number of responses.
 
 use petasos_null::{Asking, Responder};
 use std::io;

@@ -1,6 +1,7 @@
-//! Resident memory while bodies of all sizes come and go: ten times the budget flows through the store, on two
-//! threads, the way the edge brings bodies in, with visitors who read some of them slowly. Then the sizes change,
-//! which is the hardest for an allocator: what is left of one size keeps its pages from being used for another.
+//! Resident memory while bodies of all sizes come and go. In each phase, ten times the budget flows
+//! through the store on two threads. Bodies arrive as in the proxy, and slow visitors hold some of
+//! them. Then the sizes change, which is the hardest case for an allocator: remaining objects of
+//! one size keep their memory pages from being used for another.
 
 use crate::figure::figure;
 use crate::memory::{mebibytes, resident_bytes};
@@ -14,22 +15,24 @@ use std::thread;
 use std::time::Duration;
 use store::{Filling, Lookup, Object, Store, StoreLimits};
 
-/// The memory that the operator allows.
+/// Memory that the operator allows, in bytes.
 const BUDGET_BYTES: u64 = 512 << 20;
-/// What the store is fitted to, and how often: as in the edge.
+/// Limit on resident memory that the store is fitted to, and the interval. The proxy uses the same
+/// formula, with a smaller constant.
 const RESIDENT_BYTES_MAX: u64 = BUDGET_BYTES + BUDGET_BYTES / 20 + (24 << 20);
 const FIT_EVERY: Duration = Duration::from_millis(50);
-/// What the edge leaves for bodies on their way: one part in this many.
+/// The proxy reserves one part in this many for bodies that are still arriving.
 const FILLING_SHARE: u64 = 8;
-/// How much flows through, in budgets.
+/// Content that flows through in each phase, in budgets.
 const ROUNDS: u64 = 10;
 const THREADS: u64 = 2;
-/// Octets that one read brings.
+/// Bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
-/// Objects that slow visitors hold on each thread.
+/// Objects that slow visitors hold, on each thread.
 const HELD: usize = 16;
 
-/// The sizes of bodies, from and to, in octets; sizes are as frequent as their logarithms.
+/// Phases: name, and smallest and largest body in bytes. The logarithms of the sizes are
+/// distributed evenly.
 const PHASES: [(&str, f64, f64); 4] = [
     ("64 B to 1 MB", 64.0, 1_048_576.0),
     ("64 B to 4 KiB", 64.0, 4_096.0),
@@ -55,7 +58,7 @@ pub(crate) fn measure() {
     }
 }
 
-/// Lets bodies flow through the store; gives the highest resident memory that was seen.
+/// Runs one phase. Returns the highest resident memory, in bytes.
 fn flow(store: &Store, from: f64, to: f64) -> u64 {
     let (left, highest, over) =
         (AtomicU64::new(ROUNDS * BUDGET_BYTES), AtomicU64::new(0), AtomicBool::new(false));
@@ -77,11 +80,12 @@ fn flow(store: &Store, from: f64, to: f64) -> u64 {
             }
         });
         for flow in flows {
-            // A panic there is reported by the scope.
+            // The scope reports a panic of the thread.
             let _ = flow.join();
         }
         over.store(true, Ordering::Relaxed);
     });
+    // Relaxed loads and stores are enough, because the end of the scope joined all threads.
     highest.into_inner()
 }
 
@@ -97,7 +101,7 @@ fn publish_until(store: &Store, left: &AtomicU64, seed: u64, from: f64, to: f64)
         }
         let number = random.below(4_000_000) as u64;
         fill(store, number, bytes);
-        // Every few bodies are read by a slow visitor.
+        // Slow visitors read one in eight of the page numbers.
         if number.is_multiple_of(8)
             && let Lookup::Found { object, .. } = store.lookup(&pages::key(number), &fields)
         {
@@ -109,7 +113,7 @@ fn publish_until(store: &Store, left: &AtomicU64, seed: u64, from: f64, to: f64)
     }
 }
 
-/// Brings a body in by pieces of read buffers.
+/// Stores a body in pieces, like the reads of a connection.
 fn fill(store: &Store, number: u64, bytes: u64) {
     let (mut writer, _filling) = Filling::start(8 << 20);
     let mut left = bytes as usize;

@@ -1,5 +1,5 @@
-//! What a look-up takes, by the number of objects: processor time, which other programs disturb less than the time of
-//! a clock.
+//! Duration of a look-up by number of objects, as processor time, because other programs disturb it
+//! less than clock time.
 
 use crate::figure::figure;
 use crate::filled::filled;
@@ -10,9 +10,9 @@ use store::Lookup;
 
 /// Numbers of objects.
 const PAGES: [u64; 3] = [1_000, 100_000, 1_000_000];
-/// Look-ups of one round.
+/// Look-ups in one round.
 const LOOKUPS: usize = 1_000_000;
-/// Rounds; the fastest counts.
+/// Number of rounds; the fastest counts.
 const ROUNDS: usize = 7;
 
 pub(crate) fn measure() {
@@ -20,7 +20,8 @@ pub(crate) fn measure() {
         let (store, _) = filled(pages);
         let fields = pages::request_fields();
         let mut random = Random::from_seed(1);
-        // Few pages stay in the processor's caches; each key is made for its look-up, as a request's is.
+        // A thousand pages mostly stay in the processor's caches. Each look-up builds its key, as a
+        // request does.
         let some: Vec<u64> = (0..1_000).map(|_| random.below(pages as usize) as u64).collect();
         let any: Vec<u64> = (0..LOOKUPS).map(|_| random.below(pages as usize) as u64).collect();
         let mut best = [f64::MAX; 2];
@@ -41,7 +42,7 @@ pub(crate) fn measure() {
     }
 }
 
-/// The processor time of this thread.
+/// Processor time of this thread, in nanoseconds.
 fn processor_nanos() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

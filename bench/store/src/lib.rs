@@ -1,8 +1,9 @@
-//! Measures the store by itself: what an object costs beside its octets, what a look-up and a purge take, how much
-//! memory the process has under churn, and how many requests of a trace it answers.
+//! Measures the store alone: the memory of an object, the duration of look-ups and purges, the
+//! resident memory under churn, and the hit ratio of a trace.
 //!
-//! Invariant: a program with this library prints figures, one a line as `name: value unit`, and judges nothing. It is
-//! built once for each allocator that is compared, as an allocator is a matter of the whole program.
+//! Invariant: a program with this library only prints figures, one a line in the form
+//! `name: value unit`. It judges nothing. There is one program for each compared allocator, because
+//! a program has only one global allocator.
 
 mod churn;
 mod figure;
@@ -17,7 +18,7 @@ mod ratio;
 
 use std::process::ExitCode;
 
-/// What can be measured, by the name it is asked for.
+/// The measurements, by name.
 const MEASUREMENTS: &[(&str, fn())] = &[
     ("overhead", overhead::measure),
     ("hits", hits::measure),
@@ -26,7 +27,8 @@ const MEASUREMENTS: &[(&str, fn())] = &[
     ("ratio", ratio::measure),
 ];
 
-/// Runs the measurements that the arguments name; all of them without any. `allocator` is printed before.
+/// Runs the measurements that the command line names, or all of them if it names none. Prints
+/// `allocator` first. The exit code is 2 for an unknown name.
 pub fn run(allocator: &str) -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| MEASUREMENTS.iter().all(|(known, _)| known != name)) {

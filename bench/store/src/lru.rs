@@ -1,13 +1,14 @@
-//! What the store is compared with: the least recently used page goes, exactly, weighted by octets.
+//! The reference for the hit ratio: an exact LRU cache, weighted by bytes.
 //!
-//! Invariant: the weights of its pages together never exceed the budget. It holds no pages, only their numbers.
+//! Invariant: the sum of the weights never exceeds the budget. The cache holds no pages, only their
+//! numbers.
 
-/// No page.
+/// Link to no page.
 const NONE: u32 = u32::MAX;
 
-/// Pages by number, in the order of their last use.
+/// Page numbers in the order of their last use, as a doubly linked list.
 pub(crate) struct Lru {
-    /// The neighbours of each page, newer and older; a page that is not here has none.
+    /// The list's links, by page number.
     links: Vec<Link>,
     newest: u32,
     oldest: u32,
@@ -19,18 +20,19 @@ pub(crate) struct Lru {
 struct Link {
     newer: u32,
     older: u32,
-    /// 0 for a page that is not here.
+    /// Weight of the page; 0 if it is not in the cache.
     bytes: u64,
 }
 
 impl Lru {
-    /// None of `pages` pages is here yet.
+    /// An empty cache for page numbers below `pages`, with a budget of `bytes_max`.
     pub(crate) fn new(pages: usize, bytes_max: u64) -> Self {
         let link = Link { newer: NONE, older: NONE, bytes: 0 };
         Self { links: vec![link; pages], newest: NONE, oldest: NONE, bytes: 0, bytes_max }
     }
 
-    /// Asks for a page; says whether it was here. If not it is now, in place of those that were not used for longest.
+    /// Requests a page with this weight. Returns whether it was in the cache. Otherwise it is
+    /// inserted, and the least recently used pages are evicted.
     pub(crate) fn ask(&mut self, page: u32, bytes: u64) -> bool {
         let was_here = self.take(page);
         let bytes = bytes.max(1);
@@ -53,7 +55,7 @@ impl Lru {
         was_here
     }
 
-    /// Takes a page out; says whether it was here.
+    /// Removes a page. Returns whether it was in the cache.
     fn take(&mut self, page: u32) -> bool {
         let Some(link) = self.links.get_mut(page as usize).filter(|link| link.bytes > 0) else {
             return false;
@@ -79,10 +81,10 @@ mod tests {
     use stats::Random;
 
     #[test]
-    fn it_does_what_a_scanned_list_does() {
+    fn lru_agrees_with_a_linear_list() {
         let mut random = Random::from_seed(5);
         let mut lru = Lru::new(40, 100);
-        // From the oldest to the newest.
+        // In order of last use, the oldest first.
         let mut list: Vec<(u32, u64)> = Vec::new();
         for step in 0..20_000 {
             let page = random.below(40) as u32;

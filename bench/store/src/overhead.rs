@@ -1,5 +1,5 @@
-//! What an object with four tags out of 50,000 costs beside the octets of its head and body: by the store's own count
-//! and as resident memory.
+//! The memory of an object with four tags out of 50,000, beyond the bytes of its head and body: by
+//! the store's own accounting, and as resident memory.
 
 use crate::figure::figure;
 use crate::filled::filled;

@@ -1,4 +1,4 @@
-//! Pages as a content management system answers them.
+//! Pages as a content management system generates them.
 
 use bytes::{Bytes, BytesMut};
 use message::{Fields, ResponseHead, Status};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Body, Key, Object, Publication, Published, SiteId, Store};
 
-/// Tags that pages choose theirs from.
+/// Number of different tags.
 pub(crate) const TAGS: u64 = 50_000;
-/// Tags of a page.
+/// Number of tags on a page.
 pub(crate) const TAGS_OF_PAGE: u64 = 4;
 
 pub(crate) const SITE: SiteId = SiteId(0);
@@ -23,7 +23,7 @@ pub(crate) fn tag(number: u64) -> Bytes {
     Bytes::from(format!("node:{number}"))
 }
 
-/// The tags of a page: a few that go through all tags evenly.
+/// Tags of a page. All tags are used equally often.
 pub(crate) fn tags_of(number: u64) -> Vec<Bytes> {
     (0..TAGS_OF_PAGE)
         .map(|place| tag(number.wrapping_mul(2_654_435_761).wrapping_add(place * 12_347) % TAGS))
@@ -50,7 +50,7 @@ pub(crate) fn head(number: u64) -> ResponseHead {
     head
 }
 
-/// The octets of a head as it is sent on a hit.
+/// A head in the form that the store keeps and sends on a hit.
 pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> BytesMut {
     let mut octets = BytesMut::from("HTTP/1.1 200 OK\r\n");
     for field in &head.fields {
@@ -58,12 +58,12 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> BytesMut {
             octets.extend_from_slice(part);
         }
     }
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write!(octets, "Content-Length: {content_bytes}\r\n");
     octets
 }
 
-/// Stores a page; gives the octets of its head and its body, or nothing if it was not stored.
+/// Stores a page. Returns the bytes of its head and body, or `None` if it was not stored.
 pub(crate) fn publish(store: &Store, number: u64, body: Body) -> Option<u64> {
     let head = head(number);
     let prebuilt = prebuilt(&head, body.len());
@@ -80,7 +80,7 @@ pub(crate) fn publish(store: &Store, number: u64, body: Body) -> Option<u64> {
     (published == Published::Stored).then_some(octets)
 }
 
-/// What a browser asks with.
+/// Header fields of a browser's request.
 pub(crate) fn request_fields() -> Fields {
     let mut fields = Fields::new();
     fields.push("Host", "www.example.org");

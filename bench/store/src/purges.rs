@@ -1,4 +1,4 @@
-//! What purges take, and what look-ups take beside them.
+//! Duration of purges, and of look-ups during purges.
 
 use crate::figure::{figure, milliseconds};
 use crate::filled::filled;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use store::{Invalidation, Key, Mode, Selector, Store};
 
 const PAGES: u64 = 1_000_000;
-/// Look-ups whose times are taken.
+/// Number of measured look-ups.
 const LOOKUPS: usize = 400_000;
-/// Purges each second while they are.
+/// Pause after each purge during the look-ups.
 const PURGE_EVERY: Duration = Duration::from_millis(10);
-/// Slots that are swept at a time.
+/// Slots in one slice of a sweep.
 const SWEEP_SLOTS: usize = 1_024;
 
 pub(crate) fn measure() {
@@ -45,7 +45,7 @@ pub(crate) fn measure() {
         figure(&format!("median of look-ups {name}"), median as f64, "ns");
         figure(&format!("p99 of look-ups {name}"), high as f64, "ns");
     }
-    // Of each page's four tags 125 in 50,000 are a hundredth of all pages.
+    // Each page has four of 50,000 tags, so 125 tags select a hundredth of all pages.
     let begun = clock.monotonic();
     let objects = purge(&store, (0..125).map(|number| pages::tag(TAGS - 1 - number)).collect());
     figure("purge by tags", milliseconds(clock.monotonic().since(begun)), "ms");
@@ -72,7 +72,7 @@ fn purge(store: &Store, any_of: Vec<Bytes>) -> u64 {
     store.invalidate(&Invalidation { selector, mode: Mode::Hard }).objects.unwrap_or(0)
 }
 
-/// The median and the 99th percentile of single look-ups, in nanoseconds.
+/// Median and 99th percentile of single look-ups, in nanoseconds.
 fn latencies(store: &Store, clock: &SystemClock) -> (u64, u64) {
     let (fields, mut random) = (pages::request_fields(), Random::from_seed(3));
     let keys: Vec<Key> = (0..100_000).map(|_| pages::key(random.below(PAGES as usize) as u64)).collect();

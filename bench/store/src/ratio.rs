@@ -1,6 +1,7 @@
-//! The share of requests that the store answers when it has room for a tenth of the content: visitors whose wishes
-//! follow Zipf's law, and crawlers that walk through all pages between them. Beside it an exact LRU with the same
-//! room, the same requests and the same weight for each page.
+//! The hit ratio of a store with memory for a tenth of the content. Visitors request pages by
+//! Zipf's law. In a second trace, crawlers request all pages in turn between the visitors. For
+//! comparison, an exact LRU has the same memory, the same requests and the same weight for each
+//! page.
 
 use crate::figure::figure;
 use crate::lru::Lru;
@@ -9,26 +10,26 @@ use stats::Random;
 use store::{Body, Lookup, Store, StoreLimits};
 
 const PAGES: usize = 100_000;
-/// Sizes of bodies, from and to, in octets; sizes are as frequent as their logarithms.
+/// Smallest and largest body, in bytes. The logarithms of the sizes are distributed evenly.
 const SIZES: (f64, f64) = (1_024.0, 32_768.0);
-/// The store has room for one part in this many.
+/// The store has memory for one part in this many of the content.
 const BUDGET_PART: u64 = 10;
 /// Requests of visitors in a trace.
 const VISITS: usize = 2_000_000;
-/// The first part in this many finds the store empty and does not count.
+/// The first part in this many of a trace warms the cache and does not count.
 const WARMING_PART: usize = 4;
-/// Zipf's exponent: wishes for the page of rank n are as frequent as 1 / n^0.9.
+/// Zipf's exponent: the page of rank n is requested in proportion to 1 / n^0.9.
 const EXPONENT: f64 = 0.9;
-/// With crawlers, one comes after this many visitors.
+/// With crawlers, one crawler request follows this many visitor requests.
 const VISITS_PER_CRAWL: usize = 2;
 
-/// Requests in order: the page, and whether a visitor asks, not a crawler.
+/// Requests in order: the page, and whether the request comes from a visitor (true) or a crawler.
 type Trace = Vec<(u32, bool)>;
 
 pub(crate) fn measure() {
     let mut random = Random::from_seed(11);
     let bodies: Vec<u64> = (0..PAGES).map(|_| body_bytes(&mut random)).collect();
-    // The rank of a page has nothing to do with its size or its place in a crawl.
+    // The rank of a page is independent of its size and its place in a crawl.
     let mut ranked: Vec<u32> = (0..PAGES as u32).collect();
     random.shuffle(&mut ranked);
     let visits = visits(&ranked, &mut random);
@@ -47,7 +48,7 @@ fn body_bytes(random: &mut Random) -> u64 {
     (from.ln() + share(random) * (to.ln() - from.ln())).exp() as u64
 }
 
-/// A number from 0 to 1.
+/// A random number from 0 to 1.
 fn share(random: &mut Random) -> f64 {
     random.below(1 << 40) as f64 / (1_u64 << 40) as f64
 }
@@ -79,7 +80,8 @@ fn trace(visits: &[u32], crawled: bool) -> Trace {
     trace
 }
 
-/// The share of visitors' requests that `ask` answers, behind the first part of the trace.
+/// The hit ratio of visitors' requests, without the first part of the trace. `ask` returns whether
+/// a request is a hit.
 fn visitors_share(trace: &Trace, mut ask: impl FnMut(u32) -> bool) -> f64 {
     let (mut visits, mut hits) = (0_u64, 0_u64);
     let warm = trace.len() / WARMING_PART;
@@ -93,7 +95,8 @@ fn visitors_share(trace: &Trace, mut ask: impl FnMut(u32) -> bool) -> f64 {
     hits as f64 / visits as f64
 }
 
-/// The store's share, and what an object weighed beside the octets of its body at the end.
+/// The store's hit ratio, and the average weight of an object at the end, without the bytes of its
+/// body.
 fn own_share(trace: &Trace, bodies: &[u64], budget: u64) -> (f64, u64) {
     let limits =
         StoreLimits { memory_bytes_max: budget, object_bytes_max: 1 << 20, ..StoreLimits::default() };
@@ -115,7 +118,8 @@ fn own_share(trace: &Trace, bodies: &[u64], budget: u64) -> (f64, u64) {
     (share, stats.bytes.saturating_sub(content) / stats.objects.max(1))
 }
 
-/// What an exact LRU answers of the same, with `beside` octets for each page beside its body.
+/// The hit ratio of an exact LRU. `beside` is the weight of each page in addition to its body, in
+/// bytes.
 fn lru_share(trace: &Trace, bodies: &[u64], budget: u64, beside: u64) -> f64 {
     let mut lru = Lru::new(bodies.len(), budget);
     visitors_share(trace, |page| {

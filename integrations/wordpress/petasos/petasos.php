@@ -7,7 +7,7 @@
  * Requires PHP: 8.2
  * License: MIT OR Apache-2.0
  *
- * Invariant: nothing here changes a page, and no trouble with an edge ever fails a request.
+ * Invariant: the plugin changes no page, and an error of an edge never fails a request.
  */
 
 declare(strict_types=1);

@@ -1,7 +1,8 @@
 <?php
 /**
- * Removes what the plugin and its drop-ins have made: options, events, tables, files, and the drop-ins themselves where
- * they are Petasos'. What wp-config.php says stays the owner's to remove.
+ * Removes everything that the plugin and its drop-ins have made: options, events, tables, files,
+ * and the drop-ins themselves. A drop-in of another plugin stays. The owner removes the constants
+ * from wp-config.php.
  */
 
 declare(strict_types=1);
@@ -26,6 +27,7 @@ require_once __DIR__ . '/src/autoload.php';
     (new Petasos\Pages\FileStore($directory, 1, 1))->remove();
     foreach (['advanced-cache.php', 'object-cache.php'] as $name) {
         $file = WP_CONTENT_DIR . "/$name";
+        // Another plugin may own the drop-in. The heads of Petasos' drop-ins contain this word.
         if (is_file($file) && str_contains((string) file_get_contents($file), "Petasos'")) {
             unlink($file);
         }

@@ -1,12 +1,12 @@
 <?php
-/** Talking with a neighbour that may be slow, silent, or no HTTP server at all. */
+/** Requests to a server that may be slow, silent, or not speak HTTP. */
 
 declare(strict_types=1);
 
 use Petasos\Http;
 
 /**
- * A server in a process of its own that answers one request with this text, or never.
+ * Starts a server process that answers one request with this text, or never.
  *
  * @return array{0: string, 1: resource} its address and the process
  */

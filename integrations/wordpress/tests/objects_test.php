@@ -1,5 +1,5 @@
 <?php
-/** The object cache's parts: values as texts, keys, generations, and servers that go away. */
+/** The parts of the object cache: encoding of values, keys, generations, and failing servers. */
 
 declare(strict_types=1);
 
@@ -10,7 +10,7 @@ use Petasos\Objects\Gone;
 use Petasos\Objects\ObjectCache;
 use Petasos\Objects\Router;
 
-/** A server that keeps texts in this process, and goes away when it is told to. */
+/** An object server in this process, which can be told to fail. */
 final class Shelf implements Backend
 {
     public array $texts = [];
@@ -68,7 +68,7 @@ final class Shelf implements Backend
     }
 }
 
-/** A cache as the next request would have it, with the same server. */
+/** A cache as in the next request, with the same server. */
 $request = static fn (Backend $shelf, string $site = 's', int $blog = 1, bool $many = false, array $map = ['*' => 'shelf']): ObjectCache => new ObjectCache(
     new Router($map, ['shelf' => static fn (): Backend => $shelf]),
     $site,

@@ -1,5 +1,5 @@
 <?php
-/** The page cache's parts: keys, pages, the log of purges, files. */
+/** The parts of the page cache: keys, pages, the purge log, files. */
 
 declare(strict_types=1);
 

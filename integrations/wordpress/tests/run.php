@@ -1,16 +1,17 @@
 <?php
 /**
- * Runs the tests of the parts that need no WordPress: `php tests/run.php`.
+ * Runs the tests that need no WordPress: `php tests/run.php`.
  *
- * Each file `*_test.php` beside this one returns closures by what they show. A closure throws if it does not hold. The
- * last line says how many passed and failed; the exit code is 1 if any failed.
+ * Each file `*_test.php` in this directory returns closures by name. A closure throws if its test
+ * fails. The last line contains the numbers of passed and failed tests. The exit code is 1 if a
+ * test failed.
  */
 
 declare(strict_types=1);
 
 require dirname(__DIR__) . '/petasos/src/autoload.php';
 
-/** Throws unless both are the same. */
+/** Throws unless both values are identical. */
 function same(mixed $is, mixed $should, string $what = ''): void
 {
     if ($is !== $should) {
@@ -18,7 +19,7 @@ function same(mixed $is, mixed $should, string $what = ''): void
     }
 }
 
-/** A directory of the test's own, removed at the end. */
+/** A directory for the test, removed at the end. */
 function directory(): string
 {
     $path = sys_get_temp_dir() . '/petasos-' . bin2hex(random_bytes(6));

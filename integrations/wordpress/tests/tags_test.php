@@ -1,5 +1,5 @@
 <?php
-/** Lists of tags within their bounds. */
+/** Lists of tags and their bounds. */
 
 declare(strict_types=1);
 
@@ -44,7 +44,8 @@ return [
         same($list(['post-7', 'post-8', 'site'], 'b2.')->header(20), 'b2.site b2.posts');
     },
     'every family is named by purging any of its members' => static function () use ($list): void {
-        // A page with so many tags of every kind that it names families only is met by a purge of any of them.
+        // A page with too many tags of every kind carries families only. A purge of any tag must
+        // still match it.
         $tags = ['post-1', 'link-1', 'comments-1', 'term-1', 'list-term-1', 'author-1', 'menu-1', 'tax-x'];
         $families = explode(' ', $list($tags)->header(45));
         foreach ($tags as $tag) {

@@ -1,5 +1,5 @@
 <?php
-/** Who may get a shared page. */
+/** Requests that may receive a shared page. */
 
 declare(strict_types=1);
 

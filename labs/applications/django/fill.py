@@ -1,4 +1,4 @@
-"""Makes the database, the files that nginx serves, two administrators, and some users and groups to look at.
+"""Makes the database, the files that nginx serves, two administrators, and sample users and groups.
 
 Usage: fill.py PASSWORD_FILE, with the settings in DJANGO_SETTINGS_MODULE.
 """

@@ -1,4 +1,6 @@
-"""Django's settings for a site that is nothing but the admin: what `startproject` writes, without a model of its own."""
+"""Django's settings for a site with only the admin: the output of `startproject`, without own
+models.
+"""
 
 from pathlib import Path
 

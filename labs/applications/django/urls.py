@@ -1,4 +1,6 @@
-"""The admin, as in Django's tutorial, and a file for robots, by which the lab sees that Django answers."""
+"""The admin, as in Django's tutorial, and robots.txt, which the lab requests to see if Django
+answers.
+"""
 
 from django.contrib import admin
 from django.http import HttpResponse

@@ -1,4 +1,6 @@
-"""A shop window in Flask, with a session for everybody: each response sets the cookie, those of files too."""
+"""A shop in Flask that gives every visitor a session. Each response sets the cookie, also those of
+files.
+"""
 
 import secrets
 
@@ -11,7 +13,9 @@ GOODS = ["bread", "plums", "letters", "lamps", "boats", "maps", "clocks", "kites
 
 @app.before_request
 def know_the_visitor():
-    """Gives each visitor a number and renews the session, as many applications do before each request."""
+    """Assigns an id to each visitor and renews the session, as many applications do in each
+    request.
+    """
     session.permanent = True
     session.setdefault("visitor", secrets.token_hex(8))
     session.setdefault("csrf_token", secrets.token_hex(16))

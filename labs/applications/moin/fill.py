@@ -1,6 +1,6 @@
 """Makes a wiki by MoinMoin's own command, with its welcome page and help, and two accounts.
 
-Usage: fill.py PASSWORD_FILE, in an empty directory that becomes the wiki's.
+Usage: fill.py PASSWORD_FILE, in an empty directory, which becomes the wiki's.
 """
 
 import subprocess

@@ -1,5 +1,5 @@
 <?php
-// A shop window in PHP, with a session for everybody, as PHP itself makes it.
+// A shop in PHP that gives every visitor a session, by PHP's own session functions.
 session_start();
 $_SESSION['token'] ??= bin2hex(random_bytes(16));
 $goods = ['bread', 'plums', 'letters', 'lamps', 'boats', 'maps', 'clocks', 'kites', 'bells', 'drums'];

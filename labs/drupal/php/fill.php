@@ -1,7 +1,7 @@
 <?php
 /**
- * Fills a newly installed Drupal 7 through its own functions: the lab's module, accounts and articles, from a fixed
- * seed.
+ * Fills a new Drupal 7 through its own functions: the lab's module, accounts and articles, from a
+ * fixed seed.
  *
  * Usage: php fill.php DRUPAL_DIRECTORY PASSWORD_FILE.
  */
@@ -30,7 +30,7 @@ function lab_text($sentences) {
   return implode(' ', $text);
 }
 
-/** Alice may edit every article, bob may comment only. */
+/** Makes two accounts: alice may edit every article, bob may only comment. */
 function lab_accounts($password) {
   $editor = (object) array('name' => 'editor');
   user_role_save($editor);

@@ -1,13 +1,13 @@
 <?php
 /**
- * Installs Drupal 7 by its own install pages, as a browser without JavaScript would walk through them.
+ * Installs Drupal 7 by its own install pages, like a browser without JavaScript.
  *
- * Usage: php install.php ADDRESS PASSWORD_FILE. A server must show the pages at ADDRESS, or soon do so; the database of
- * settings.php must be there and empty, so that Drupal does not ask for it.
+ * Usage: php install.php ADDRESS PASSWORD_FILE. A server must serve the pages at ADDRESS, now or
+ * soon. The database in settings.php must exist and be empty, so that Drupal does not ask for it.
  */
 
 const LAB_PAGES_MAX = 500;
-// Of a tenth of a second each.
+// Number of waits of a tenth of a second.
 const LAB_WAITS_MAX = 300;
 
 function lab_end($reason, $page = '') {
@@ -16,7 +16,7 @@ function lab_end($reason, $page = '') {
   exit(1);
 }
 
-/** Waits until somebody listens. */
+/** Waits until a server listens at the address. */
 function lab_wait($address) {
   for ($i = 0; !($socket = @stream_socket_client("tcp://$address")); $i++) {
     if ($i === LAB_WAITS_MAX) {
@@ -27,7 +27,7 @@ function lab_wait($address) {
   fclose($socket);
 }
 
-/** Asks for a page, or sends a form. Returns the head of the answer, a line each, and its body. */
+/** Requests a page, or sends a form. Returns the lines of the response's head, and its body. */
 function lab_ask($address, $target, $fields, &$cookies) {
   $head = "Host: {{host}}\r\nConnection: close\r\n";
   if ($cookies) {
@@ -48,13 +48,15 @@ function lab_ask($address, $target, $fields, &$cookies) {
   return array($lines, stream_get_contents($stream));
 }
 
-/** The path and query of an address that Drupal gave. */
+/** The path and query of a URL from Drupal. */
 function lab_target($url) {
   $parts = parse_url(html_entity_decode($url));
   return $parts['path'] . (isset($parts['query']) ? '?' . $parts['query'] : '');
 }
 
-/** Where a page leads by itself: a redirect, or the refresh by which Drupal works through a batch. */
+/**
+ * The next page: the target of a redirect, or of the refresh by which Drupal works through a batch.
+ */
 function lab_next(array $lines, $page) {
   $found = preg_filter('/^Location: */i', '', $lines);
   if ($found) {
@@ -63,7 +65,7 @@ function lab_next(array $lines, $page) {
   return preg_match('/http-equiv="Refresh" content="0; URL=([^"]+)"/i', $page, $match) ? lab_target($match[1]) : NULL;
 }
 
-/** The hidden fields of the form of the site, and what somebody would write into the others. */
+/** The hidden fields of the configuration form, and values for the others. */
 function lab_fields($page, $password) {
   preg_match_all('/<input type="hidden" name="(form_[a-z_]+)" value="([^"]*)"/', $page, $hidden);
   return array_combine($hidden[1], $hidden[2]) + array(
@@ -76,7 +78,7 @@ function lab_fields($page, $password) {
     ),
     'site_default_country' => '',
     'date_default_timezone' => 'UTC',
-    // A script of the page would find that nginx needs no `?q=`.
+    // In a browser, a script of the page finds out that clean URLs work.
     'clean_url' => '1',
     'op' => 'Save and continue',
   );

@@ -1,7 +1,7 @@
 <?php
 /**
- * Empties what Drupal keeps, in its database and in APCu, and answers 204. A POST, as it changes something; loopback is the
- * only way here.
+ * Empties Drupal's caches in its database and in APCu, and answers 204. It demands POST, because it
+ * changes state. It needs no authentication, because the lab listens on loopback only.
  */
 
 if ($_SERVER['REQUEST_METHOD'] !== 'POST') {

@@ -1,7 +1,8 @@
 <?php
 /**
- * Drupal's settings in the lab. `LAB_CACHE` says what Drupal keeps itself: `none`, `pages` of anonymous visitors in its
- * database, `aggressive` (the same, sent before modules are loaded) or `objects` (the same, and everything in APCu).
+ * Drupal's settings in the lab. `LAB_CACHE` selects Drupal's own caches: `none`, `pages` (pages of
+ * anonymous visitors in its database), `aggressive` (the same, sent before modules are loaded) or
+ * `objects` (the same, with all caches in APCu).
  */
 
 $databases['default']['default'] = array(
@@ -16,8 +17,9 @@ $databases['default']['default'] = array(
 $drupal_hash_salt = '{{hash_salt}}';
 $update_free_access = FALSE;
 
-// The site has one public name, so that its pages are the same at every address of the lab. A browser that
-// comes to a loopback port by number gets links to that port, or it could not look around.
+// The site has one public name, so that its pages are the same at every address of the lab. A
+// browser that uses a loopback address directly gets links to that address, because the public name
+// does not resolve.
 $base_url = 'http://{{host}}';
 if (isset($_SERVER['HTTP_HOST']) && preg_match('/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'])) {
   $base_url = 'http://' . $_SERVER['HTTP_HOST'];
@@ -33,23 +35,23 @@ if ($lab_cache === 'aggressive' || $lab_cache === 'objects') {
 if ($lab_cache === 'objects') {
   $conf['cache_backends'] = array('sites/all/modules/lab/lab.cache.inc');
   $conf['cache_default_class'] = 'LabApcuCache';
-  // A form that is being filled in must not be lost when memory runs short.
+  // Forms stay in the database, because APCu could evict a form that a visitor is filling in.
   $conf['cache_class_cache_form'] = 'DrupalDatabaseCache';
   $conf['page_cache_without_database'] = TRUE;
 }
 $conf['reverse_proxy'] = TRUE;
 $conf['reverse_proxy_addresses'] = array('127.0.0.1');
-// No scheduled work inside a visitor's request.
+// No cron run during a visitor's request.
 $conf['cron_safe_threshold'] = 0;
 $conf['file_temporary_path'] = '{{site}}/tmp';
 
 if (PHP_SAPI === 'fpm-fcgi') {
-  // Whether Drupal's code came out of the opcode cache.
+  // Whether Drupal's code came from the opcode cache.
   $lab_kept = function_exists('opcache_is_script_cached') && ini_get('opcache.enable')
     && opcache_is_script_cached(DRUPAL_ROOT . '/includes/bootstrap.inc');
   header('X-Lab-Opcache: ' . ($lab_kept ? 'on' : 'off'));
   header("X-Lab-Cache: $lab_cache");
-  // What it took to make the page is known when it is sent.
+  // Evaluated when the page is sent, because only then is known what it needed.
   header_register_callback(function () {
     $asked = class_exists('Database', FALSE) && Database::isActiveConnection();
     header('X-Lab-Database: ' . ($asked ? 'asked' : 'not asked'));

@@ -1,5 +1,5 @@
-# Varnish for the MediaWiki lab, as MediaWiki's manual wants a cache to be: it obeys MediaWiki's own statements and
-# purges, and sends visitors with a session to the application.
+# Varnish for the MediaWiki lab, as MediaWiki's manual demands of a cache: it obeys MediaWiki's
+# Cache-Control and purges, and passes requests of visitors with a session.
 vcl 4.1;
 
 backend mediawiki {
@@ -39,7 +39,7 @@ sub vcl_backend_response {
 }
 
 sub vcl_deliver {
-    # Purges reach this cache, not those of browsers.
+    # Purges reach this cache but not the browsers' caches.
     if (resp.http.Cache-Control ~ "s-maxage=[1-9]") {
         set resp.http.Cache-Control = "s-maxage=0, must-revalidate, max-age=0";
     }

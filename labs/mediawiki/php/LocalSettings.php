@@ -1,8 +1,9 @@
 <?php
 /**
- * MediaWiki's configuration in the lab: an ordinary wiki behind caches that it purges itself, but for what would reach
- * beyond the machine. `LAB_CACHE` says what MediaWiki keeps itself: `none`, `objects` (objects in APCu, parsed pages)
- * or `files` (whole pages of anonymous visitors as well).
+ * MediaWiki's configuration in the lab: an ordinary wiki that purges the caches in front of it,
+ * without features that access other machines. `LAB_CACHE` selects MediaWiki's own caches: `none`,
+ * `objects` (objects and parsed pages in APCu) or `files` (whole pages of anonymous visitors as
+ * well).
  */
 
 $wgSitename      = 'Petasos lab';
@@ -13,8 +14,9 @@ $wgUsePathInfo   = true;
 $wgLanguageCode  = 'en';
 $wgDefaultSkin   = 'vector';
 
-// The site has one public name, so that its pages are the same at every address of the lab. A browser that
-// comes to a loopback port by number gets links to that port, or it could not look around.
+// The site has one public name, so that its pages are the same at every address of the lab. A
+// browser that uses a loopback address directly gets links to that address, because the public name
+// does not resolve.
 $wgServer = 'http://{{host}}';
 if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'] ) ) {
 	$wgServer = 'http://' . $_SERVER['HTTP_HOST'];
@@ -31,8 +33,8 @@ $wgDBTableOptions = 'ENGINE=InnoDB, DEFAULT CHARSET=binary';
 $wgSecretKey  = '{{secret_key}}';
 $wgUpgradeKey = false;
 
-// The caches in front. MediaWiki tells each of them about every change, by a PURGE that names the public address
-// and is sent to the cache as to a proxy; it believes them who the visitor is.
+// The caches in front. MediaWiki sends each of them a PURGE for every change, with the public URL,
+// like a request to a proxy. It trusts their statements about the client's address.
 $wgUseCdn             = true;
 $wgCdnServers         = [ '{{edge}}', '{{varnish}}' ];
 $wgCdnServersNoPurge  = [ '127.0.0.1' ];
@@ -43,7 +45,7 @@ $lab_cache = $_SERVER['LAB_CACHE'] ?? 'objects';
 $wgMainCacheType    = $lab_cache === 'none' ? CACHE_NONE : CACHE_ACCEL;
 $wgMessageCacheType = $wgMainCacheType;
 $wgParserCacheType  = $wgMainCacheType;
-// Visitors stay logged in whichever address they come by.
+// Sessions are in the database, so that visitors stay logged in at all addresses.
 $wgSessionCacheType = CACHE_DB;
 $wgCacheDirectory   = '{{site}}/cache';
 $wgUseFileCache       = $lab_cache === 'files';
@@ -52,10 +54,10 @@ $wgTmpDirectory       = '{{site}}/tmp';
 $wgUploadDirectory    = '{{site}}/images';
 $wgEnableUploads      = false;
 
-// Nothing leaves the machine.
+// Nothing is sent to other machines.
 $wgEnableEmail = false;
 $wgPingback    = false;
-// What was found out while a page was made differs each time.
+// The report about parsing would make every page different.
 $wgEnableParserLimitReporting = false;
 
 wfLoadSkin( 'Vector' );
@@ -63,8 +65,9 @@ wfLoadExtension( 'Cite' );
 wfLoadExtension( 'ParserFunctions' );
 wfLoadExtension( 'WikiEditor' );
 
-// The ladder's proofs read these: whether MediaWiki's code came out of the opcode cache, what MediaWiki keeps, and
-// where the page came from: `parsed` now, put together around a kept `text`, or a kept `file`.
+// Header fields for the ladder's proofs: whether MediaWiki's code came from the opcode cache,
+// MediaWiki's cache mode, and the page's source: `parsed` now, built from cached `text`, or a
+// cached `file`.
 if ( PHP_SAPI !== 'cli' ) {
 	$lab_kept = function_exists( 'opcache_is_script_cached' ) && ini_get( 'opcache.enable' )
 		&& opcache_is_script_cached( '/usr/share/mediawiki/includes/Setup.php' );

@@ -1,9 +1,9 @@
 <?php
 /**
- * Fills a newly installed MediaWiki through its own functions: accounts, templates, articles, talk.
+ * Fills a new MediaWiki through its own functions: accounts, templates, articles, talk pages.
  *
- * Usage: php fill.php PASSWORD_FILE. The content comes from a fixed seed, with dates of its own: two labs hold the same
- * pages. Any failure ends with a message and an exit code that is not 0.
+ * Usage: php fill.php PASSWORD_FILE. The content and its dates come from a fixed seed, so that all
+ * labs hold the same pages. A failure ends with a message and a non-zero exit code.
  */
 
 use MediaWiki\MediaWikiServices;
@@ -46,7 +46,7 @@ class LabFill extends Maintenance {
 		foreach ( self::CATEGORIES as $category ) {
 			$this->save( "Category:$category", $this->text( 2 ) );
 		}
-		// The installer's own main page carries the hour of the installation.
+		// Replaces the installer's main page, which contains the time of the installation.
 		$this->save( 'MediaWiki:Mainpage', 'Welcome' );
 		$this->save( 'Welcome', $this->welcome( $titles ) );
 		DeferredUpdates::doUpdates();
@@ -80,7 +80,7 @@ class LabFill extends Maintenance {
 		$this->edits++;
 	}
 
-	/** @return string[] the titles of all articles, each once. */
+	/** @return string[] titles of all articles, each once. */
 	private function titles(): array {
 		$titles = [];
 		foreach ( self::PLACES as $place ) {
@@ -91,7 +91,7 @@ class LabFill extends Maintenance {
 		return array_slice( $titles, 0, self::ARTICLES );
 	}
 
-	/** @return string[] the templates by name. */
+	/** @return string[] texts of the templates, by name. */
 	private function templates(): array {
 		$rows = '';
 		foreach ( [ 'place', 'built', 'length', 'height' ] as $name ) {

@@ -1,5 +1,5 @@
-# Varnish for the Wagtail lab, as the owner of an ordinary site would set it up: anonymous pages are kept for two
-# minutes and purged by Wagtail, visitors with a session go to the application.
+# Varnish for the Wagtail lab, as the owner of an ordinary site would configure it: anonymous pages
+# are cached for two minutes and purged by Wagtail. Requests of visitors with a session are passed.
 vcl 4.1;
 
 backend wagtail {
@@ -42,7 +42,7 @@ sub vcl_backend_response {
     if (bereq.uncacheable) {
         return (deliver);
     }
-    # Wagtail says nothing about how long a visitor's page is good for.
+    # Wagtail sends no lifetime for visitors' pages.
     if (beresp.status == 200 && !beresp.http.Cache-Control && !beresp.http.Set-Cookie) {
         set beresp.ttl = 120s;
     }

@@ -1,7 +1,8 @@
-"""Fills a newly made database through Wagtail's own models: accounts, a home page, articles, a form.
+"""Fills a new database through Wagtail's own models: accounts, a home page, articles, a form.
 
-The content comes from a fixed seed, with dates of its own: two labs hold the same pages. Usage:
-fill.py ADMIN_PASSWORD_FILE USER_PASSWORD_FILE HOSTNAME, with the settings in DJANGO_SETTINGS_MODULE.
+The content and its dates come from a fixed seed, so that all labs hold the same pages. Usage:
+fill.py ADMIN_PASSWORD_FILE USER_PASSWORD_FILE HOSTNAME, with the settings in
+DJANGO_SETTINGS_MODULE.
 """
 
 import datetime
@@ -51,7 +52,7 @@ def body():
 
 def accounts(admin_password, user_password):
     User.objects.create_superuser("admin", "admin@wagtail.test", admin_password)
-    # Those who may publish.
+    # Moderators may publish.
     moderators = Group.objects.get(name="Moderators")
     for name in ("alice", "bob"):
         User.objects.create_user(name, f"{name}@wagtail.test", user_password).groups.add(moderators)

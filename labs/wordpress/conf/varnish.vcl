@@ -1,5 +1,5 @@
-# Varnish for the WordPress lab, as the owner of an ordinary site would set it up: anonymous pages are kept
-# for two minutes, visitors with a WordPress session go to the application.
+# Varnish for the WordPress lab, as the owner of an ordinary site would configure it: anonymous
+# pages are cached for two minutes. Requests of visitors with a WordPress session are passed.
 vcl 4.1;
 
 backend wordpress {
@@ -10,7 +10,7 @@ backend wordpress {
 }
 
 sub vcl_recv {
-    # The lab's switchboard empties every cache.
+    # lab-layers.php empties every cache.
     if (req.method == "BAN") {
         ban("req.url ~ .");
         return (synth(200));
@@ -27,9 +27,9 @@ sub vcl_recv {
     if (req.http.Cookie ~ "(wordpress_logged_in_|wordpress_sec_|wp-postpass_|comment_author_)") {
         return (pass);
     }
-    # Analytics, WordPress' test cookie and the like do not change the page.
+    # Cookies of analytics, WordPress' test cookie and the like do not change the page.
     unset req.http.Cookie;
-    # Links of newsletters and advertisements lead to the same page.
+    # Links in newsletters and advertisements lead to the same page.
     if (req.url ~ "[?&](utm_[a-z]+|gclid|fbclid)=") {
         set req.url = regsuball(req.url, "([?&])(utm_[a-z]+|gclid|fbclid)=[^&]*", "\1");
         set req.url = regsuball(req.url, "&&+", "&");
@@ -43,7 +43,7 @@ sub vcl_backend_response {
     if (bereq.uncacheable) {
         return (deliver);
     }
-    # WordPress says nothing about how long a visitor's page is good for.
+    # WordPress sends no lifetime for visitors' pages.
     if (beresp.status == 200 && !beresp.http.Cache-Control && !beresp.http.Set-Cookie) {
         set beresp.ttl = 120s;
     }

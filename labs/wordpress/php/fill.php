@@ -1,12 +1,14 @@
 <?php
 /**
- * Installs WordPress into the lab's database and fills it, through WordPress' own installer and functions.
+ * Installs WordPress into the lab's database and fills it, through WordPress' own installer and
+ * functions.
  *
- * Usage: php fill.php WORDPRESS_DIRECTORY PASSWORD_FILE. The content comes from a fixed seed: two labs hold
- * the same posts, pages, comments, menus and pictures under the same numbers. When everything is in place the
- * fingerprint of this file is kept as an option; a database with another one, or with none, is made anew.
+ * Usage: php fill.php WORDPRESS_DIRECTORY PASSWORD_FILE. The content comes from a fixed seed, so
+ * that all labs hold the same posts, pages, comments, menus and pictures with the same ids. At the
+ * end, an option stores the fingerprint of this file. A database without this fingerprint is made
+ * again.
  *
- * Prints "filled" or "already filled". Any failure ends with a message and exit code 1.
+ * Prints "filled" or "already filled". A failure ends with a message and exit code 1.
  */
 
 const LAB_POSTS      = 300;
@@ -32,7 +34,7 @@ function lab_fail( string $why ): never {
 	exit( 1 );
 }
 
-/** The value of a WordPress function, which reports failure by an object or by nothing. */
+/** Returns the value of a WordPress function, or ends if it is an error object or empty. */
 function lab_must( $value, string $what ) {
 	if ( ! $value || is_wp_error( $value ) ) {
 		lab_fail( "cannot make $what" . ( is_wp_error( $value ) ? ': ' . $value->get_error_message() : '' ) );
@@ -76,12 +78,15 @@ function lab_article(): string {
 	return $text . lab_paragraph();
 }
 
-/** The moment of the post with this number: about three a week, at varying hours. */
+/** Date of the post with this number: about three posts a week, at varying hours. */
 function lab_date( int $number, int $minutes_later = 0 ): string {
 	return gmdate( 'Y-m-d H:i:s', strtotime( LAB_FIRST_DATE . ' UTC' ) + $number * 201600 + ( $number % 7 ) * 3600 + $minutes_later * 60 );
 }
 
-/** Whether there is now an empty database to be filled; false if the content is there already. */
+/**
+ * Makes the database empty if its content is missing or outdated. Returns false if the content is
+ * current.
+ */
 function lab_empty_database( string $socket, string $mark ): bool {
 	mysqli_report( MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT );
 	$database = new mysqli( 'localhost', 'root', '', '', 0, $socket );
@@ -110,13 +115,13 @@ function lab_install( string $password ): void {
 	update_option( 'show_avatars', 0 );
 	update_option( 'uploads_use_yearmonth_folders', 0 );
 	switch_theme( 'twentytwentythree' );
-	// What the installer puts there as a greeting carries the hour of the installation.
+	// The installer's sample posts contain the time of the installation.
 	foreach ( get_posts( array( 'post_type' => array( 'post', 'page' ), 'post_status' => 'any', 'numberposts' => -1 ) ) as $post ) {
 		wp_delete_post( $post->ID, true );
 	}
 }
 
-/** @return int[] the numbers of the users who write. */
+/** @return int[] ids of the authors. */
 function lab_authors(): array {
 	$authors = array();
 	foreach ( array_slice( LAB_NAMES, 0, LAB_AUTHORS ) as $name ) {
@@ -129,7 +134,7 @@ function lab_authors(): array {
 	return $authors;
 }
 
-/** Visitors who can log in and may do nothing else, all with the administrator's password. */
+/** Makes visitors who can only log in. Their password is the administrator's. */
 function lab_readers( string $password ): void {
 	for ( $number = 1; $number <= LAB_READERS; $number++ ) {
 		lab_must(
@@ -139,12 +144,12 @@ function lab_readers( string $password ): void {
 	}
 }
 
-/** @return int[] the numbers of the terms of a taxonomy. */
+/** @return int[] ids of the terms of a taxonomy. */
 function lab_terms( string $taxonomy, array $names ): array {
 	return array_map( fn ( $name ) => lab_must( wp_insert_term( $name, $taxonomy ), "the term $name" )['term_id'], $names );
 }
 
-/** @return int[] the numbers of pictures drawn here, with the smaller sizes that WordPress makes of them. */
+/** @return int[] ids of generated pictures. WordPress makes smaller sizes of them. */
 function lab_pictures(): array {
 	$pictures = array();
 	for ( $number = 1; $number <= LAB_PICTURES; $number++ ) {
@@ -171,7 +176,7 @@ function lab_pictures(): array {
 	return $pictures;
 }
 
-/** @return int[] the numbers of the posts, oldest first. */
+/** @return int[] ids of the posts, oldest first. */
 function lab_posts( array $authors, array $categories, array $tags, array $pictures ): array {
 	$posts = array();
 	for ( $number = 1; $number <= LAB_POSTS; $number++ ) {
@@ -197,7 +202,7 @@ function lab_posts( array $authors, array $categories, array $tags, array $pictu
 	return $posts;
 }
 
-/** @return int[] the numbers of the pages; every fourth begins a group of sub-pages. */
+/** @return int[] ids of the pages. Every fourth page begins a group of sub-pages. */
 function lab_pages( int $author ): array {
 	$pages  = array();
 	$parent = 0;
@@ -230,7 +235,7 @@ function lab_pages( int $author ): array {
 function lab_comments( array $posts ): void {
 	$last = array();
 	for ( $number = 0; $number < LAB_COMMENTS; $number++ ) {
-		// Newer posts are talked about more.
+		// The larger of two random numbers, so that newer posts get more comments.
 		$index   = max( mt_rand( 0, count( $posts ) - 1 ), mt_rand( 0, count( $posts ) - 1 ) );
 		$name    = lab_pick( LAB_NAMES );
 		$date    = lab_date( $index + 1, 30 + $number );
@@ -253,7 +258,7 @@ function lab_comments( array $posts ): void {
 	}
 }
 
-/** Two classic menus, and the navigation that the theme's header shows. */
+/** Makes two classic menus, and the navigation in the theme's header. */
 function lab_menus( array $pages, array $categories ): void {
 	foreach ( array( 'Main menu' => array( 'post_type', 'page', $pages ), 'Subjects' => array( 'taxonomy', 'category', $categories ) ) as $name => list( $type, $object, $numbers ) ) {
 		$menu = lab_must( wp_create_nav_menu( $name ), "the menu $name" );
@@ -263,7 +268,7 @@ function lab_menus( array $pages, array $categories ): void {
 	}
 	$links = '';
 	foreach ( array_slice( $pages, 0, 4 ) as $page ) {
-		// Addresses without a host, so that the links lead to whatever address the reader came by.
+		// URLs without a host, so that the links lead to the address that the visitor uses.
 		$path   = wp_make_link_relative( get_permalink( $page ) );
 		$label  = wp_json_encode( get_the_title( $page ) );
 		$links .= "<!-- wp:navigation-link {\"label\":$label,\"type\":\"page\",\"id\":$page,\"url\":\"$path\",\"kind\":\"post-type\"} /-->\n";
@@ -271,7 +276,7 @@ function lab_menus( array $pages, array $categories ): void {
 	lab_must( wp_insert_post( array( 'post_type' => 'wp_navigation', 'post_title' => 'Header', 'post_status' => 'publish', 'post_content' => wp_slash( $links ), 'post_date' => LAB_FIRST_DATE ), true ), 'the navigation' );
 }
 
-/** The installer would tell the administrator by mail. */
+/** Replaces the function that sends the administrator a mail after the installation. */
 function wp_new_blog_notification() {}
 
 if ( count( $argv ) !== 3 ) {
@@ -306,7 +311,7 @@ wp_defer_comment_counting( true );
 $lab_authors    = lab_authors();
 $lab_categories = lab_terms( 'category', LAB_CATEGORIES );
 $lab_tags       = lab_terms( 'post_tag', array_map( fn ( $number ) => 'tag ' . $number, range( 1, LAB_TAGS ) ) );
-// The tags of new posts are given by number, which WordPress allows to those who may assign them.
+// WordPress accepts tags by id only from users who may assign them.
 wp_set_current_user( 1 );
 $lab_posts = lab_posts( $lab_authors, $lab_categories, $lab_tags, lab_pictures() );
 $lab_pages = lab_pages( $lab_authors[0] );

@@ -1,20 +1,21 @@
 <?php
 /**
- * The lab's switchboard: which caching layers WordPress has, for the steps of the ladder and for tests.
+ * Switches WordPress' caching layers in the lab, for the steps of the ladder and for tests.
  *
- * `POST /lab-layers.php?NAME=VALUE&...` sets the named layers, and those not named to their default; `flush` empties
- * every cache of the lab but Petasos', and `forget` has the next `up` after a `down` make its content anew.
- * Any request is answered with the layers as JSON. wp-config.php reads them, so they hold from the next request on, for
- * both PHP-FPM masters. Whoever reaches the lab may do this: it listens on loopback only.
+ * `POST /lab-layers.php?NAME=VALUE&...` sets the named layers, and resets all others to their
+ * default. `flush` empties every cache of the lab except Petasos'. After `forget`, the next `down`
+ * and `up` make the content again.
  *
- * | layer   | values                               | what it switches                                       |
- * |---------|--------------------------------------|--------------------------------------------------------|
- * | plugin  | off, on                              | the Petasos plugin                                     |
- * | pages   | off, database, files, aggressive     | the page cache's mode                                  |
- * | objects | off, apcu, redis, memcached,         | where objects are kept; `gone`: in a Redis that is not |
- * |         | database, gone                       | there                                                  |
- * | edge    | addresses, with commas between       | the edges that are purged by requests                  |
- * | admin   | an address                           | the edge's admin address: its state, purges in JSON    |
+ * Every response contains the layers as JSON. wp-config.php reads them, so they take effect with
+ * the next request, in both PHP-FPM masters. There is no authentication, because the lab listens on
+ * loopback only.
+ *
+ * - plugin: `off` or `on`; the Petasos plugin
+ * - pages: `off`, `database`, `files` or `aggressive`; the page cache's mode
+ * - objects: `off`, `apcu`, `redis`, `memcached`, `database` or `gone`; the storage of the object
+ *   cache. `gone` is a Redis server that does not exist.
+ * - edge: addresses, separated by commas; the edges that receive purge requests
+ * - admin: an address; the edge's admin address, for its state and for purges in JSON
  */
 
 declare(strict_types=1);
@@ -31,7 +32,7 @@ function lab_refuse( string $why ): never {
 	exit( "$why\n" );
 }
 
-/** The layers that the query names, the others at their default. */
+/** The layers that the query names, and defaults for the others. */
 function lab_layers( array $query ): array {
 	$layers = array( 'plugin' => 'off', 'pages' => 'off', 'objects' => 'off', 'edge' => '', 'admin' => '' );
 	foreach ( $query as $name => $value ) {
@@ -51,7 +52,9 @@ function lab_database(): mysqli {
 	return new mysqli( 'localhost', 'root', '', 'wordpress', 0, '{{site}}/run/mariadb.sock' );
 }
 
-/** Empties the page cache in files and table, the servers of objects, and the caches of nginx and Varnish. */
+/**
+ * Empties the page cache (files and table), the object caches, and the caches of nginx and Varnish.
+ */
 function lab_flush(): void {
 	foreach ( glob( '{{site}}/wordpress/wp-content/cache/petasos/*/*' ) ?: array() as $file ) {
 		unlink( $file );
@@ -59,7 +62,7 @@ function lab_flush(): void {
 	foreach ( glob( '{{site}}/tmp/nginx-cache/*/*/*' ) ?: array() as $file ) {
 		unlink( $file );
 	}
-	// It is not up yet when the lab starts.
+	// An error is ignored, because Varnish does not run yet when the lab starts.
 	@file_get_contents( 'http://{{varnish}}/', false, stream_context_create( array( 'http' => array( 'method' => 'BAN' ) ) ) );
 	if ( function_exists( 'apcu_clear_cache' ) ) {
 		apcu_clear_cache();

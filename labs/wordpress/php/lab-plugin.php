@@ -3,11 +3,11 @@
  * Plugin Name: Lab layers
  * Description: Switches the Petasos plugin on for the requests for which lab-layers.php says so.
  *
- * The plugin is loaded the way an activated plugin is. What is activated in the database stays as it is. For tests,
- * `?lab=` makes a page of the kinds that other plug-ins make.
+ * Loads the Petasos plugin like an activated plugin, without changing the active plugins in the
+ * database. For tests, `?lab=` generates pages like those of other plug-ins.
  */
 
-/** A shop's cart, as WooCommerce says it. */
+/** A shop's cart, with the function name of WooCommerce. */
 function is_cart(): bool {
 	return ( $_GET['lab'] ?? '' ) === 'cart';
 }
@@ -43,7 +43,7 @@ add_action(
 				add_action( 'wp_footer', fn () => dynamic_sidebar( 'lab' ) );
 				break;
 			case 'length':
-				// The page that was asked for, cut or padded to a length: labs/same-size compares it with others.
+				// Cuts or pads the requested page to a length; labs/same-size compares such pages.
 				$length = (int) ( $_GET['bytes'] ?? 0 );
 				ob_start( fn ( $page ) => str_pad( substr( $page, 0, $length ), $length ) );
 				break;
@@ -51,7 +51,7 @@ add_action(
 				do_action( 'petasos_tag', 'mine', 'yours' );
 				break;
 			case 'nonce':
-				// What a form would have, had this visitor one.
+				// The nonce that a form of this visitor would have.
 				exit( wp_create_nonce( 'petasos_purge' ) );
 			case 'purge':
 				do_action( 'petasos_purge', 'mine' );
@@ -71,5 +71,5 @@ add_filter(
 	}
 );
 
-// The theme has no place for widgets of its own.
+// The theme has no widget area.
 add_action( 'widgets_init', fn () => register_sidebar( array( 'id' => 'lab', 'name' => 'Lab' ) ) );

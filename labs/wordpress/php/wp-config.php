@@ -1,7 +1,8 @@
 <?php
 /**
- * WordPress' configuration in the lab. An ordinary site, but for what would make two measurements differ:
- * no scheduled work inside a visitor's request, no connection to other hosts, no updates, no autosave after a minute.
+ * WordPress' configuration in the lab: an ordinary site, without features that would make
+ * measurements differ. There is no scheduled work during a visitor's request, no connection to
+ * other hosts, no update, and no autosave after a minute.
  */
 
 define( 'DB_NAME', 'wordpress' );
@@ -12,8 +13,9 @@ define( 'DB_CHARSET', 'utf8mb4' );
 define( 'DB_COLLATE', '' );
 $table_prefix = 'wp_';
 
-// The site has one public name, so that its pages are the same at every address of the lab. A browser that
-// comes to a loopback port by number gets links to that port, or it could not look around.
+// The site has one public name, so that its pages are the same at every address of the lab. A
+// browser that uses a loopback address directly gets links to that address, because the public name
+// does not resolve.
 $lab_host = 'wordpress.test';
 if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'] ) ) {
 	$lab_host = $_SERVER['HTTP_HOST'];
@@ -21,18 +23,19 @@ if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost)
 define( 'WP_HOME', 'http://' . $lab_host );
 define( 'WP_SITEURL', 'http://' . $lab_host );
 
-// Which caching layers there are: lab-layers.php writes them down.
+// The active caching layers, which lab-layers.php stores.
 const LAB_NO_LAYERS = array( 'plugin' => 'off', 'pages' => 'off', 'objects' => 'off', 'edge' => '', 'admin' => '' );
 define( 'LAB_LAYERS', (array) json_decode( (string) @file_get_contents( '{{site}}/tmp/layers.json' ), true ) + LAB_NO_LAYERS );
 if ( PHP_SAPI !== 'cli' && ! headers_sent() ) {
-	// The ladder's proofs read these: whether WordPress' code came out of the opcode cache, and what is on.
+	// Header fields for the ladder's proofs: whether WordPress' code came from the opcode cache,
+	// and the active layers.
 	$lab_kept = function_exists( 'opcache_is_script_cached' ) && ini_get( 'opcache.enable' )
 		&& opcache_is_script_cached( __DIR__ . '/wp-load.php' );
 	header( 'X-Lab-Opcache: ' . ( $lab_kept ? 'on' : 'off' ) );
 	header( 'X-Lab-Layers: plugin=' . LAB_LAYERS['plugin'] . ' pages=' . LAB_LAYERS['pages'] . ' objects=' . LAB_LAYERS['objects'] );
 }
 
-// What a site's owner would write for the plugin and the drop-ins.
+// Constants for the plugin and the drop-ins, as a site's owner would define them.
 if ( LAB_LAYERS['edge'] !== '' ) {
 	define( 'PETASOS_EDGE', array_map( fn ( $lab_edge ) => "http://$lab_edge", explode( ',', LAB_LAYERS['edge'] ) ) );
 }
@@ -43,7 +46,8 @@ define( 'PETASOS_RETRY_AFTER', 0 );
 define( 'PETASOS_DEBUG', true );
 if ( LAB_LAYERS['objects'] !== 'off' ) {
 	$lab_kind = LAB_LAYERS['objects'] === 'gone' ? 'redis' : LAB_LAYERS['objects'];
-	// Finished pages are kept there too, but in the database: that would be one more table of pages.
+	// Whole pages use the same storage, except for the database, where they would need a second
+	// table of pages.
 	define( 'PETASOS_OBJECTS', array( '*' => $lab_kind ) + ( $lab_kind === 'database' ? array() : array( 'petasos-pages' => $lab_kind ) ) );
 	define( 'PETASOS_REDIS', LAB_LAYERS['objects'] === 'gone' ? '{{site}}/run/no-such.sock' : '{{site}}/run/redis.sock' );
 	define( 'PETASOS_MEMCACHED', '{{site}}/run/memcached.sock' );
@@ -54,7 +58,8 @@ if ( LAB_LAYERS['pages'] !== 'off' ) {
 }
 
 define( 'DISABLE_WP_CRON', true );
-// In seconds. A slow session of a test would leave an autosave in the database, and a quick one would not.
+// One day, in seconds. With the default, a slow test session would leave an autosave in the
+// database, and a fast one would not.
 define( 'AUTOSAVE_INTERVAL', 86400 );
 define( 'WP_HTTP_BLOCK_EXTERNAL', true );
 define( 'AUTOMATIC_UPDATER_DISABLED', true );

@@ -1,10 +1,12 @@
-//! Whether reported times are right: p50 and p99 against a server that writes down how long each answer really took.
+//! Checks the times that the load tester reports: p50 and p99, against a server that records how
+//! long each response really took.
 //!
-//! Invariant: what is compared is the same set of answers, and the truth is what was on the wire, not the delay that
-//! the server was told: from when its kernel had a request to when it wrote the answer. A reported time includes the
-//! way there and back, so it can only be longer. Beyond 5 ms the bound is 2 percent, below it 100 us. What was reported
-//! since the request was sent stands beside what was reported since it fell due: the difference is how late the load
-//! tester began, which an open loop counts as waiting.
+//! Invariant: reported and true times belong to the same set of responses. The true time is
+//! measured at the server, from the arrival of a request in its kernel to the write of the
+//! response. It is not the configured delay. A reported time also contains the way there and back,
+//! so it can only be longer. Above 5 ms the allowed difference is 2 percent, below it 100 us. Times
+//! since the request was sent and since it was due are both compared. Their difference is how late
+//! the load tester sent the request, which counts as waiting in an open loop.
 
 use super::{markdown, starved};
 use anyhow::{Context, Result};
@@ -13,27 +15,28 @@ use platform::SystemClock;
 use std::time::Duration;
 use testkit::Paced;
 
-/// The largest difference, as a share, of times above [`SHORT_US`].
+/// Largest allowed difference of times above [`SHORT_US`], as a share.
 const DIFFERENCE_MAX: f64 = 0.02;
 
-/// Times below it, in microseconds, are compared by [`SHORT_DIFFERENCE_US_MAX`].
+/// Times below this, in microseconds, are compared with [`SHORT_DIFFERENCE_US_MAX`].
 const SHORT_US: u64 = 5_000;
 
-/// The largest difference of short times, in microseconds.
+/// Largest allowed difference of short times, in microseconds.
 const SHORT_DIFFERENCE_US_MAX: u64 = 100;
 
-/// What `cargo xtask bench accuracy` may be told.
+/// Arguments of `cargo xtask bench accuracy`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seconds for each row
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u64,
-    /// Instead: whether a generator that does not get its core says so, and a quiet one is called clean
+    /// Check instead that a generator without enough processor time reports that, and that a quiet
+    /// one is called clean
     #[arg(long)]
     starved: bool,
 }
 
-/// A server's delay by the number of the request, in microseconds.
+/// Delay in microseconds, by the number of the request.
 type Delay = fn(u64) -> u64;
 
 /// Name and delay of each server.
@@ -45,7 +48,7 @@ const SERVERS: [(&str, Delay); 5] = [
     ("10 ms, one in ten 100 ms", |number| if number % 10 == 9 { 100_000 } else { 10_000 }),
 ];
 
-/// Name and arrival of each load; the closed one has four users.
+/// Name and arrival process of each load. The closed loop has four users.
 const LOADS: [(&str, Arrival); 2] = [
     ("4 users", Arrival::Closed),
     ("100/s", Arrival::Open { rate: Rate::Poisson(100.0), in_flight_max: 1_000 }),
@@ -92,7 +95,7 @@ fn measure(server: &Paced, arrival: Arrival, time: Duration) -> Result<Outcome> 
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
 }
 
-/// One percentile, as it was and as reported, since the request was sent and since it fell due.
+/// A row for one percentile: true, and reported since the request was sent and since it was due.
 fn row(name: &str, percent: f64, server: &Paced, outcome: &Outcome) -> Vec<String> {
     let waits = server.waits_us();
     let place = ((percent / 100.0 * waits.len() as f64).ceil() as usize).saturating_sub(1);
@@ -105,7 +108,7 @@ fn row(name: &str, percent: f64, server: &Paced, outcome: &Outcome) -> Vec<Strin
     first.into_iter().chain(judged.into_iter().flatten()).chain(last).collect()
 }
 
-/// A reported time, how far it is from the truth, and whether that is near enough.
+/// A reported time, its difference from the true time, and the verdict.
 fn judge(reported_us: u64, truth_us: u64) -> [String; 3] {
     let difference_us = reported_us.abs_diff(truth_us);
     let is_right = match truth_us < SHORT_US {
@@ -117,8 +120,8 @@ fn judge(reported_us: u64, truth_us: u64) -> [String; 3] {
     [reported_us.to_string(), difference, if is_right { "right" } else { "off" }.to_owned()]
 }
 
-/// A server that answers nobody for one second, seen by an open loop: 99 of 100 of those who came then waited longer
-/// than a hundredth of it.
+/// An open loop against a server that does not answer for one second. Of the requests that arrive
+/// in this second, 99 of 100 wait longer than 10 ms.
 fn stalled(args: &Args) -> Result<Vec<String>> {
     const BEGIN: Duration = Duration::from_secs(1);
     const END: Duration = Duration::from_secs(2);
@@ -134,7 +137,7 @@ mod tests {
     use super::judge;
 
     #[test]
-    fn the_bound_is_a_share_of_long_times_and_microseconds_of_short_ones() {
+    fn bound_is_a_share_of_long_times_and_fixed_for_short_ones() {
         let verdict = |reported, truth| judge(reported, truth)[2].clone();
         assert_eq!([verdict(10_200, 10_000), verdict(9_800, 10_000)], ["right", "right"]);
         assert_eq!([verdict(10_201, 10_000), verdict(9_799, 10_000)], ["off", "off"]);

@@ -1,10 +1,10 @@
-//! The attacks of `cargo xtask attack` that other servers can be put under as well: Petasos, nginx, Varnish and
-//! HAProxy, one after the other, before an application with a fixed number of workers, with honest visitors beside
-//! the attack.
+//! Runs those attacks of `cargo xtask attack` that also work against other servers. Petasos, nginx,
+//! Varnish and HAProxy take turns in front of an application with a fixed number of workers. Honest
+//! visitors send requests during the attack.
 //!
-//! Invariant: every server gets the same attack, the same visitors and an application of its own; a visitor is refused
-//! who has no whole response with 200 within [`testkit::PATIENCE`]. It judges nothing: `cargo xtask attack` has the
-//! limits of Petasos.
+//! Invariant: every server has the same attack, the same visitors and a fresh application. A
+//! visitor counts as refused without a complete 200 response within [`testkit::PATIENCE`]. The
+//! figures are not judged; the limits for Petasos are in `cargo xtask attack`.
 
 mod origin;
 mod peers;
@@ -21,41 +21,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::{Client, allow_descriptors};
 
-/// Slow clients: as many as the application has workers.
+/// Number of slow clients: as many as the application has workers.
 const SLOW: usize = WORKERS;
-/// Clients that break their downloads off.
+/// Number of clients that abort their downloads.
 const ABORTED: usize = 60;
-/// Honest visitors at a time.
+/// Number of concurrent honest visitors.
 const HONEST: usize = 40;
-/// Requests of each while the application fails.
+/// Requests of each visitor while the application fails.
 const EACH: usize = 10;
-/// Pages that are stored and have expired when the application fails.
+/// Stored pages that have expired when the application fails.
 const STALE: usize = 100;
-/// Until they have expired, also by a clock of whole seconds.
+/// Time until these pages have expired, also by a clock that counts whole seconds.
 const EXPIRY: Duration = Duration::from_millis(2_100);
-/// Between the first visits at a failing application and the second.
+/// Time between the first and the second visits while the application fails.
 const OUTAGE: Duration = Duration::from_secs(3);
-/// Pages that are stored while bans come, and the bans.
+/// Number of stored pages during bans, and number of bans.
 const STORED: usize = 3_000;
 const BANS: usize = 512;
-/// Requests with made-up parameters, and clients that send them or bans.
+/// Number of requests with made-up parameters, and number of clients that send them or bans.
 const BUSTING: usize = 2_000;
 const SENDERS: usize = 4;
-/// How long uploads that never end have to reach the application.
+/// Time for an attack to take effect before the visits.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How often memory is looked at.
+/// Interval between two samples of memory.
 const SLICE: Duration = Duration::from_millis(50);
-/// The receive buffer of a slow reader, in bytes.
+/// Receive buffer of a slow client, in bytes.
 const RECEIVE_BYTES: usize = 4 << 10;
 const SESSION: &str = "Cookie: session=1\r\n";
 
-/// What `cargo xtask bench attacks` may be told.
+/// Arguments of `cargo xtask bench attacks`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only attacks whose name contains this
+    /// Run only attacks whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// A binary of Petasos that is built already
+    /// Test this binary of Petasos instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Args {
 /// One attack.
 struct Attack {
     name: &'static str,
-    /// What the last column counts.
+    /// Title of the last column.
     counted: &'static str,
     run: fn(&Stage<'_>) -> Option<Outcome>,
 }
@@ -86,16 +86,16 @@ struct Stage<'a> {
     clock: SystemClock,
 }
 
-/// What came of an attack.
+/// Result of an attack.
 struct Outcome {
     visits: Visits,
     counted: String,
 }
 
-/// What honest visitors got.
+/// Result of the honest visits.
 #[derive(Default)]
 struct Visits {
-    /// How long each whole response with 200 took.
+    /// Time of each complete 200 response.
     times: Vec<Duration>,
     refused: usize,
 }
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => {
-            // The load is light; only what is measured is built with optimisation.
+            // Only the server is built with optimisation; the load is too light to need it.
             build("petasos")?;
             optimised("petasos")?
         }
@@ -130,7 +130,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// One server's turn: a row of the table.
+/// Runs an attack against one server. Returns a row of the table.
 fn turn(attack: &Attack, peer: Peer, yard: &Yard) -> Result<Vec<String>> {
     let origin = Origin::start()?;
     let running = yard.start(peer, origin.address())?;
@@ -150,7 +150,7 @@ fn turn(attack: &Attack, peer: Peer, yard: &Yard) -> Result<Vec<String>> {
     Ok(vec![name, refused, at(50), at(99), format!("{:.0}", resident as f64 / 1e6), counted])
 }
 
-/// Runs an attack; gives the most memory that was resident meanwhile.
+/// Runs an attack. Returns its result and the highest resident memory meanwhile, in bytes.
 fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
     let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
     let outcome = std::thread::scope(|threads| {
@@ -164,6 +164,7 @@ fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
         is_over.store(true, Ordering::Relaxed);
         outcome
     });
+    // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
     (outcome, most.into_inner())
 }
 
@@ -198,7 +199,7 @@ fn hung(stage: &Stage<'_>) -> Option<Outcome> {
 }
 
 fn refusing(stage: &Stage<'_>) -> Option<Outcome> {
-    // Nobody counts connections that are refused.
+    // The application cannot count refused connections.
     Some(Outcome { counted: "-".to_owned(), ..stage.fail(Origin::refuse) })
 }
 
@@ -240,7 +241,7 @@ fn bans(stage: &Stage<'_>) -> Option<Outcome> {
             })
         });
         for sender in senders {
-            // A sender that panicked has said so.
+            // A panic has already been printed.
             let _ = sender.join();
         }
         is_over.store(true, Ordering::Relaxed);
@@ -258,7 +259,7 @@ fn busting(stage: &Stage<'_>) -> Option<Outcome> {
         for first in 0..SENDERS {
             threads.spawn(move || {
                 for number in (first..BUSTING).step_by(SENDERS) {
-                    // What the attacker gets is of no interest.
+                    // The attacker's responses do not matter.
                     let _ = stage.ask(&format!("/page/1?x={number}"), "");
                 }
             });
@@ -277,18 +278,19 @@ fn aborted_downloads(stage: &Stage<'_>) -> Option<Outcome> {
     Some(Outcome { visits, counted: held.to_string() })
 }
 
-/// A page of a visitor with a session, which is never stored.
+/// Path of a page for a visitor with a session. It is never stored.
 fn own(visitor: usize, number: usize) -> String {
     format!("/own/{visitor}/{number}")
 }
 
 impl Stage<'_> {
-    /// A client with an address that it shares with seven others.
+    /// A client that shares its source address with seven others.
     fn slow_client(&self, number: usize) -> Option<Client> {
         Client::try_connect_from([127, 0, 1, 1 + (number / 8) as u8], self.address, RECEIVE_BYTES)
     }
 
-    /// Begins downloads and reads their heads alone; a client that gets none is gone.
+    /// Starts downloads and reads only the heads of the responses. Clients without a response are
+    /// dropped.
     fn begin_downloads(&self, kind: &str, count: usize, fields: &str) -> Vec<Client> {
         let begin = |number: usize| {
             let mut client = self.slow_client(number)?;
@@ -300,7 +302,7 @@ impl Stage<'_> {
         clients
     }
 
-    /// Asks on a connection of its own; gives how long a whole response with 200 took.
+    /// Sends a request on a new connection. Returns the time of a complete 200 response.
     fn ask(&self, target: &str, fields: &str) -> Option<Duration> {
         let begun = self.clock.monotonic();
         let request =
@@ -309,7 +311,7 @@ impl Stage<'_> {
         (answer.status == 200 && answer.complete).then(|| self.clock.monotonic().since(begun))
     }
 
-    /// Honest visitors, all at once, each with so many requests; a visitor who is refused leaves.
+    /// Honest visitors send `each` requests, all at the same time. A refused visitor sends no more.
     fn visit(&self, each: usize, target: impl Fn(usize, usize) -> String + Sync, fields: &str) -> Visits {
         let visits = Mutex::new(Visits::default());
         std::thread::scope(|threads| {
@@ -330,7 +332,7 @@ impl Stage<'_> {
         visits.into_inner().unwrap_or_default()
     }
 
-    /// Has pages stored, one after the other.
+    /// Requests pages one after the other, so that the server stores them.
     fn fill(&self, pages: usize, target: impl Fn(usize) -> String) {
         let missing = (0..pages).filter(|page| self.ask(&target(*page), "").is_none()).count();
         if missing > 0 {
@@ -338,7 +340,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Visits to stored pages that have expired, at once when the application fails and somewhat later.
+    /// Honest visits to expired pages, right after the application fails and again some time later.
     fn fail(&self, failure: fn(&Origin)) -> Outcome {
         let page = |visitor: usize, number: usize| format!("/stale/{}", (visitor * 7 + number * 31) % STALE);
         self.fill(STALE, |number| format!("/stale/{number}"));
@@ -364,7 +366,7 @@ impl Visits {
 }
 
 fn merge(visits: &Mutex<Visits>, own: Visits) {
-    // A visitor that panicked has said so.
+    // A poisoned lock means that another visitor panicked, which has already been printed.
     if let Ok(mut visits) = visits.lock() {
         visits.times.extend(own.times);
         visits.refused += own.refused;

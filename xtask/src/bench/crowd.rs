@@ -1,8 +1,8 @@
-//! A crowd: visitors on connections of their own, opened before, who all send the same request at once.
+//! A crowd: visitors with open connections who all send the same request at the same time.
 //!
-//! Invariant: every octet of every answer is compared with what it should be, and each answer's time counts from
-//! the moment before the first request was sent. One thread and one poll, so that little of the machine goes into
-//! asking. It sends one request on each connection and never another.
+//! Invariant: every byte of every response is compared with the expected content. Times count from
+//! just before the first request is sent. One thread with one poll keeps the cost of the clients
+//! low. Each connection carries one request only.
 
 use anyhow::{Context, Result, bail};
 use h1::{BodyDecoder, Limits, Strictness, skim_response};
@@ -14,25 +14,25 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the wish to stop is looked at.
+/// Longest time until an interruption is noticed.
 const SLICE: Duration = Duration::from_millis(100);
-/// Octets that one read may bring; more than an answer has.
+/// Size of the read buffer, in bytes; more than a whole response.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Visitors who are connected and have asked nothing yet.
+/// Connected visitors who have sent nothing yet.
 pub(super) struct Crowd {
     poll: Poll,
     visitors: Vec<Visitor>,
 }
 
-/// What the visitors got.
+/// Result of a rush.
 #[derive(Debug, Default)]
 pub(super) struct Rush {
-    /// When each right answer was whole, in order.
+    /// Time of completion of each right response, in ascending order.
     pub(super) right: Vec<Duration>,
-    /// Answers of another status or content, and answers cut off.
+    /// Responses with another status or content, or cut off.
     pub(super) wrong: usize,
-    /// Answers that were not whole in time.
+    /// Responses that were not complete in time.
     pub(super) missing: usize,
 }
 
@@ -41,15 +41,15 @@ struct Visitor {
     answer: Answer,
 }
 
-/// One answer on its way.
+/// A response that is being received.
 #[derive(Default)]
 struct Answer {
-    /// The beginning of a head whose end has not come yet.
+    /// The start of a head whose end has not arrived yet.
     partial_head: Vec<u8>,
     body: Option<BodyDecoder>,
-    /// Octets of content so far.
+    /// Bytes of content so far.
     content_bytes: usize,
-    /// Whether it was right, once that is known.
+    /// Whether the response is right, once that is known.
     verdict: Option<bool>,
 }
 
@@ -57,7 +57,7 @@ impl Crowd {
     /// Opens the connections.
     ///
     /// # Errors
-    /// If the server does not take one of them.
+    /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize) -> Result<Self> {
         let poll = Poll::new()?;
         let connect = |index| -> std::io::Result<Visitor> {
@@ -74,10 +74,11 @@ impl Crowd {
         Ok(Self { poll, visitors })
     }
 
-    /// Sends the request on every connection and reads until each has its answer or `limit` is over.
+    /// Sends the request on every connection, and reads until all responses are complete or `limit`
+    /// has passed.
     ///
     /// # Errors
-    /// If a request cannot be sent at once, or `interrupted` is set.
+    /// If a request cannot be sent in one write, or `interrupted` is set.
     pub(super) fn rush(
         mut self,
         request: &[u8],
@@ -121,7 +122,7 @@ impl Crowd {
 }
 
 impl Visitor {
-    /// Reads what is there; says once whether the answer was right, as soon as that is known.
+    /// Reads all available bytes. Returns the verdict once, as soon as it is known.
     fn read(&mut self, buffer: &mut [u8], content: &[u8]) -> Option<bool> {
         while self.answer.verdict.is_none() {
             let verdict = match self.stream.read(buffer) {
@@ -141,7 +142,8 @@ impl Visitor {
 }
 
 impl Answer {
-    /// Takes the next octets; says whether the answer is right when it is whole, or wrong as soon as it is.
+    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
+    /// known to be wrong.
     fn feed(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
         if self.body.is_some() {
             return self.feed_body(input, content);
@@ -194,7 +196,7 @@ impl Answer {
         }
     }
 
-    /// The connection has ended: whether that makes the answer whole and right.
+    /// The connection has ended: whether the response is complete and right.
     fn end(&self, content: &[u8]) -> bool {
         let whole = self.body.as_ref().is_some_and(|body| body.eof().is_ok());
         whole && self.content_bytes == content.len()
@@ -207,7 +209,8 @@ mod tests {
 
     const CONTENT: &[u8] = b"0123456789";
 
-    /// The verdict on an answer that comes in pieces of this many octets, and then the end.
+    /// The verdict on a response that arrives in pieces of `piece` bytes, followed by the end of
+    /// the connection.
     fn verdict(answer: &str, piece: usize) -> Option<bool> {
         let mut reading = Answer::default();
         for octets in answer.as_bytes().chunks(piece) {
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_answer_with_the_right_content_is_right() {
+    fn only_a_complete_response_with_the_content_is_right() {
         let cases = [
             ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", true),
             ("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", true),

@@ -1,10 +1,11 @@
-//! Load generators side by side: how many requests each makes in a second of its own processor time, against one
-//! responder that takes hardly any.
+//! Compares load generators: how many requests each sends in one second of its own processor time,
+//! against a responder that is fast enough for all of them.
 //!
-//! Invariant: in every round each generator has its turn, in an order of its own drawn from the seed, with one thread
-//! where it can be told so; requests are counted by the responder, never by the generator; a generator's processor
-//! time is what the system charges its process with. Only ratios of figures of one round are compared with a goal. A
-//! turn that failed or did not end is missing, and said so; it ends nothing.
+//! Invariant: every generator takes one turn in each round, in an order drawn from the seed. It
+//! uses one thread if it has an option for that. The responder counts the requests, never the
+//! generator. A generator's processor time is what the system charges to its process. Goals apply
+//! to ratios within one round only. A turn that fails or does not end is reported as missing, and
+//! the other turns go on.
 
 mod generator;
 
@@ -21,47 +22,47 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The Debian packages of the peers.
+/// Debian packages of the peers.
 const PACKAGES: [&str; 5] = ["wrk", "apache2-utils", "nghttp2-client", "hey", "siege"];
-/// Where what they need is kept, from the top of the repository.
+/// Directory for the peers' files, relative to the repository.
 const DIRECTORY: &str = "target/bench/load";
-/// Sizes of the answer's content, in octets: a page of 13 kB and next to nothing.
+/// Sizes of the response's content, in bytes: a page of 13 kB and an almost empty one.
 const SIZES: [usize; 2] = [13_000, 12];
-/// Who is measured; the others are what it is compared with.
+/// The generator that is measured; the others are compared with it.
 const OURS: &str = "petasos";
-/// The floor.
+/// The generator with the least possible cost.
 const BARE: &str = "bare loop";
 
-/// What `cargo xtask bench load` may be told.
+/// Arguments of `cargo xtask bench load`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Rounds; every generator has one turn in each
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Length of a turn
+    /// Duration of a turn
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=60))]
     seconds: u16,
-    /// Connections that are busy at a time
+    /// Concurrent connections
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=255))]
     connections: u16,
-    /// Draws the order of the generators in each round
+    /// Seed for the order of the generators in each round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Only this generator beside Petasos; may be given several times
+    /// Compare with this generator only; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
 
-/// A figure of one generator that others are held against.
+/// A ratio that Petasos should reach against a peer.
 struct Goal {
     peer: &'static str,
-    /// Content octets it holds for; `None` for all.
+    /// Content size that the goal applies to; `None` for all sizes.
     content_bytes: Option<usize>,
     keep_alive: Option<bool>,
     ratio_min: f64,
 }
 
-/// What the ratios should be.
+/// The goals.
 const GOALS: [Goal; 4] = [
     Goal { peer: "wrk", content_bytes: Some(13_000), keep_alive: Some(true), ratio_min: 1.2 },
     Goal { peer: "wrk", content_bytes: Some(12), keep_alive: Some(true), ratio_min: 1.0 },
@@ -69,14 +70,14 @@ const GOALS: [Goal; 4] = [
     Goal { peer: BARE, content_bytes: None, keep_alive: None, ratio_min: 1.0 / 1.2 },
 ];
 
-/// What one generator did in its turns, round by round; `None` where a turn is missing.
+/// Figures of one generator, round by round; `None` for a missing turn.
 #[derive(Default)]
 struct Turns {
-    /// Requests a second of the clock.
+    /// Requests for each second of clock time.
     rates: Vec<Option<f64>>,
-    /// Requests a second of the generator's processor time.
+    /// Requests for each second of the generator's processor time.
     per_cpu: Vec<Option<f64>>,
-    /// Why turns are missing.
+    /// Reasons of the missing turns.
     missing: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ struct Target {
 /// Runs the benchmark and prints its tables.
 ///
 /// # Errors
-/// If a generator is missing, fails or does not end, or on an interruption.
+/// If a generator is not installed or cannot be started, or on an interruption.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -143,7 +144,7 @@ impl Target {
     }
 }
 
-/// Lets every generator have its turns; the result is in the order of `chosen`.
+/// Runs all turns. The result is in the order of `chosen`.
 fn measure(
     args: &Args,
     chosen: &[&Generator],
@@ -171,7 +172,7 @@ fn measure(
 }
 
 impl Turns {
-    /// Lets the generator have a turn.
+    /// Runs one turn of the generator.
     fn take(&mut self, turn: &Turn, target: &Target, clock: &SystemClock) -> Result<()> {
         let before = target.requests.load(Ordering::Relaxed);
         let begun = clock.monotonic();
@@ -241,12 +242,12 @@ impl Goal {
     }
 }
 
-/// The median over the rounds in which there was a turn.
+/// The median over the rounds whose turn is not missing.
 fn middle(turns: &[Option<f64>]) -> Option<f64> {
     median(&turns.iter().copied().flatten().collect::<Vec<f64>>())
 }
 
-/// The median over the rounds, in which both had their turn, of the ratio within each.
+/// The median of the ratios within each round. Rounds in which either turn is missing are left out.
 fn ratio(ours: &[Option<f64>], theirs: &[Option<f64>]) -> Option<f64> {
     let ratios = ours.iter().zip(theirs).map(|(ours, theirs)| Some((*ours)? / (*theirs)?));
     middle(&ratios.collect::<Vec<_>>())
@@ -257,12 +258,12 @@ mod tests {
     use super::{GOALS, chosen, middle, ratio};
 
     #[test]
-    fn ratios_are_those_of_each_round() {
-        // A machine that is busy in the second round slows both down.
+    fn ratio_is_the_median_of_ratios_within_rounds() {
+        // A busy machine in the second round slows both generators down.
         let turns = |rates: &[f64]| -> Vec<Option<f64>> { rates.iter().map(|rate| Some(*rate)).collect() };
         assert_eq!(ratio(&turns(&[20.0, 2.0, 40.0]), &turns(&[10.0, 1.0, 10.0])), Some(2.0));
         assert_eq!(ratio(&turns(&[1.0]), &[]), None);
-        // A round in which one has missed its turn is no round for the two.
+        // A round with a missing turn is left out.
         assert_eq!(ratio(&turns(&[20.0, 2.0, 40.0]), &[Some(10.0), None, Some(20.0)]), Some(2.0));
         assert_eq!((middle(&[None, Some(3.0)]), middle(&[None])), (Some(3.0), None));
     }

@@ -1,8 +1,9 @@
-//! The servers that are compared, each before the same application: Petasos as it is released, Varnish and nginx
-//! as Debian packages them.
+//! The compared servers, each in front of the same application: Petasos' release binary, and
+//! Debian's Varnish and nginx.
 //!
-//! Invariant: they run as one ordinary user on free loopback ports and keep everything in one directory; dropping
-//! [`Servers`] stops them all, and what a killed run left over is stopped before the next begins.
+//! Invariant: they run as one ordinary user on free loopback ports and keep all files in one
+//! directory. Dropping [`Servers`] stops them all. Servers that a killed run left are stopped
+//! before the next run begins.
 
 use super::optimised;
 use crate::packages;
@@ -14,16 +15,16 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Where the servers work, from the top of the repository.
+/// Working directory of the servers, relative to the repository.
 const DIRECTORY: &str = "target/bench";
-/// The Debian packages of the peers.
+/// Debian packages of the peers.
 const PACKAGES: [&str; 2] = ["nginx-core", "varnish"];
-/// The servers in the order in which they are started.
+/// The servers, in the order of their start.
 const NAMES: [&str; 3] = ["petasos", "varnish", "nginx"];
-/// How long a server may take to answer while it is waited for.
+/// Timeout of a response while a server starts.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The servers, running.
+/// The running servers.
 pub(super) struct Servers {
     place: Place,
     addresses: [SocketAddr; 3],
@@ -32,10 +33,10 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Installs what is missing and starts every server before `origin`.
+    /// Installs missing packages and starts all servers in front of `origin`.
     ///
     /// # Errors
-    /// Names the server that does not start, with the end of its log.
+    /// Names the server that does not start, and shows the end of its log.
     pub(super) fn start(origin: SocketAddr) -> Result<Self> {
         packages::ensure(&PACKAGES)?;
         let directory = std::path::absolute(DIRECTORY)?;
@@ -54,14 +55,15 @@ impl Servers {
             format!("nginx -p {site}/tmp -c {site}/conf/nginx.conf"),
         ];
         for ((name, address), command) in NAMES.into_iter().zip(servers.addresses).zip(commands) {
-            // No path has a space in it: `Place::settle` saw to that.
+            // Splitting at spaces is correct because `Place::settle` guarantees paths without
+            // spaces.
             let service = Service { name, command: command.split(' ').map(str::to_owned).collect() };
             servers.place.start(&service, || answers(address))?;
         }
         Ok(servers)
     }
 
-    /// Every server's name and address.
+    /// Name and address of each server.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         NAMES.into_iter().zip(self.addresses)
     }
@@ -72,12 +74,13 @@ impl Servers {
 
     fn write_files(&self, origin: SocketAddr) -> Result<()> {
         let place = &self.place;
-        // Answers that nginx stored in an earlier run are no cold pages.
+        // Responses from an earlier run must not turn cold pages into hits.
         let cache = place.directory.join("tmp/nginx-cache");
         if cache.exists() {
             fs::remove_dir_all(&cache).with_context(|| format!("cannot remove {}", cache.display()))?;
         }
-        // A copy, because the servers' user may not be able to reach the original, and a build may replace it.
+        // Copied because the servers' user may not have access to the original, and a build may
+        // replace it.
         let (program, copy) = (optimised("petasos")?, place.directory.join("petasos"));
         fs::copy(&program, &copy)
             .and_then(|_| place.account.give(&copy))
@@ -104,7 +107,7 @@ impl Drop for Servers {
     }
 }
 
-/// Whether a server answers with what the application says.
+/// Whether a GET of `/` at this address returns 200.
 fn answers(address: SocketAddr) -> bool {
     let status = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;

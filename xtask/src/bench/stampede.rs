@@ -1,10 +1,11 @@
-//! The stampede: many visitors ask at once for a page that nobody has stored and that the application takes its time
-//! for. What it should cost is one request to the application, and hardly more time than that takes.
+//! The stampede: many visitors request the same page at the same time. No cache has stored it, and
+//! the application is slow. Ideally this costs one request to the application and little more time
+//! than that request.
 //!
-//! Invariant: in every round each server has its turn, in an order of its own drawn from the seed, with a page and
-//! connections of its own; times count from the moment before the first request was sent. The row *origin alone* is
-//! the same crowd before the application itself, which answers each request by itself: what the crowd and the
-//! machine cost without any server between.
+//! Invariant: every server takes one turn in each round, in an order drawn from the seed, with a
+//! new page and new connections. Times count from just before the first request is sent. The row
+//! *origin alone* sends the same crowd to the application directly, which answers every request. It
+//! shows the cost of the crowd and the machine without any cache.
 
 use super::crowd::{Crowd, Rush};
 use super::markdown;
@@ -20,31 +21,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What the application takes for a page.
+/// Time that the application takes for a page.
 const ORIGIN_TIME: Duration = Duration::from_millis(300);
-/// What may come on top of it until the last visitor has the page.
+/// Goal: time in addition to [`ORIGIN_TIME`] until the last visitor has the page.
 const GOAL_SURPLUS: Duration = Duration::from_millis(50);
-/// The size of the page, in octets.
+/// Size of the page, in bytes.
 const PAGE_BYTES: usize = 13_000;
-/// How long the slowest visitor is waited for.
+/// Timeout for the slowest visitor.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long servers have to take the connections in before the rush.
+/// Time for servers to accept all connections before the requests.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Descriptors beside those of the visitors.
+/// File descriptors in addition to those of the visitors.
 const DESCRIPTORS_SPARE: u64 = 500;
-/// The name of the row without a server.
+/// Name of the row without a server.
 const ALONE: &str = "origin alone";
 
-/// What `cargo xtask bench stampede` may be told.
+/// Arguments of `cargo xtask bench stampede`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Visitors who ask at once, each on a connection of its own
+    /// Visitors who send the request at once, each on its own connection
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     clients: u16,
-    /// Rounds that count; one more before them warms the servers up
+    /// Measured rounds; one more round before them warms the servers up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Draws the order of the servers in each round
+    /// Seed for the order of the servers in each round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -66,7 +67,7 @@ struct Origin {
 /// Runs the benchmark and prints its table.
 ///
 /// # Errors
-/// If a server does not start, or on an interruption; all servers are stopped then.
+/// If a server does not start, or on an interruption. All servers are stopped then.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let target = format!("/{}/{round}/{}", clock.now().as_micros(), name.replace(' ', "-"));
             let turn = origin.visit(name, address, &target, args.clients.into(), &clock, &interrupted)?;
             eprintln!("round {round} of {}: {}", args.rounds, turn.describe());
-            // The first round only warms up.
+            // Round 0 only warms the servers up.
             turns.extend((round > 0).then_some(turn));
         }
     }
@@ -94,11 +95,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that this process and the servers it starts may open the descriptors they need: the usual limit is
-/// 1024.
+/// Raises the limit on open files, if necessary, for this process and the servers that it starts.
+/// The usual limit is 1024.
 pub(super) fn ensure_descriptors(clients: u16) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    // nginx needs two for each visitor at times; without a server between, both ends are here.
+    // nginx sometimes needs two descriptors for each visitor. Without a server in between, both
+    // ends of each connection are in this process.
     let needed = u64::from(clients) * 2 + DESCRIPTORS_SPARE;
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
@@ -123,7 +125,7 @@ impl Origin {
         Ok(Self { address, requests, content })
     }
 
-    /// One server's turn.
+    /// Runs one server's turn.
     fn visit(
         &self,
         name: &'static str,
@@ -148,7 +150,7 @@ impl Origin {
 }
 
 impl Turn {
-    /// First, median and slowest right answer.
+    /// Times of the first, the median and the slowest right response.
     fn times(&self) -> Option<[Duration; 3]> {
         let right = &self.rush.right;
         Some([*right.first()?, *right.get(right.len() / 2)?, *right.last()?])
@@ -168,7 +170,7 @@ impl Turn {
     }
 }
 
-/// Prints one row a server: what it did in the rounds.
+/// Prints the table with one row for each server.
 fn print(args: &Args, turns: &[Turn]) {
     let goal = ORIGIN_TIME + GOAL_SURPLUS;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -228,13 +230,13 @@ fn row(name: &str, turns: &[Turn], args: &Args, goal: Duration) -> Vec<String> {
     ]
 }
 
-/// The middle one; the upper of two.
+/// The median; for an even number of values, the upper of the two in the middle.
 fn median<T: Copy + Ord>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }
 
-/// `1`, or `1 to 3` where they differ.
+/// The lowest and highest value as `1 to 3`, or just `1` if they are equal.
 fn range<T: Copy + Ord>(values: Vec<T>, show: impl Fn(T) -> String) -> String {
     match (values.iter().min(), values.iter().max()) {
         (Some(&least), Some(&most)) if least < most => format!("{} to {}", show(least), show(most)),
@@ -243,7 +245,7 @@ fn range<T: Copy + Ord>(values: Vec<T>, show: impl Fn(T) -> String) -> String {
     }
 }
 
-/// In milliseconds, with one decimal.
+/// Milliseconds with one decimal place.
 fn ms(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1e3)
 }
@@ -254,7 +256,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn figures_are_shown_as_they_are() {
+    fn medians_and_ranges_are_formatted() {
         assert_eq!(median(vec![3, 1, 2]), Some(2));
         assert_eq!(median(Vec::<u8>::new()), None);
         assert_eq!(range(vec![1, 1], |value: u8| value.to_string()), "1");

@@ -1,14 +1,22 @@
-//! Whether the load tester's verdict on itself is right: `cargo xtask bench accuracy --starved`.
+//! Checks the load tester's verdict on its own measurements, for
+//! `cargo xtask bench accuracy --starved`.
 //!
-//! The generator runs on one core, beside busy loops, and the server on another. The server writes down when its kernel
-//! had each request and when it answered, which gives the share of the users' time that the server was not given. Each
-//! run that lost more than the bound must be invalid and name the term that took the time; it may be tight where the
-//! rules say so: for less than 100 us a request, and for large responses whose beginnings were read late if it says that
-//! it may have lost time, so that nothing is compared with it. On a quiet machine, without loops and wherever the system
-//! puts the threads, at least 19 of 20 runs must be clean.
+//! The generator runs on one core, together with busy loops, and the server on another. The server
+//! records when its kernel received each request and when it answered. From that follows the share
+//! of the users' time that was lost, because the server had no request to work on.
 //!
-//! Invariant: the truth does not come from the load tester. Of an open loop the server knows how late requests came,
-//! not how long responses lay unread, so there it is a lower bound.
+//! Each run that lost more than the bound must be invalid and name the term with the largest loss.
+//! A run may be tight instead in two cases:
+//!
+//! - It lost less than 100 us for each request.
+//! - It read the beginnings of large responses late, and reports that it may have lost time. Then
+//!   its figures are not compared.
+//!
+//! Without busy loops and without pinned threads, at least 19 of 20 runs must be clean.
+//!
+//! Invariant: the true loss does not come from the load tester. For an open loop the server knows
+//! how late requests arrived, but not how long responses stayed unread, so the figure is a lower
+//! bound.
 
 use super::markdown;
 use anyhow::{Context, Result, ensure};
@@ -22,26 +30,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::{Certificate, Delayed, Served, TlsFront};
 
-/// The truth and the account may lie on different sides of the bound when they are this close to it.
+/// If the true loss and the bound differ by less than this, either verdict is accepted.
 const NEAR: f64 = 0.01;
 
 /// The same for the loss of each request, as a share of its bound.
 const NEAR_SMALL: f64 = 0.2;
 
-/// Of twenty quiet runs, so many must be clean.
+/// Quiet runs that must be clean, of [`QUIET_RUNS`].
 const CLEAN_MIN: usize = 19;
 
-/// Quiet runs: the loads of the quiet machine in turn.
+/// Number of quiet runs. They cycle through [`CASES`].
 const QUIET_RUNS: usize = 20;
 
-/// Content of an ordinary response, in bytes, and of a large one.
+/// Content of an ordinary response and of a large one, in bytes.
 const CONTENT_BYTES: usize = 2;
 const LARGE_BYTES: usize = 500 * 1024;
 
-/// What the front that takes TLS off may take of the users' time. The server's account counts that as lost.
+/// Share of the users' time that the TLS front may take. The server's account counts this time as
+/// lost.
 const FRONT_SHARE_MAX: f64 = 0.02;
 
-/// A load and the delay of the server that answers it.
+/// A load, and the server that answers it.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -50,7 +59,7 @@ struct Case {
     delay: Duration,
     content_bytes: usize,
     is_secured: bool,
-    /// At most this long: the fewer responses a user gets, the more the ends of the run weigh.
+    /// Longest duration. In a run with fewer responses for each user, its start and end weigh more.
     time_max: Duration,
 }
 
@@ -73,13 +82,14 @@ const fn open(name: &'static str, rate: f64, delay_ms: u64) -> Case {
     Case { arrival, ..closed(name, 1, delay_ms, Duration::MAX) }
 }
 
-/// The loads of the quiet machine.
+/// Loads for the quiet machine. They are also run starved.
 const CASES: [Case; 9] = [
     closed("10 users, 2 ms", 10, 2, Duration::MAX),
     closed("100 users, 20 ms", 100, 20, Duration::MAX),
     closed("500 users, 250 ms", 500, 250, Duration::MAX),
     closed("2,000 users, 1 s", 2_000, 1_000, Duration::MAX),
-    // The first requests of all users are sent one after the other, which weighs the more the shorter a run is.
+    // The first requests of all users are sent one after the other. The shorter a run is, the more
+    // this weighs.
     closed("1,000 users, 800 ms, two responses each", 1_000, 800, Duration::from_secs(2)),
     open("500/s, 2 ms", 500.0, 2),
     open("1,000/s, 20 ms", 1_000.0, 20),
@@ -87,7 +97,8 @@ const CASES: [Case; 9] = [
     secured("10 users, 20 ms, https", 10, 20),
 ];
 
-/// Loads that are starved only: beside a server without delay even a quiet generator is tight, and rightly so.
+/// Loads that are only run starved. With a server without delay, even a generator on a quiet
+/// machine is rightly tight.
 const STARVED: [Case; 7] = [
     closed("10 users, no delay", 10, 0, Duration::MAX),
     closed("100 users, no delay", 100, 0, Duration::MAX),
@@ -98,7 +109,7 @@ const STARVED: [Case; 7] = [
     secured("200 users, 250 ms, https", 200, 250),
 ];
 
-/// Runs all cases for so long each.
+/// Runs all cases, each for `time`.
 ///
 /// # Errors
 /// If a load cannot be run, or a verdict is wrong.
@@ -133,8 +144,9 @@ pub(super) fn run(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Whether a run that lost more than the bound is judged as the rules say, and says by which term. `us_lost_each` is
-/// the loss of each request in microseconds.
+/// Whether the verdict on a run is right. A run that lost more than the bound must have the verdict
+/// that the rules demand, and name the right term. `us_lost_each` is the loss of each request in
+/// microseconds.
 fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {
     let says = |text: &str| check.reasons.iter().any(|reason| reason.contains(text));
     let (largest, _) = check.account.lost_terms()[0];
@@ -152,7 +164,8 @@ fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool
     }
 }
 
-/// The loss of each request in microseconds, by the server's account. That of an open loop counts as large.
+/// The loss of each request in microseconds, by the server's account. An open loop always counts as
+/// a large loss.
 fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
     if case.arrival != Arrival::Closed {
         return f64::INFINITY;
@@ -161,7 +174,7 @@ fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
     lost * users_s * 1e6 / outcome.requests().max(1) as f64
 }
 
-/// A load on the first core beside busy loops, and its server on the last.
+/// Runs a load on the first core, together with busy loops, and its server on the last core.
 fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
     let all = sched_getaffinity(None).context("sched_getaffinity")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect();
@@ -191,14 +204,14 @@ fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64
     })
 }
 
-/// The server of a case, and what takes TLS off before it.
+/// Starts the server of a case, and a TLS front if the case needs one.
 fn serve(case: Case) -> (Delayed, Option<TlsFront>) {
     let server = Delayed::start_with(case.delay, case.content_bytes);
     let front = case.is_secured.then(|| TlsFront::start(server.address(), Certificate::Good));
     (server, front)
 }
 
-/// Where the load goes.
+/// The URL that the load requests.
 fn url(server: &Delayed, front: Option<&TlsFront>) -> String {
     front.map_or_else(|| server.url(), |front| format!("https://{}/", front.address))
 }
@@ -217,15 +230,16 @@ fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
     let mut plan =
         Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..Plan::new(Target::parse(url)?) };
-    // The front's authority is made anew for each run.
+    // The front's certificate authority is new in each run, so it cannot be verified.
     plan.tls.is_verified = false;
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
 }
 
-/// The share of the users' time that the server was not given; of an open loop, the share of its requests' time by
-/// which they came late.
+/// The share of the users' time in which the server had no request. For an open loop, the share of
+/// the requests' time that they arrived late.
 fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
-    // Requests that were in flight at the end wait until their connections are closed, which takes a while.
+    // Requests in flight at the end wait until their connections are closed, which takes some time
+    // and must not count.
     let end = served.iter().map(|of| of.came).min().unwrap_or_default().plus(outcome.elapsed);
     let is_cut_off = case.arrival == Arrival::Closed;
     let left = |of: &Served| if is_cut_off { of.left.min(end) } else { of.left };
@@ -239,7 +253,8 @@ fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
     }
 }
 
-/// How late requests at a constant rate came, all together, if the most punctual of them was on time.
+/// Total lateness of requests with a constant rate, in seconds, if the most punctual request was on
+/// time.
 fn late_s(served: &[Served], rate: f64) -> f64 {
     let mut came: Vec<Monotonic> = served.iter().map(|of| of.came).collect();
     came.sort_unstable();
@@ -300,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_against_the_schedule_of_the_most_punctual() {
+    fn lateness_is_relative_to_the_most_punctual_request() {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
         let served = |came: u64| Served { came: at(came), left: at(came + 5) };
-        // Due every 10 ms; the second comes 4 ms late, and the third 1 ms.
+        // Due every 10 ms. The second request is 4 ms late, and the third 1 ms.
         let requests = [1_000, 1_014, 1_021, 1_030].map(served);
         assert!((late_s(&requests, 100.0) - 0.005).abs() < 1e-9);
     }

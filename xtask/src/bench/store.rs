@@ -1,10 +1,15 @@
-//! The store, by itself and through the released program: memory against what was allowed, what an object costs, what
-//! hits and purges take, the share of requests it answers, and what a restart leaves of it; Varnish beside it where it
-//! can do the same.
+//! Measures the store, both alone and in the release binary:
 //!
-//! Invariant: each part starts programs of its own and ends them, so that none finds what another has left; what is
-//! compared is measured in turns of the same rounds, in an order drawn from the seed; and every answer was looked at.
-//! Figures that miss their target are printed, and are no error.
+//! - resident memory against the limit, and memory for each object
+//! - the cost of hits and purges
+//! - the hit ratio
+//! - the objects that remain after a restart
+//!
+//! Varnish is measured as well where it can do the same.
+//!
+//! Invariant: each part starts its own programs and stops them, so that no part sees the state of
+//! another. Compared programs take turns in the same rounds, in an order drawn from the seed. Every
+//! response is checked. A figure that misses its target is printed and is no error.
 
 mod alone;
 mod churn;
@@ -29,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use table::Table;
 
-/// Parts, in order, with their titles.
+/// Names of the parts in their order, with their titles.
 const PARTS: [(&str, &str); 6] = [
     ("ratio", "Requests answered from a tenth of the content"),
     ("rss", "Resident memory under churn, 512 MiB allowed"),
@@ -39,30 +44,30 @@ const PARTS: [(&str, &str); 6] = [
     ("restart", "Restart"),
 ];
 
-/// Connections of visitors at most, for the limit of descriptors.
+/// Maximum number of visitors' connections, for the limit on file descriptors.
 const VISITORS_MAX: u16 = 1_000;
 
-/// What `cargo xtask bench store` may be told.
+/// Arguments of `cargo xtask bench store`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part, instead of all; may be given several times
+    /// Run only this part; may be given several times
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PARTS.map(|(name, _)| name)))]
     only: Vec<String>,
-    /// Rounds of the parts whose figures are compared: hits, purges and restart
+    /// Rounds of the parts that compare figures: hits, purges and restart (at most 3)
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Objects behind the released program in the parts overhead, hits, purges and restart
+    /// Objects in the store for the parts overhead, hits, purges and restart of the release binary
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(10_000..=10_000_000))]
     objects: u64,
-    /// The store by itself with the system's allocator too
+    /// Also measure the store with the system's allocator
     #[arg(long)]
     system: bool,
-    /// Draws orders and pages
+    /// Seed for orders and pages
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What the parts share.
+/// State that all parts share.
 struct Bench<'a> {
     args: &'a Args,
     interrupted: Arc<AtomicBool>,
@@ -72,7 +77,8 @@ struct Bench<'a> {
 /// Runs `cargo xtask bench store`.
 ///
 /// # Errors
-/// If a program cannot be built or run, answers wrongly, or on an interruption; all servers are stopped then.
+/// If a program cannot be built or run, if a response is wrong, or on an interruption. All servers
+/// are stopped then.
 pub(crate) fn run(args: &Args) -> Result<()> {
     build("petasos-bench-store")?;
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -120,12 +126,12 @@ impl Bench<'_> {
     }
 }
 
-/// In mebibytes.
+/// Converts bytes to mebibytes.
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
-/// The lowest and the highest of some figures, for people.
+/// The lowest and the highest figure, as text.
 fn spread(figures: &[f64]) -> String {
     let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
     let most = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);

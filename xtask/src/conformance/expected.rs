@@ -1,7 +1,9 @@
-//! The files of expected results, `conformance/expected-EDITION.toml`, and how a run differs from one.
+//! The files of expected results, `conformance/expected-EDITION.toml`, and the comparison of a run
+//! with them.
 //!
-//! Invariant: every test that is expected not to pass has a written reason, and stands once for each profile. A run
-//! agrees with its file only if exactly those tests do not pass: what newly passes must be taken out of the file.
+//! Invariant: every test that is expected not to pass has a written reason and is listed once for
+//! each profile. A run agrees with its file only if exactly the listed tests do not pass. A test
+//! that passes now must be removed from the file.
 
 use super::Profile;
 use super::report::{Report, Test};
@@ -11,14 +13,14 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-/// What does not pass in one edition of the suite, and why.
+/// The tests of one edition of the suite that are expected not to pass, with their reasons.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     path: String,
     reasons: BTreeMap<(Profile, String), String>,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -26,7 +28,7 @@ struct Document {
     miss: Vec<Group>,
 }
 
-/// Tests that do not pass for one reason.
+/// Tests that do not pass for the same reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
@@ -37,14 +39,14 @@ struct Group {
     default: Vec<String>,
 }
 
-/// One way in which a run is not as expected.
+/// A difference between a run and the expected results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// A test did not pass that should have: the test in a line.
+    /// A test did not pass but is not listed. Holds the line that describes the test.
     Missed(String),
-    /// A test passed that is expected not to.
+    /// A listed test passed.
     Passed { id: String, path: String },
-    /// The file speaks of a test that the suite does not have.
+    /// The file lists a test that the suite does not have.
     Unknown { id: String, path: String },
 }
 
@@ -64,17 +66,17 @@ impl Expected {
     /// Reads the file of an edition.
     ///
     /// # Errors
-    /// Names what is wrong in the file.
+    /// Names the mistake in the file.
     pub(crate) fn read(edition: Edition) -> Result<Self> {
         let path = format!("conformance/expected-{}.toml", edition.name());
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         Self::parse(&path, &text)
     }
 
-    /// Reads the text of such a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// Names what is wrong.
+    /// Names the mistake.
     pub(super) fn parse(path: &str, text: &str) -> Result<Self> {
         let document: Document = toml::from_str(text).with_context(|| format!("{path} is wrong"))?;
         let mut reasons = BTreeMap::new();
@@ -94,17 +96,18 @@ impl Expected {
         Ok(Self { path: path.to_owned(), reasons })
     }
 
-    /// Why a test is expected not to pass, if it is.
+    /// The reason why a test is expected not to pass; `None` if it should pass.
     pub(crate) fn reason(&self, profile: Profile, id: &str) -> Option<&str> {
         self.reasons.get(&(profile, id.to_owned())).map(String::as_str)
     }
 
-    /// The tests that are expected not to pass.
+    /// Ids of the tests that are expected not to pass, in alphabetical order.
     pub(crate) fn tests(&self, profile: Profile) -> impl Iterator<Item = &str> {
         self.reasons.keys().filter(move |(of, _)| *of == profile).map(|(_, id)| id.as_str())
     }
 
-    /// How a run differs from what is expected. A run of chosen tests says nothing about the others.
+    /// Compares a run with the expected results. Unknown tests are reported only if the run was
+    /// `whole`, because a run of chosen tests does not contain the others.
     pub(crate) fn differences(&self, profile: Profile, report: &Report, whole: bool) -> Vec<Difference> {
         let mut differences = Vec::new();
         for test in &report.tests {
@@ -123,7 +126,8 @@ impl Expected {
         differences
     }
 
-    /// The tests that failed unexpectedly, if a busy machine may explain all of them; none otherwise.
+    /// The tests that failed unexpectedly, if a busy machine can explain all these failures.
+    /// Otherwise empty.
     pub(crate) fn timing_suspects(&self, profile: Profile, report: &Report) -> Vec<String> {
         let missed = |test: &&Test| !test.outcome.passes() && self.reason(profile, &test.id).is_none();
         let missed: Vec<&Test> = report.tests.iter().filter(missed).collect();
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_must_miss_exactly_what_is_expected() {
+    fn run_must_miss_exactly_the_expected_tests() {
         use Outcome::{Fail, Pass, SetupFail};
         let as_expected = [("a", SetupFail), ("b", Fail), ("c", Fail), ("d", Pass)];
         assert!(differences(&as_expected, Profile::Default, true).is_empty());
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn timing_explains_all_of_the_failures_or_none() {
+    fn retries_only_if_timing_may_explain_all_failures() {
         let expected = Expected::parse("x.toml", FILE).unwrap();
         let slow = |id, outcome| {
             let mut test = test(id, Kind::Optional, outcome);

@@ -1,7 +1,8 @@
-//! docs/conformance.md: the scores of the last runs, other caches' beside them, and why what does not pass does not.
+//! Renders docs/conformance.md: the scores of the last runs, the published scores of other caches,
+//! and the reason for each test that does not pass.
 //!
-//! Invariant: the page says only what a run came to and what a file of expected results gives a reason for; if the
-//! two disagree there is no page.
+//! Invariant: the page contains only results of runs, and reasons from the files of expected
+//! results. If the two disagree, rendering fails.
 
 use super::Profile;
 use super::expected::Expected;
@@ -46,7 +47,8 @@ the two editions of the suite do not compare, as their tests differ; a proxy tha
 |---|---|---|---|---|
 ";
 
-/// Published results, scored with dependencies: name, version, passed of 160, of 105, and answered yes of 100.
+/// Published results, scored with dependencies: name, version, passed of 160 required, passed of
+/// 105 optional, and 100 checks answered with yes.
 const PEERS: &[(&str, &str, u32, u32, u32)] = &[
     ("Apache Traffic Server", "9.2.5", 132, 70, 45),
     ("Apache httpd", "2.4.64", 131, 68, 44),
@@ -58,10 +60,10 @@ const PEERS: &[(&str, &str, u32, u32, u32)] = &[
     ("HAProxy", "3.0.10", 89, 40, 33),
 ];
 
-/// The page.
+/// Renders the page.
 ///
 /// # Errors
-/// If a file is wrong, or the scores are not of what is expected.
+/// If a file is wrong, or the scores do not match the expected results.
 pub(crate) fn render() -> Result<String> {
     let scores = Scores::read()?;
     let mut page = HEAD.to_owned();
@@ -87,7 +89,7 @@ pub(crate) fn render() -> Result<String> {
     Ok(page)
 }
 
-/// Fails unless a run missed exactly what is expected.
+/// Fails unless exactly the expected tests did not pass in the run.
 fn agree(run: &Run, expected: &Expected) -> Result<()> {
     let mut missed: Vec<&str> =
         Kind::ALL.iter().flat_map(|kind| run.missed.of(*kind)).map(String::as_str).collect();
@@ -149,7 +151,7 @@ fn beside_others(scores: &Scores) -> String {
     text
 }
 
-/// Every test of an edition that did not pass, with its reason: a table for each kind, a row for each reason.
+/// All tests of an edition that did not pass: a table for each kind, and a row for each reason.
 fn misses(runs: &[&Run], expected: &Expected) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut text = format!("\n## What does not pass: {}\n", first.suite);
@@ -175,7 +177,7 @@ struct Row<'a> {
     reason: &'a str,
 }
 
-/// The rows for the misses of one kind, in the suite's order.
+/// Rows for the tests of one kind, in the suite's order.
 fn rows<'a>(runs: &[&'a Run], kind: Kind, expected: &'a Expected) -> Vec<Row<'a>> {
     let mut tests: Vec<&str> = Vec::new();
     for id in runs.iter().flat_map(|run| run.missed.of(kind)) {
@@ -188,7 +190,7 @@ fn rows<'a>(runs: &[&'a Run], kind: Kind, expected: &'a Expected) -> Vec<Row<'a>
         let missed = runs.iter().filter(|run| run.missed.of(kind).iter().any(|missed| missed == id));
         let missed: Vec<(Profile, &str)> =
             missed.filter_map(|run| Some((run.profile, expected.reason(run.profile, id)?))).collect();
-        // One row if the profiles have one reason, else one for each.
+        // One row if the reason is the same in all profiles, otherwise one row for each.
         for same in missed.chunk_by(|one, other| one.1 == other.1) {
             let profiles: Vec<Profile> = same.iter().map(|(profile, _)| *profile).collect();
             let Some((_, reason)) = same.first() else { continue };
@@ -209,7 +211,7 @@ const fn title(kind: Kind) -> &'static str {
     }
 }
 
-/// A text that can stand in a table: on one line, and no bar of it divides.
+/// Makes a text fit into a table cell: on one line and with escaped bars.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -224,7 +226,7 @@ mod tests {
     use super::super::suite::Edition;
     use super::{agree, beside_others, misses};
 
-    /// A profile with tests that came to something.
+    /// A profile, with tests and their outcomes.
     type Came<'a> = (Profile, &'a [(&'a str, Kind, Outcome)]);
 
     fn scores(profiles: &[Came<'_>]) -> Scores {
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_miss_stands_with_its_reason() {
+    fn every_missed_test_is_listed_with_its_reason() {
         use Outcome::{Fail, No, SetupFail, Yes};
         let check = |id, outcome| (id, Kind::Check, outcome);
         let scores = scores(&[
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_of_something_else_make_no_page() {
+    fn scores_that_differ_from_expected_misses_fail() {
         let scores = scores(&[(Profile::Rfc, &[("a", Kind::Required, Outcome::Fail)])]);
         for text in ["", "[[miss]]\nreason = 'It is.'\nrfc = ['a', 'b']\n"] {
             assert!(agree(&scores.runs[0], &expected(text)).is_err(), "{text}");
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_stand_in_the_order_of_their_scores() {
+    fn caches_are_sorted_by_their_scores() {
         let tests: Vec<_> = (0..130).map(|_| ("a", Kind::Required, Outcome::Pass)).collect();
         let text = beside_others(&scores(&[(Profile::Default, &tests)]));
         let place = |name: &str| text.find(name).unwrap();

@@ -1,29 +1,30 @@
-//! What the suite's client reports about every test, and the score that follows from it.
+//! The results that the suite's client reports, and the score of a run.
 //!
-//! Invariant: whether a test passed is the suite's own judgement, with the tests it depends on taken into account.
+//! Invariant: whether a test passed is the suite's own judgement, which takes the tests that it
+//! depends on into account.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// How much a test counts.
+/// Weight of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// A miss is likely a breach of the specification.
+    /// A failure probably violates the specification.
     Required,
-    /// A miss is legal, but a lost chance. The suite calls it `optimal`.
+    /// A failure is legal but wastes an opportunity. The suite says `optimal`.
     #[serde(alias = "optimal")]
     Optional,
-    /// A question about behaviour, answered yes or no; no answer is wrong.
+    /// A question about behaviour, answered with yes or no. Neither answer is wrong.
     Check,
 }
 
 impl Kind {
-    /// All of them, in the order in which they are shown.
+    /// All kinds, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Required, Self::Optional, Self::Check];
 
-    /// What it is called.
+    /// Name in texts and tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Required => "required",
@@ -37,35 +38,35 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// Passed.
+    /// The test passed.
     Pass,
-    /// A check's yes.
+    /// A check was answered with yes.
     Yes,
-    /// A required test that failed.
+    /// A required test failed.
     Fail,
-    /// An optional test that failed.
+    /// An optional test failed.
     OptionalFail,
-    /// A check's no.
+    /// A check was answered with no.
     No,
-    /// What has to be so before the test can begin was not so.
+    /// A precondition of the test did not hold.
     SetupFail,
     /// The client gave up.
     HarnessFail,
     /// A test that this one depends on did not pass.
     DependencyFail,
-    /// The origin got a request twice.
+    /// The origin received a request twice.
     Retry,
     /// There is no result.
     Untested,
 }
 
 impl Outcome {
-    /// Whether it counts.
+    /// Whether the test counts as passed.
     pub(crate) const fn passes(self) -> bool {
         matches!(self, Self::Pass | Self::Yes)
     }
 
-    /// What it is called.
+    /// Description in texts.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Pass => "passed",
@@ -81,21 +82,21 @@ impl Outcome {
     }
 }
 
-/// One test and what it came to.
+/// One test with its result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Test {
-    /// Its name among all tests.
+    /// Id of the test in the suite.
     pub(crate) id: String,
-    /// How much it counts.
+    /// Weight of the test.
     pub(crate) kind: Kind,
-    /// Tests without which it says nothing.
+    /// Ids of the tests that must pass for this test to mean anything.
     pub(crate) depends_on: Vec<String>,
-    /// Whether it waits for time to pass.
+    /// Whether the test waits for time to pass.
     pub(crate) pauses: bool,
-    /// The judgement.
+    /// The suite's judgement.
     pub(crate) outcome: Outcome,
-    /// The kind of fault and what was wrong, where the client says so.
+    /// Kind and message of the error, if the client reports one.
     pub(crate) error: Option<(String, String)>,
     /// Whether the outcome comes from a second run.
     #[serde(skip)]
@@ -103,7 +104,7 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// The test in a line: how much it counts, its name, what it came to and why.
+    /// A line with the id, the kind, the outcome and the reason.
     pub(crate) fn line(&self) -> String {
         let reason = match (&self.error, self.outcome) {
             (_, Outcome::DependencyFail) => format!(": {}", self.depends_on.join(", ")),
@@ -113,14 +114,14 @@ impl Test {
         format!("{} ({}) {}{reason}", self.id, self.kind.name(), self.outcome.name())
     }
 
-    /// Whether a failure of this test may have come from a machine that was busy for a moment: the test counts on
-    /// pauses, or the client gave up. What depends on such a test is suspect with it.
+    /// Whether a busy machine may have caused a failure of this test. That is possible if the test
+    /// waits for time to pass, if the client gave up, or if a test that it depends on failed.
     pub(crate) fn is_timing(&self) -> bool {
         self.pauses || matches!(self.outcome, Outcome::HarnessFail | Outcome::DependencyFail)
     }
 }
 
-/// What a run of the suite reports: its tests in its order, those for browsers left out.
+/// Result of a run: the tests in the suite's order, without those for browsers.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     /// The tests, each once.
@@ -128,15 +129,16 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Reads what the client wrote.
+    /// Parses the output of the client.
     ///
     /// # Errors
-    /// As the reader words them: the client and this program do not belong together.
+    /// If the output does not have the expected form, because the client and this program differ in
+    /// version.
     pub(crate) fn parse(text: &str) -> serde_json::Result<Self> {
         Ok(Self { tests: serde_json::from_str(text)? })
     }
 
-    /// Replaces what the tests of these names came to by what they came to in a second run.
+    /// Replaces the results of the tests with these ids by their results in a second run.
     pub(crate) fn take_over(&mut self, names: &[String], second: Self) {
         let mut tests: HashMap<String, Test> =
             second.tests.into_iter().map(|test| (test.id.clone(), test)).collect();
@@ -148,17 +150,17 @@ impl Report {
     }
 }
 
-/// Tests of one kind.
+/// Result of all tests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    /// Those that passed or were answered yes.
+    /// Number of tests that passed or were answered with yes.
     pub(crate) passed: u32,
-    /// All of them.
+    /// Number of all tests.
     pub(crate) of: u32,
 }
 
-/// What a run came to.
+/// Score of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Score {
@@ -171,7 +173,7 @@ pub(crate) struct Score {
 }
 
 impl Score {
-    /// The score of a run.
+    /// Computes the score of a run.
     pub(crate) fn of(report: &Report) -> Self {
         let mut score = Self::default();
         for test in &report.tests {
@@ -202,7 +204,7 @@ impl fmt::Display for Score {
 pub(crate) mod tests {
     use super::{Kind, Outcome, Report, Score, Test};
 
-    /// A test that came to something.
+    /// A test with this outcome.
     pub(crate) fn test(id: &str, kind: Kind, outcome: Outcome) -> Test {
         Test {
             id: id.to_owned(),
@@ -216,7 +218,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_clients_report_is_read() {
+    fn client_report_is_parsed() {
         let text = r#"[{"id":"a","kind":"optimal","depends_on":["b"],"pauses":true,
             "outcome":"optional_fail","error":["Assertion","it is"]}]"#;
         let report = Report::parse(text).unwrap();
@@ -241,7 +243,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_second_run_speaks_only_of_the_tests_it_is_asked_for() {
+    fn second_run_replaces_only_the_requested_tests() {
         let failed = |id| test(id, Kind::Required, Outcome::Fail);
         let passed = |id| test(id, Kind::Required, Outcome::Pass);
         let mut report = Report { tests: vec![failed("a"), failed("b"), passed("c")] };

@@ -1,6 +1,8 @@
-//! The scores of the last runs that were as expected: `conformance/scores.toml`, from which docs/conformance.md comes.
+//! Scores of the last runs that were as expected: `conformance/scores.toml`, the source of
+//! docs/conformance.md.
 //!
-//! Invariant: only `cargo xtask conformance --write` writes the file, and only what a run came to.
+//! Invariant: only `cargo xtask conformance --write` writes the file, and only with results of a
+//! run.
 
 use super::Profile;
 use super::report::{Kind, Report, Score};
@@ -8,13 +10,13 @@ use super::suite::Edition;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// The file.
+/// Path of the file.
 pub(crate) const PATH: &str = "conformance/scores.toml";
 
-/// What opens it.
+/// First line of the file.
 const HEAD: &str = "# Written by `cargo xtask conformance --write`.\n\n";
 
-/// The runs, one for each edition and profile, in their order.
+/// The runs, one for each edition and profile, in the order of both.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scores {
@@ -22,23 +24,23 @@ pub(crate) struct Scores {
     pub(crate) runs: Vec<Run>,
 }
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
-    /// The edition of the suite.
+    /// Edition of the suite.
     pub(crate) edition: Edition,
-    /// The suite's name and version.
+    /// Name and version of the suite.
     pub(crate) suite: String,
-    /// The profile.
+    /// The tested profile.
     pub(crate) profile: Profile,
-    /// Passed of all.
+    /// Numbers of passed tests and of all tests.
     pub(crate) score: Score,
-    /// What did not pass.
+    /// Ids of the tests that did not pass.
     pub(crate) missed: Missed,
 }
 
-/// Names of tests that did not pass, in the suite's order.
+/// Ids of tests that did not pass, in the suite's order.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Missed {
@@ -48,7 +50,7 @@ pub(crate) struct Missed {
 }
 
 impl Missed {
-    /// Those of one kind.
+    /// The tests of one kind.
     pub(crate) fn of(&self, kind: Kind) -> &[String] {
         match kind {
             Kind::Required => &self.required,
@@ -59,10 +61,10 @@ impl Missed {
 }
 
 impl Scores {
-    /// Reads the file; there are no scores if there is none.
+    /// Reads the file. A missing file has no scores.
     ///
     /// # Errors
-    /// If the file is not as it was written.
+    /// If the file cannot be read or parsed.
     pub(crate) fn read() -> Result<Self> {
         match std::fs::read_to_string(PATH) {
             Ok(text) => toml::from_str(&text).with_context(|| format!("{PATH} is wrong")),
@@ -80,7 +82,7 @@ impl Scores {
         std::fs::write(PATH, format!("{HEAD}{text}")).with_context(|| format!("cannot write {PATH}"))
     }
 
-    /// Puts a run in the place of the last one of its edition and profile.
+    /// Replaces the last run of the same edition and profile.
     pub(crate) fn keep(&mut self, edition: Edition, suite: &str, profile: Profile, report: &Report) {
         let missed = |kind| {
             let tests = report.tests.iter().filter(|test| test.kind == kind && !test.outcome.passes());
@@ -107,7 +109,7 @@ mod tests {
     use super::Scores;
 
     #[test]
-    fn a_run_replaces_the_one_before_it_and_survives_being_written() {
+    fn run_replaces_the_previous_one_and_is_read_back() {
         let report = |outcome| Report { tests: vec![test("a", Kind::Required, outcome)] };
         let mut scores = Scores::default();
         scores.keep(Edition::Git, "one", Profile::Default, &report(Outcome::Fail));

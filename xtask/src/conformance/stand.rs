@@ -1,7 +1,8 @@
-//! One test stand: the suite's origin, Petasos before it, and the suite's client.
+//! A test stand: the suite's origin, Petasos in front of it, and the suite's client.
 //!
-//! Invariant: nothing that was started outlives the stand, nor this program, however it ends: each child is killed
-//! with the thread that started it. Everything listens on loopback, on ports that the system chose.
+//! Invariant: no child outlives the stand or this program, however that ends, because each child is
+//! killed with the thread that started it. Everything listens on loopback, on ports that the system
+//! chose.
 
 use super::Profile;
 use super::report::Report;
@@ -16,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How often a child is looked at.
+/// Interval between two checks of a child.
 const POLL: Duration = Duration::from_millis(50);
-/// Looks before a start has failed: half a minute.
+/// Number of checks before a start has failed: half a minute.
 const START_POLLS_MAX: u32 = 600;
-/// Looks before a client is given up, which takes a minute: five minutes.
+/// Number of checks before the client is given up: five minutes. It normally takes one minute.
 const CLIENT_POLLS_MAX: u32 = 6000;
-/// Looks before a program that was asked to end is killed: two seconds. All clients are gone by then.
+/// Number of checks between SIGTERM and SIGKILL: two seconds. All clients are gone by then.
 const STOP_POLLS_MAX: u32 = 40;
 
-/// Origin and Petasos, running.
+/// The running origin and Petasos.
 pub(crate) struct Stand<'a> {
     suite: &'a Suite,
     logs: PathBuf,
@@ -34,10 +35,10 @@ pub(crate) struct Stand<'a> {
 }
 
 impl<'a> Stand<'a> {
-    /// Starts the origin, and Petasos with a profile before it.
+    /// Starts the origin, and Petasos with a profile in front of it.
     ///
     /// # Errors
-    /// If one of them does not start; the text has the end of its log.
+    /// If one of them does not start; shows the end of its log.
     pub(crate) fn up(suite: &'a Suite, petasos: &Path, profile: Profile) -> Result<Self> {
         let logs = std::path::absolute(suite.logs(profile))?;
         std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
@@ -45,7 +46,7 @@ impl<'a> Stand<'a> {
         let mut origin = bound(OsStr::new("node"));
         origin.arg("--no-warnings").arg(own.join("serve.mjs"));
         origin.arg(suite.directory.join(suite.edition.server())).arg(logs.join("origin.pid"));
-        // The suite's server also hands out files of the directory it runs in.
+        // The suite's server also serves files of its working directory.
         origin.current_dir(&suite.directory);
         let origin = Server::start("origin", origin, &logs, "Listening on http://")?;
         let mut edge = bound(petasos.as_os_str());
@@ -56,16 +57,16 @@ impl<'a> Stand<'a> {
         Ok(Self { suite, logs, petasos, _origin: origin })
     }
 
-    /// Runs the suite's client to its end, with all tests or with the chosen ones. A single one makes the suite tell
-    /// all that client and origin saw, which stays in their logs.
+    /// Runs the suite's client to its end, with the chosen tests, or with all tests if none are
+    /// chosen. With a single test, client and origin log all messages.
     ///
     /// # Errors
-    /// If it or Petasos ends otherwise than it should; the text has the end of the log.
+    /// If the client fails or Petasos ends; shows the end of the log.
     pub(crate) fn run_client(mut self, chosen: &[String]) -> Result<Report> {
         let (report, log) = (self.logs.join("report.json"), self.logs.join("client.log"));
         let mut client = bound(OsStr::new("node"));
         client.arg("--no-warnings").arg(std::path::absolute("conformance/client.mjs")?);
-        // A slash at the end would make every path begin with two.
+        // The base URL must not end with a slash, because paths begin with one.
         client.arg(&self.suite.directory).arg(&self.suite.modules);
         client.arg(format!("http://{}", self.petasos.address)).args(chosen);
         client.stdout(create(&report)?).stderr(create(&log)?);
@@ -82,7 +83,8 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// A program that is killed with the thread that starts it, with nothing to read.
+/// A command with empty standard input whose process is killed when the thread that started it
+/// ends.
 fn bound(program: &OsStr) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program).stdin(Stdio::null());
@@ -101,7 +103,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts it and waits for the line in which it says where it listens.
+    /// Starts the program and waits until its log contains `before_address` and the address where
+    /// it listens.
     fn start(name: &str, mut command: Command, logs: &Path, before_address: &str) -> Result<Self> {
         let log = logs.join(format!("{name}.log"));
         let output = create(&log)?;
@@ -121,18 +124,19 @@ impl Server {
     }
 }
 
-/// The address behind `mark` in a line that is complete.
+/// The address after `mark`, if the line is complete.
 fn address_after(text: &str, mark: &str) -> Option<SocketAddr> {
     let (_, rest) = text.split_once(mark)?;
     let (line, _) = rest.split_once('\n')?;
     line.split(['/', ' ', ',']).next()?.parse().ok()
 }
 
-/// A child process; it has ended when this is dropped.
+/// A child process, which is stopped on drop.
 struct Process(Child);
 
 impl Process {
-    /// How it ended, if it does so in so many looks.
+    /// Waits for the end of the process for at most `polls_max` checks. Returns `None` if it still
+    /// runs.
     fn ended(&mut self, polls_max: u32) -> Result<Option<ExitStatus>> {
         for _ in 0..polls_max {
             if let Some(status) = self.0.try_wait()? {
@@ -149,7 +153,7 @@ impl Drop for Process {
         if self.0.try_wait().is_ok_and(|status| status.is_some()) {
             return;
         }
-        // What cannot be signalled has ended; what does not end is killed.
+        // An error means that the process has already ended.
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ignores_being_asked_is_gone_with_its_owner() {
+    fn program_that_ignores_sigterm_is_killed_on_drop() {
         let mut command = bound(OsStr::new("sh"));
         command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]).stdout(Stdio::piped());
         let mut process = Process(command.spawn().unwrap());

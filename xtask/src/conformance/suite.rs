@@ -1,7 +1,9 @@
-//! The suite itself: the npm package of a fixed version, or a checkout, and what is needed to run it.
+//! The suite itself: the npm package in a fixed version, or a checkout, and the programs that it
+//! needs.
 //!
-//! Invariant: nothing is installed outside `target/`, but Debian's packages of Node.js where there is none. What npm
-//! installs is fixed by `conformance/package-lock.json`, which leaves out what the suite names and does not need.
+//! Invariant: nothing is installed outside of `target/`, except Debian's Node.js packages if there
+//! is no Node.js. `conformance/package-lock.json` fixes the packages that npm installs. It leaves
+//! out dependencies that the suite declares but does not need.
 
 use super::{Profile, WORK};
 use crate::packages::{self, tail};
@@ -10,24 +12,24 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Debian's packages with what runs the suite.
+/// Debian packages that are necessary to run the suite.
 const NODE_PACKAGES: [&str; 2] = ["nodejs", "npm"];
 
-/// The two editions of the suite. They differ in their tests: scores of one do not compare with those of the other.
+/// The two editions of the suite. They contain different tests, so their scores are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Edition {
-    /// A checkout of the repository.
+    /// A checkout of the git repository.
     Git,
-    /// The published package, with its suite for Surrogate-Control.
+    /// The published npm package, which also tests Surrogate-Control.
     Npm,
 }
 
 impl Edition {
-    /// Both, in the order in which they are shown.
+    /// Both editions, in the order in which they are shown.
     pub(crate) const ALL: [Self; 2] = [Self::Git, Self::Npm];
 
-    /// Its name in files.
+    /// Name in file names.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Npm => "npm",
@@ -35,7 +37,7 @@ impl Edition {
         }
     }
 
-    /// The oldest Node.js that runs it.
+    /// Oldest version of Node.js that can run the edition.
     const fn node_min(self) -> Version {
         match self {
             Self::Npm => Version(18, 0, 0),
@@ -43,7 +45,7 @@ impl Edition {
         }
     }
 
-    /// The suite's own origin server.
+    /// Path of the suite's own origin server.
     pub(crate) const fn server(self) -> &'static str {
         match self {
             Self::Npm => "server/server.mjs",
@@ -52,25 +54,25 @@ impl Edition {
     }
 }
 
-/// A suite that can be run.
+/// A suite that is ready to run.
 pub(crate) struct Suite {
-    /// Which edition it is.
+    /// The edition.
     pub(crate) edition: Edition,
-    /// Where it stands.
+    /// Directory of the suite.
     pub(crate) directory: PathBuf,
-    /// The packages that its client needs.
+    /// Directory of the packages that its client needs.
     pub(crate) modules: PathBuf,
-    /// What to call it, version included.
+    /// Name and version, for output.
     pub(crate) label: String,
-    /// The Node.js that runs it.
+    /// Name and version of Node.js, for output.
     pub(crate) node: String,
 }
 
 impl Suite {
-    /// Gets everything ready: Node.js, the packages, the suite.
+    /// Prepares everything: Node.js, the packages and the suite.
     ///
     /// # Errors
-    /// Says what is missing.
+    /// Names the missing part.
     pub(crate) fn prepare(checkout: Option<&Path>) -> Result<Self> {
         let edition = match checkout {
             Some(directory) => edition_of(directory)?,
@@ -88,12 +90,13 @@ impl Suite {
         Ok(Self { edition, directory, modules, label, node: format!("Node.js {version}") })
     }
 
-    /// Where the logs of a run are kept.
+    /// Directory for the logs of a run.
     pub(crate) fn logs(&self, profile: Profile) -> PathBuf {
         Path::new(WORK).join(format!("{}-{}", self.edition.name(), profile.name()))
     }
 
-    /// What the client and then the origin said in the last run: the messages of a test that ran alone.
+    /// Logs of the client and the origin in the last run. They contain the messages of a test that
+    /// ran alone.
     pub(crate) fn messages(&self, profile: Profile) -> Vec<String> {
         let read = |name| std::fs::read_to_string(self.logs(profile).join(name)).unwrap_or_default();
         ["client.log", "origin.log"].map(read).to_vec()
@@ -118,7 +121,7 @@ fn parse_version(text: &str) -> Result<Version> {
     numbers().with_context(|| format!("{text:?} is no version of Node.js"))
 }
 
-/// Which edition of the suite stands in a directory, by its layout.
+/// Recognises the edition of the suite in a directory by its layout.
 fn edition_of(directory: &Path) -> Result<Edition> {
     let found = Edition::ALL.into_iter().find(|edition| directory.join(edition.server()).exists());
     found.with_context(|| {
@@ -126,7 +129,7 @@ fn edition_of(directory: &Path) -> Result<Edition> {
     })
 }
 
-/// What `node --version` says; Debian's package is installed if there is no node.
+/// Output of `node --version`. Installs Debian's package if there is no Node.js.
 fn node_version() -> Result<String> {
     if !runs("node") {
         packages::ensure(&NODE_PACKAGES)?;
@@ -136,13 +139,13 @@ fn node_version() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether there is such a program that starts.
+/// Whether a program of this name exists and starts.
 fn runs(program: &str) -> bool {
     let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     started.is_ok_and(|status| status.success())
 }
 
-/// Installs the packages of the committed lock file, if they are not there; gives their directory.
+/// Installs the packages of the committed lock file if they are missing. Returns their directory.
 fn install() -> Result<PathBuf> {
     let place = std::path::absolute(WORK)?;
     let (lock, installed) = (Path::new("conformance/package-lock.json"), place.join("installed.json"));
@@ -175,7 +178,7 @@ fn install() -> Result<PathBuf> {
     Ok(modules)
 }
 
-/// The suite's name with what tells its version: the package's own number, or the checkout's last commit.
+/// Name of the suite with its version (npm package) or with the date of its last commit (checkout).
 fn label(edition: Edition, directory: &Path) -> Result<String> {
     if edition == Edition::Npm {
         let path = directory.join("package.json");
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_no_suite_is_refused() {
+    fn directory_without_a_suite_is_refused() {
         let error = edition_of(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_err();
         assert!(error.to_string().contains("no checkout of the suite"), "{error}");
     }

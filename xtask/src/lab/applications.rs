@@ -1,8 +1,10 @@
-//! The applications' lab: four sites with a session for everybody. MoinMoin and Flask behind gunicorn, a Django admin
-//! behind gunicorn and nginx, PHP behind PHP-FPM and nginx. What it is for stands in `labs/applications/README.md`.
+//! The applications' lab: four sites that give every visitor a session. MoinMoin and Flask run
+//! behind gunicorn, a Django admin behind gunicorn and nginx, PHP behind PHP-FPM and nginx. The
+//! lab's purpose is described in `labs/applications/README.md`.
 //!
-//! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
-//! What is measured, and what must hold, stands in `crates/cli/lab/applications`; this only starts it.
+//! Invariant: environment and data are marked when they are complete, and the next run removes
+//! incomplete ones. The measurement and its limits are in `crates/cli/lab/applications`. This
+//! module only starts it.
 
 use super::stack::{Ready, Server, Site, Stack, Step};
 use super::{files, front, php, python};
@@ -12,23 +14,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What `cargo xtask long applications` may be told.
+/// Arguments of `cargo xtask long applications`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Visit the applications through this build of Petasos first, to compare
-    // Made absolute where the command was given, because xtask works at the top of the repository.
+    /// Visit the applications through this build of Petasos first, for comparison
+    // Resolved before xtask changes to the top of the repository.
     #[arg(long, value_name = "PATH", value_parser = |text: &str| std::path::absolute(text))]
     binary: Option<PathBuf>,
 }
 
 /// The pinned packages.
 const REQUIREMENTS: &str = files::text!("applications/requirements.txt");
-/// What makes the wiki.
+/// The script that makes the wiki.
 const FILL_MOIN: &str = files::text!("applications/moin/fill.py");
-/// What makes the Django admin's database.
+/// The script that makes the Django admin's database.
 const FILL_DJANGO: &str = files::text!("applications/django/fill.py");
 
-/// A gunicorn with two workers of four threads.
+/// A step that starts a gunicorn with two workers of four threads.
 macro_rules! gunicorn {
     ($name:literal, $settings:literal, $application:literal, $directory:literal, $address:literal, $ready:expr) => {
         Step::Start(Server {
@@ -52,7 +54,7 @@ pub(crate) const STACK: Stack = Stack {
     title: "applications'",
     name: "applications",
     host: "applications.test",
-    // Each of the four has one.
+    // All four sites have this file.
     page: "/robots.txt",
     log_in: "/+login",
     packages: &[&["chromium", "nginx-core", "php8.2-fpm", "php8.2-opcache", "python3-venv"]],
@@ -107,7 +109,8 @@ pub(crate) const STACK: Stack = Stack {
     ],
 };
 
-/// Makes the wiki, and the admin's database and files, unless this has been done by these very files.
+/// Makes the wiki, and the admin's database and files, unless they exist and come from these
+/// scripts and packages.
 fn fill(site: &Site<'_>) -> Result<()> {
     let mark = site.at("data/filled-by");
     let wanted = format!("{REQUIREMENTS}\n{FILL_MOIN}\n{FILL_DJANGO}");
@@ -128,10 +131,11 @@ fn fill(site: &Site<'_>) -> Result<()> {
     fs::write(mark, wanted).context("cannot mark the content")
 }
 
-/// Visits the lab below `dir` in Chromium, through another build first if the caller named one.
+/// Visits the lab below `dir` in Chromium, first through another build of Petasos if the caller
+/// named one.
 ///
 /// # Errors
-/// If something of one visitor reached another, too few requests were hits, or it could not be run.
+/// If a visitor received another's data, too few requests were hits, or the test could not run.
 pub(super) fn run(dir: &Path, args: &Args) -> Result<()> {
     crate::test::build_binary()?;
     let mut command = Command::new(env!("CARGO"));

@@ -1,14 +1,15 @@
-//! MariaDB for a stack: its own tables, made once, and the server, at a Unix socket alone.
+//! MariaDB for a stack: its system tables, made once, and the server, which listens on a Unix
+//! socket only.
 //!
-//! Invariant: the tables are either missing or complete; a killed attempt is thrown away by the next. Databases are
-//! the content system's own business.
+//! Invariant: the system tables are either missing or complete, and the next run removes incomplete
+//! ones. Each content system creates its own database.
 
 use super::stack::{Ready, Server, Site, Step, remove};
 use crate::place::output;
 use anyhow::Result;
 use std::fs;
 
-/// Makes MariaDB's own tables.
+/// Makes MariaDB's system tables.
 pub(crate) const MAKE: Step = Step::Make(make);
 /// Starts the server.
 pub(crate) const START: Step = Step::Start(Server {
@@ -17,17 +18,17 @@ pub(crate) const START: Step = Step::Start(Server {
     ready: Ready::Socket("mariadb.sock"),
 });
 
-/// Has the server carry out statements.
+/// Runs SQL statements as MariaDB's root.
 ///
 /// # Errors
-/// What the server says to them.
+/// With the server's error message.
 pub(crate) fn run(site: &Site<'_>, statements: &str) -> Result<()> {
     let socket = format!("--socket={}", site.value("mariadb_socket")?);
     let mut client = site.place.account.step("mariadb");
     output(client.args(["--no-defaults", &socket, "--user=root", "-e", statements])).map(|_| ())
 }
 
-/// Makes MariaDB's own tables, once.
+/// Makes MariaDB's system tables, unless they exist.
 fn make(site: &Site<'_>) -> Result<()> {
     let (data, new) = (site.at("mariadb"), site.at("mariadb.new"));
     if data.exists() {

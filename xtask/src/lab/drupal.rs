@@ -1,7 +1,8 @@
-//! The Drupal lab: a Drupal 7 or Pressflow 7 that its user has, on MariaDB, PHP-FPM and nginx. What it is for stands in
-//! `labs/drupal/README.md`.
+//! The Drupal lab: the user's own Drupal 7 or Pressflow 7 on MariaDB, PHP-FPM and nginx. Its
+//! purpose is described in `labs/drupal/README.md`.
 //!
-//! Invariant: the user's tree is read only; a tree that is no Drupal 7 is refused before anything is made.
+//! Invariant: the user's tree is only read. A tree that is not Drupal 7 is refused before anything
+//! is made.
 
 use super::files::Template;
 use super::stack::{Site, Stack, Step, remove};
@@ -14,19 +15,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// What walks through Drupal's install pages.
+/// The script that submits the pages of Drupal's installer.
 const INSTALL: &str = files::text!("drupal/php/install.php");
-/// What makes the content.
+/// The script that makes the content.
 const FILL: &str = files::text!("drupal/php/fill.php");
-/// Where Drupal says which version it is.
+/// The file that defines Drupal's version.
 const BOOTSTRAP: &str = "includes/bootstrap.inc";
-/// What every Drupal 7 has, and the lab needs.
+/// Files that every Drupal 7 has and the lab needs.
 const FILES: [&str; 4] = ["index.php", "install.php", BOOTSTRAP, "includes/install.core.inc"];
 
-/// What Pressflow has in [`BOOTSTRAP`], and Drupal has not.
+/// A string that [`BOOTSTRAP`] contains in Pressflow but not in Drupal.
 const PRESSFLOW_SIGN: &str = "pressflow_smart_start";
 
-/// The stack; what [`given`] finds out about the tree is given.
+/// The stack. It needs the values that [`given`] finds in the user's tree.
 pub(crate) const STACK: Stack = Stack {
     title: "Drupal",
     name: "drupal",
@@ -92,10 +93,10 @@ pub(crate) const STACK: Stack = Stack {
     ],
 };
 
-/// What `up` is given: the tree, as the system resolves it, and what it says it is.
+/// Values from the user's tree: its canonical path, its distribution and its version.
 ///
 /// # Errors
-/// If it is no Drupal 7; the text says what is missing.
+/// If it is not Drupal 7; the message says what is missing.
 pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]> {
     let source =
         source.context("--source DIR is missing: the top of a Drupal 7 or Pressflow 7 that you have")?;
@@ -123,7 +124,7 @@ pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]
     Ok([("source", source), ("distribution", distribution.to_owned()), ("version", version.to_owned())])
 }
 
-/// Copies the tree, links resolved, when there is no copy of it.
+/// Copies the tree and resolves links, unless there is a copy of it already.
 fn copy(site: &Site<'_>) -> Result<()> {
     let (copy, new, mark) = (site.at("drupal"), site.at("drupal.new"), site.at("drupal.source"));
     let wanted = identity(site)?;
@@ -141,8 +142,8 @@ fn copy(site: &Site<'_>) -> Result<()> {
     loosen(&copy)
 }
 
-/// Copies a tree without its history, links resolved: the caller reads it and the account writes it, because a clone
-/// that root has made is often readable by root alone.
+/// Copies a tree without `.git` and resolves links. The caller reads the files and the account
+/// writes them, because files that root has cloned are often readable by root only.
 fn copy_tree(account: Account, source: &Path, new: &Path) -> Result<()> {
     fs::create_dir(new)?;
     account.give(new)?;
@@ -159,13 +160,14 @@ fn copy_tree(account: Account, source: &Path, new: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Which tree this is.
+/// Text that identifies the user's tree: path, distribution and version.
 fn identity(site: &Site<'_>) -> Result<String> {
     let [source, distribution, version] = ["source", "distribution", "version"].map(|name| site.value(name));
     Ok(format!("{}\n{} {}\n", source?, distribution?, version?))
 }
 
-/// Makes the settings and their directory writable again: Drupal's installer takes that away when it is done.
+/// Makes the settings file and its directory writable again. Drupal's installer removes that
+/// permission at its end.
 fn loosen(drupal: &Path) -> Result<()> {
     for (name, mode) in [("sites/default", 0o700), ("sites/default/settings.php", 0o600)] {
         let path = drupal.join(name);
@@ -177,13 +179,14 @@ fn loosen(drupal: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets Drupal install itself and makes its content, unless this has been done with this tree.
+/// Installs Drupal and makes its content, unless both exist and come from this tree and these
+/// scripts.
 fn fill(site: &Site<'_>) -> Result<()> {
     let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{}{INSTALL}{FILL}", identity(site)?));
     if files::holds(&mark, &wanted) {
         return Ok(());
     }
-    // An attempt that fails must not be taken for what was there before.
+    // Without this removal, a failed attempt would look like the previous complete one.
     let _ = fs::remove_file(&mark);
     site.make_empty("drupal/sites/default/files")?;
     database::run(site, "DROP DATABASE IF EXISTS drupal; CREATE DATABASE drupal CHARACTER SET utf8mb4")?;
@@ -195,8 +198,9 @@ fn fill(site: &Site<'_>) -> Result<()> {
     files::write(&mark, &wanted)
 }
 
-/// Walks through Drupal's install pages. PHP's own server shows them, since nginx shows no installer to anybody;
-/// nothing listens at the address of `nginx_plain` yet.
+/// Submits the pages of Drupal's installer. PHP's built-in server serves them, because the lab's
+/// nginx does not serve the installer. It listens at the address of `nginx_plain`, which is still
+/// unused.
 fn install(site: &Site<'_>) -> Result<()> {
     let address = site.value("nginx_plain")?;
     let path = site.place.log("install-pages");
@@ -219,7 +223,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
 
-    /// A directory with these files, which define this version.
+    /// Makes a directory with these files, each of which defines this version.
     fn tree(name: &str, files: &[&str], version: &str) -> PathBuf {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests/drupal").join(name);
         let _ = fs::remove_dir_all(&top);
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_that_only_its_maker_reads_is_copied_without_history() {
+    fn clone_readable_by_its_owner_only_is_copied_without_git() {
         let top = tree("clone", &["index.php", ".git/objects/pack", "includes/a.inc"], "7.103");
         for file in ["index.php", ".git/objects/pack"] {
             fs::set_permissions(top.join(file), fs::Permissions::from_mode(0o400)).unwrap();
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_drupal_7_is_refused_with_the_reason() {
+    fn tree_that_is_not_drupal_7_is_refused_with_the_reason() {
         let refused = |source: Option<&Path>, reason: &str| {
             let error = given(source).unwrap_err().to_string();
             assert!(error.contains("--source") && error.contains(reason), "{error}");
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drupal_7_is_known_by_name_and_version() {
+    fn distribution_and_version_of_drupal_7_are_recognised() {
         let top = tree("seven", &FILES, "7.103");
         let [(_, source), (_, distribution), (_, version)] = given(Some(&top)).unwrap();
         assert!(source.ends_with("/drupal/seven"), "{source}");

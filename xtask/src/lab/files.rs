@@ -1,7 +1,6 @@
-//! The files of a stack: the templates of `labs/`, with the values of this start put in, and the secrets that are
-//! drawn once.
+//! The files of a stack: templates from `labs/` with the values of this start, and secrets.
 //!
-//! Invariant: a secret is drawn once and stays. It starts nothing.
+//! Invariant: a secret is generated once and then kept. This module starts nothing.
 
 use super::stack::Site;
 use crate::place::make_own;
@@ -12,26 +11,27 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes from the system's random source in each secret.
+/// Bytes of the system's random source in each secret.
 const SECRET_BYTES: usize = 32;
 
 /// A file of a stack.
 pub(crate) struct Template {
-    /// Its path below the stack's directory.
+    /// Path below the stack's directory.
     path: &'static str,
-    /// What is in it.
+    /// Text of the template.
     text: &'static str,
-    /// What is put in beside the general; nothing at all is put into a file that has none.
+    /// Values for this file only. `None` means that the file is copied without replacing
+    /// placeholders.
     own: Option<&'static [(&'static str, &'static str)]>,
 }
 
 impl Template {
-    /// A file that values are put into.
+    /// A file with placeholders.
     pub(crate) const fn rendered(path: &'static str, text: &'static str) -> Self {
         Self { path, text, own: Some(&[]) }
     }
 
-    /// As [`Template::rendered`], with further values.
+    /// As [`Template::rendered`], with values for this file only.
     const fn with(
         path: &'static str,
         text: &'static str,
@@ -40,19 +40,19 @@ impl Template {
         Self { path, text, own: Some(own) }
     }
 
-    /// A file that is written as it is, because what looks like a placeholder in it means something else.
+    /// A file that is copied unchanged, because it uses double braces for something else.
     pub(crate) const fn verbatim(path: &'static str, text: &'static str) -> Self {
         Self { path, text, own: None }
     }
 }
 
-/// A [`Template`] that values are put into: its path, and that of its text below `labs/`.
+/// A [`Template`] with placeholders: its path, and the path of its text below `labs/`.
 macro_rules! rendered {
     ($path:literal, $source:literal) => {
         $crate::lab::files::Template::rendered($path, $crate::lab::files::text!($source))
     };
 }
-/// As `rendered`, written as it is.
+/// A [`Template`] that is copied unchanged: its path, and the path of its text below `labs/`.
 macro_rules! verbatim {
     ($path:expr, $source:expr) => {
         $crate::lab::files::Template::verbatim($path, $crate::lab::files::text!($source))
@@ -66,9 +66,9 @@ macro_rules! text {
 }
 pub(crate) use {rendered, text, verbatim};
 
-/// What nginx does alike everywhere.
+/// The part of nginx' configuration that is the same in every stack.
 pub(crate) const NGINX_HTTP: Template = rendered!("conf/nginx-http.conf", "common/nginx-http.conf");
-/// What a stack with MariaDB, PHP-FPM without and with opcode cache and nginx has.
+/// The common files of stacks with MariaDB, nginx, and PHP-FPM with and without opcode cache.
 pub(crate) const FOR_PHP: &[Template] = &[
     rendered!("conf/my.cnf", "common/my.cnf"),
     rendered!("conf/php.ini", "common/php.ini"),
@@ -78,17 +78,18 @@ pub(crate) const FOR_PHP: &[Template] = &[
     rendered!("conf/nginx-php.conf", "common/nginx-php.conf"),
 ];
 
-/// Whether the files are what this version of the stack would write.
+/// Whether the files on disk equal those that this version of the stack would write.
 pub(crate) fn are_current(site: &Site<'_>) -> bool {
     render_all(site).is_ok_and(|files| files.iter().all(|(path, text)| holds(&site.at(path), text)))
 }
 
-/// Whether there is a file that holds this text and no more, such as the mark of what is complete.
+/// Whether the file exists and holds exactly this text. Marks of completed steps are checked this
+/// way.
 pub(crate) fn holds(path: &Path, text: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|found| found == text)
 }
 
-/// Writes a file that is no server's.
+/// Writes a file that servers do not need to read.
 ///
 /// # Errors
 /// Names the file.
@@ -96,7 +97,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes every file, and the directories that it needs.
+/// Writes every file of the stack, and makes the directories that it needs.
 ///
 /// # Errors
 /// Names the file that cannot be written.
@@ -114,7 +115,7 @@ pub(crate) fn write_all(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every file of the stack as it is to be.
+/// All files of the stack, rendered: path and text.
 pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>> {
     let render = |Template { path, text, own }: &Template| {
         let text = own.map_or_else(|| Ok((*text).to_owned()), |own| site.render(text, own));
@@ -123,7 +124,7 @@ pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>>
     site.stack.templates.iter().copied().flatten().map(render).collect()
 }
 
-/// The secret of this name; it is drawn the first time, and kept in a file of its own.
+/// The secret with this name. It is generated at the first call and kept in a file.
 ///
 /// # Errors
 /// Names the file that cannot be read or written.
@@ -136,7 +137,7 @@ pub(crate) fn secret(place: &Place, name: &str) -> Result<String> {
     fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Letters and digits that nobody can guess.
+/// A random secret in hexadecimal digits.
 ///
 /// # Errors
 /// If the system's random source cannot be read.

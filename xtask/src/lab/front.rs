@@ -1,7 +1,7 @@
-//! What stands before a content system: nginx, and Varnish where a stack has it.
+//! The servers in front of a content system: nginx, and Varnish in some stacks.
 //!
-//! Invariant: each is started alike in every stack; what differs stands in its configuration. It knows no content
-//! system.
+//! Invariant: every stack starts them with the same command. Differences are in the configuration
+//! files only.
 
 use super::stack::{Ready, Server, Step};
 
@@ -13,7 +13,7 @@ pub(crate) const START_VARNISH: Step = Step::Start(Server {
     ready: Ready::Pages(&["varnish"]),
 });
 
-/// Starts nginx, which answers at the addresses of these names.
+/// Starts nginx, and waits until it answers at the addresses with these names.
 pub(crate) const fn start_nginx(addresses: &'static [&'static str]) -> Step {
     Step::Start(Server {
         name: "nginx",

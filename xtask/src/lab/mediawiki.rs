@@ -1,8 +1,9 @@
-//! The MediaWiki lab: MariaDB, PHP-FPM without and with opcode cache, nginx with a server for each of MediaWiki's own
-//! caches, Varnish, and a MediaWiki that purges Varnish and Petasos. What it is for stands in its README.
+//! The MediaWiki lab: a MediaWiki that purges Varnish and Petasos. It runs on MariaDB, PHP-FPM
+//! without and with opcode cache, nginx with one server for each of MediaWiki's own caches, and
+//! Varnish. Its purpose is described in `labs/mediawiki/README.md`.
 //!
-//! Invariant: MediaWiki's code is the package's own, nothing of it is copied or changed; its content is marked when
-//! it is complete, and a killed attempt is thrown away by the next.
+//! Invariant: MediaWiki's code is the Debian package's, neither copied nor changed. The content is
+//! marked when it is complete, and the next run removes incomplete content.
 
 use super::files::Template;
 use super::stack::{Site, Stack, Step};
@@ -11,9 +12,9 @@ use crate::place::output;
 use anyhow::Result;
 use std::process::Command;
 
-/// What makes the content.
+/// The script that makes the content.
 const FILL: &str = files::text!("mediawiki/php/fill.php");
-/// Where Debian's package keeps the scripts.
+/// Directory of MediaWiki's maintenance scripts in Debian's package.
 const MAINTENANCE_PATH: &str = "/usr/share/mediawiki/maintenance";
 
 /// The stack.
@@ -23,7 +24,8 @@ pub(crate) const STACK: Stack = Stack {
     host: "mediawiki.test",
     page: "/wiki/Welcome",
     log_in: "/wiki/Special:UserLogin",
-    // nginx and PHP come first: MediaWiki wants some web server with PHP, and would take Apache if it found none.
+    // nginx and PHP come first: MediaWiki depends on any web server with PHP, and apt would choose
+    // Apache if none is installed.
     packages: &[
         &[
             "mariadb-server",
@@ -58,7 +60,7 @@ pub(crate) const STACK: Stack = Stack {
             files::rendered!("conf/nginx-site.conf", "mediawiki/conf/nginx-site.conf"),
             files::rendered!("conf/varnish.vcl", "mediawiki/conf/varnish.vcl"),
             files::rendered!("conf/LocalSettings.php", "mediawiki/php/LocalSettings.php"),
-            // Braces mean something of their own in the wiki's language.
+            // Wikitext uses double braces itself.
             Template::verbatim("conf/fill.php", FILL),
         ],
     ],
@@ -75,10 +77,11 @@ pub(crate) const STACK: Stack = Stack {
     ],
 };
 
-/// Lets MediaWiki install itself and makes its content, unless this has been done by this very script and version.
+/// Installs MediaWiki and makes its content, unless both exist and come from this script and this
+/// version of the package.
 fn fill(site: &Site<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").args(["--show", "mediawiki"]))?;
-    // In the database's own directory, so that one does not outlive the other.
+    // The mark is inside the database's directory, so that they are always removed together.
     let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{version}\n{FILL}"));
     if files::holds(&mark, &wanted) {
         return Ok(());
@@ -90,7 +93,7 @@ fn fill(site: &Site<'_>) -> Result<()> {
     install.args(["--dbtype=mysql", "--dbname=wiki", "--dbuser=root", "--dbpass=", "--scriptpath="]);
     install.arg(site.render("--dbserver=localhost:{{mariadb_socket}}", &[])?);
     install.arg(site.render("--server=http://{{host}}", &[])?);
-    // What it writes there is not used: the lab has a configuration of its own.
+    // The configuration that the installer writes there is not used, because the lab has its own.
     install.arg(site.render("--confpath={{site}}/tmp", &[])?);
     install.arg(site.render("--passfile={{site}}/conf/admin-password", &[])?);
     site.run("install", install.args(["Petasos lab", "Admin"]))?;

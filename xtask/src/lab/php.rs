@@ -1,6 +1,7 @@
-//! PHP for a stack: PHP-FPM with and without opcode cache, and the program for scripts.
+//! PHP for a stack: PHP-FPM with and without opcode cache, and a command for scripts.
 //!
-//! Invariant: the two masters differ in nothing but the opcode cache. It knows no content system.
+//! Invariant: the two FPM masters differ only in the opcode cache. This module knows no particular
+//! content system.
 
 use super::stack::{Ready, Server, Site, Step};
 use std::process::Command;
@@ -20,7 +21,7 @@ pub(crate) const START_OPCODE: Step = Step::Start(Server {
     ready: Ready::Socket("php-opcode.sock"),
 });
 
-/// A script that makes content; it may need more memory than a page, and sends no mail.
+/// A command for a PHP script that makes content. It has more memory than a page and sends no mail.
 pub(crate) fn script(site: &Site<'_>) -> Command {
     let mut command = site.place.account.step("php8.2");
     command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);

@@ -1,7 +1,7 @@
-//! Python for a stack: an environment of its own with pinned packages, made by Debian's Python.
+//! Python for a stack: a virtual environment with pinned packages, made by Debian's Python.
 //!
-//! Invariant: an environment is marked when it is complete; a killed attempt is thrown away by the next. It knows no
-//! application.
+//! Invariant: an environment is marked when it is complete, and the next run removes an incomplete
+//! one. This module knows no particular application.
 
 use super::files;
 use super::stack::{Site, remove};
@@ -9,11 +9,12 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// Makes the environment `venv` with these requirements, the text of `labs/LAB/requirements.txt`, unless it is there.
-/// The caller does it, since it is the caller who has set up how packages are fetched; the servers only read it.
+/// Makes the virtual environment `venv` with the packages in `requirements` (the text of
+/// `labs/LAB/requirements.txt`), unless it is current. It runs as the caller, because the caller
+/// may have configured how pip fetches packages. The servers only read the environment.
 ///
 /// # Errors
-/// If Python or pip fails, with the end of its log.
+/// If Python or pip fails; shows the end of its log.
 pub(crate) fn environment(site: &Site<'_>, requirements: &str) -> Result<()> {
     let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
     if files::holds(&mark, requirements) {
@@ -26,7 +27,7 @@ pub(crate) fn environment(site: &Site<'_>, requirements: &str) -> Result<()> {
     files::write(&new, requirements)?;
     eprintln!("installing Python packages from labs/{}/requirements.txt", site.stack.name);
     let mut install = Command::new(site.at("venv/bin/python"));
-    // Requirements may name packages that have no wheel and are built.
+    // `--only-binary` is only the default: a requirements file may exempt packages without a wheel.
     install.args(["-m", "pip", "install", "--no-input", "--only-binary=:all:", "--requirement"]).arg(&new);
     site.run("pip", install.stdin(Stdio::null()))?;
     fs::rename(&new, &mark).with_context(|| format!("cannot write {}", mark.display()))

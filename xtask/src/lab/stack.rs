@@ -1,9 +1,10 @@
-//! What every lab of a content system is made of: addresses, files, and steps that make or start something, and how
-//! such a stack comes up, is looked at and goes down.
+//! The common parts of all content system labs: addresses, files, and the steps that build or start
+//! a part. Also how a stack is started, inspected and stopped.
 //!
-//! Invariant: everything lives in one directory and on loopback ports that were free; no file of the system is
-//! written, no service of the system is used; each step can be repeated after a crash in the middle of any. It knows
-//! no content system: each is a table of its own.
+//! Invariant: everything lives in one directory and on loopback ports that were free. No file of
+//! the system is written, and no service of the system is used. Each step can be repeated after a
+//! crash in any step. This module knows no particular content system: each is a [`Stack`] table in
+//! a module of its own.
 
 use super::files::{self, Template};
 use crate::account::Account;
@@ -21,43 +22,44 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long one request for a page may take while a lab starts; the first one compiles everything.
+/// Timeout of one page request while a lab starts. The first request compiles every script.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest answer to a check that is read, in bytes.
+/// Number of response bytes that a readiness check reads.
 const HEAD_BYTES_MAX: usize = 64;
 
-/// What a ladder may use as variables, people may read (`lab.toml`), and is put into files and commands.
+/// Values by name. They are written to `lab.toml`, where ladders use them as variables, and replace
+/// placeholders in files and commands.
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// A content system with all that stands around it.
+/// A content system with the servers around it.
 pub(crate) struct Stack {
-    /// What people call it.
+    /// Name in messages.
     pub(crate) title: &'static str,
-    /// The word of the command, and the name of its directory below `target/labs`.
+    /// Name of the subcommand and of the directory below `target/labs`.
     pub(crate) name: &'static str,
-    /// The site's public name, the same at every address.
+    /// Host name of the site, the same at every address.
     pub(crate) host: &'static str,
-    /// The target of a page that is there when an address answers.
+    /// Path of a page that returns 200 at every address.
     pub(crate) page: &'static str,
-    /// The target where people log in.
+    /// Path of the log-in page.
     pub(crate) log_in: &'static str,
-    /// Debian packages, each list installed before the next.
+    /// Debian packages. Each list is installed before the next.
     pub(crate) packages: &'static [&'static [&'static str]],
-    /// Loopback addresses to choose: the name as a variable, and what is there.
+    /// Loopback addresses: name of the variable, and a description of the server there.
     pub(crate) addresses: &'static [(&'static str, &'static str)],
-    /// Secrets that are drawn once, by their names as variables; the first is the administrator's password.
+    /// Names of secrets, which are generated once. The first is the administrator's password.
     pub(crate) secrets: &'static [&'static str],
-    /// The files that are written anew at each start.
+    /// Files that are written at each start.
     pub(crate) templates: &'static [&'static [Template]],
-    /// Whether what was made besides the files is what this version would make.
+    /// Whether the parts that are not in `templates` match this version of the lab.
     pub(crate) is_current: fn(&Site<'_>) -> bool,
-    /// What brings it up, in order.
+    /// Steps that start the stack, in order.
     pub(crate) steps: &'static [Step],
 }
 
-/// Something on the way up.
+/// A step of starting a stack.
 pub(crate) enum Step {
-    /// Makes what is missing.
+    /// Makes a part of the stack, unless it exists.
     Make(fn(&Site<'_>) -> Result<()>),
     /// Writes the stack's files.
     Write,
@@ -67,37 +69,38 @@ pub(crate) enum Step {
 
 /// One server of a stack.
 pub(crate) struct Server {
-    /// Its name in records, logs and messages; with `_pid` behind it, a variable.
+    /// Name in records, logs and messages. `NAME_pid` is a variable.
     pub(crate) name: &'static str,
-    /// The program and its arguments with a space between any two; values are put in.
+    /// Program and arguments, separated by single spaces. Placeholders are replaced.
     pub(crate) command: &'static str,
-    /// How to see that it is there.
+    /// How to find out that it is ready.
     pub(crate) ready: Ready,
 }
 
-/// How a server shows that it is there.
+/// Condition under which a server counts as ready.
 pub(crate) enum Ready {
-    /// Somebody listens at this socket below `run`.
+    /// It accepts a connection at this Unix socket below `run`.
     Socket(&'static str),
-    /// The stack's page is answered at these addresses.
+    /// It answers the stack's page at these addresses.
     Pages(&'static [&'static str]),
 }
 
-/// A stack at a place, with the values of this start.
+/// A stack in its directory, with the values of this start.
 pub(crate) struct Site<'a> {
-    /// What it is.
+    /// The stack.
     pub(crate) stack: &'a Stack,
-    /// Where it works.
+    /// The directory and account of its servers.
     pub(crate) place: &'a Place,
-    /// What is put in.
+    /// Values for placeholders.
     pub(crate) values: Values,
 }
 
-/// Installs what is missing and starts the stack below `dir`, with values that the caller gives; does nothing if it is
-/// up with these already.
+/// Installs missing packages and files, and starts the stack below `dir`. `given` are values from
+/// the caller. Does nothing if the stack is already up with these values.
 ///
 /// # Errors
-/// Names the step that failed and shows the last lines of its log. What was started is stopped again.
+/// Names the step that failed and shows the last lines of its log. All servers are stopped in that
+/// case.
 pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<()> {
     packages::ensure_in_order(stack.packages)?;
     let _lock = place::lock(dir)?;
@@ -118,12 +121,13 @@ pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<
         site.show(dir)
     };
     start().inspect_err(|_| {
-        // The reason of the failure matters more than what is left of the attempt; `down` tries again.
+        // The cause of the failure matters more than an error while cleaning up. `down` tries
+        // again.
         let _ = stop_all(stack, &place, dir);
     })
 }
 
-/// Stops everything that `up` started. The files stay, so that the next `up` takes seconds.
+/// Stops all servers of the stack. The files stay, so that the next `up` takes only seconds.
 ///
 /// # Errors
 /// If a server does not end.
@@ -138,10 +142,10 @@ pub(crate) fn down(stack: &Stack, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Prints what runs, and where.
+/// Prints the servers and addresses of the stack.
 ///
 /// # Errors
-/// If anything of the stack does not run or does not answer.
+/// If a server of the stack does not run or does not answer.
 pub(crate) fn status(stack: &Stack, dir: &Path) -> Result<()> {
     let command = format!("`cargo xtask lab {} up`", stack.name);
     let values = read_values(dir)
@@ -157,7 +161,7 @@ fn read_values(dir: &Path) -> Option<Values> {
     toml::from_str(&fs::read_to_string(dir.join("lab.toml")).ok()?).ok()
 }
 
-/// Free addresses, paths and secrets for a start.
+/// Values for a start: free addresses, paths and secrets.
 fn values(stack: &Stack, place: &Place, given: &[(&str, String)]) -> Result<Values> {
     let site = place.directory.to_str().context("the directory's name is not text")?;
     let mut values: Values = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -178,7 +182,7 @@ fn values(stack: &Stack, place: &Place, given: &[(&str, String)]) -> Result<Valu
     Ok(values)
 }
 
-/// Stops the servers, the last started first. Returns whether any ran.
+/// Stops the servers in reverse order of their start. Returns whether any server ran.
 fn stop_all(stack: &Stack, place: &Place, dir: &Path) -> Result<bool> {
     let mut any = false;
     for server in stack.servers().rev() {
@@ -192,7 +196,7 @@ fn stop_all(stack: &Stack, place: &Place, dir: &Path) -> Result<bool> {
     }
 }
 
-/// The values are in it, secrets too: for the caller alone.
+/// Writes lab.toml, readable by the caller only, because it contains secrets.
 fn write_values(dir: &Path, values: &Values) -> Result<()> {
     let path = dir.join("lab.toml");
     let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -202,7 +206,7 @@ fn write_values(dir: &Path, values: &Values) -> Result<()> {
 }
 
 impl Stack {
-    /// The servers in the order in which they are started.
+    /// The servers, in the order of their start.
     fn servers(&self) -> impl DoubleEndedIterator<Item = &Server> {
         self.steps.iter().filter_map(|step| if let Step::Start(server) = step { Some(server) } else { None })
     }
@@ -214,27 +218,27 @@ impl Site<'_> {
         self.place.directory.join(path)
     }
 
-    /// A value that was put there.
+    /// The value with this name.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no such value.
     pub(crate) fn value(&self, name: &str) -> Result<&str> {
         self.values.get(name).map(String::as_str).with_context(|| format!("there is no value {name}"))
     }
 
-    /// A text with the values put in, and some more.
+    /// Replaces the placeholders of a text with the values of this start and those in `own`.
     ///
     /// # Errors
-    /// If the text has a name that nothing is put into.
+    /// If a placeholder has no value.
     pub(crate) fn render(&self, text: &str, own: &[(&str, &str)]) -> Result<String> {
         let general = self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         place::render(text, &general.chain(own.iter().copied()).collect::<Vec<_>>())
     }
 
-    /// Runs a step whose output goes to a log of its own.
+    /// Runs a command, with its output in the log of this name.
     ///
     /// # Errors
-    /// If it does not succeed; with the end of the log.
+    /// If the command fails; shows the end of the log.
     pub(crate) fn run(&self, name: &str, command: &mut Command) -> Result<()> {
         let path = self.place.log(name);
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -244,17 +248,18 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Makes a directory of the servers' own below the stack's, with nothing in it.
+    /// Makes an empty directory below the stack's directory, owned by the servers' account. Removes
+    /// an existing one first.
     ///
     /// # Errors
-    /// Names it if what is there cannot be removed, or it cannot be made.
+    /// Names the directory that cannot be removed or made.
     pub(crate) fn make_empty(&self, path: &str) -> Result<()> {
         let directory = self.at(path);
         remove(&directory)?;
         place::make_own(self.place.account, &directory)
     }
 
-    /// Whether a page is there: the status of a GET is 200.
+    /// Whether a GET of `target` at the address of this name returns 200.
     pub(crate) fn answers(&self, name: &str, target: &str) -> bool {
         let status = || -> Option<bool> {
             let address: SocketAddr = self.value(name).ok()?.parse().ok()?;
@@ -287,7 +292,8 @@ impl Site<'_> {
 
     fn start(&self, server: &Server) -> Result<()> {
         if let Ready::Socket(name) = server.ready {
-            // A socket that a killed server left would look like a listening one's to the server itself.
+            // A socket file that a killed server left would make the new server believe that
+            // another one listens. It fails harmlessly if there is no file.
             let _ = fs::remove_file(self.at("run").join(name));
         }
         self.place.start(&self.service(server)?, || self.is_ready(server))
@@ -301,12 +307,12 @@ impl Site<'_> {
     }
 
     fn service(&self, server: &Server) -> Result<Service> {
-        // No path has a space in it: `Place::settle` saw to that.
+        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
         let command = self.render(server.command, &[])?.split(' ').map(str::to_owned).collect();
         Ok(Service { name: server.name, command })
     }
 
-    /// Whether every server runs, with the configuration of this version, and answers.
+    /// Whether every server runs, has the configuration of this version, and answers.
     fn is_up(&self) -> bool {
         files::are_current(self)
             && (self.stack.is_current)(self)
@@ -316,7 +322,7 @@ impl Site<'_> {
             })
     }
 
-    /// Prints what runs, and where.
+    /// Prints the servers and addresses.
     fn show(&self, dir: &Path) -> Result<()> {
         let Stack { host, log_in, addresses, .. } = self.stack;
         let mut out = std::io::stdout().lock();
@@ -339,10 +345,10 @@ impl Site<'_> {
     }
 }
 
-/// Removes a directory with all that is in it, if it is there.
+/// Removes a directory with its contents, if it exists.
 ///
 /// # Errors
-/// Names it if it cannot be removed.
+/// Names the directory if it cannot be removed.
 pub(crate) fn remove(directory: &Path) -> Result<()> {
     let removed = if directory.exists() { fs::remove_dir_all(directory) } else { Ok(()) };
     removed.with_context(|| format!("cannot remove {}", directory.display()))
@@ -356,8 +362,8 @@ pub(crate) mod tests {
     use std::fmt::Write;
     use std::path::PathBuf;
 
-    /// The lines of a stack's files and commands that values were put into, at a place and with addresses that are
-    /// always the same.
+    /// Lines of a stack's files and commands that contain values, with a fixed directory and fixed
+    /// addresses.
     pub(crate) fn rendered(stack: &Stack) -> String {
         let place = Place { directory: PathBuf::from("/lab/site"), account: Account::Caller };
         let mut values = Values::from(
@@ -392,7 +398,7 @@ pub(crate) mod tests {
         assert_eq!(read_values(&dir), Some(values));
     }
 
-    /// A directory of this test's own.
+    /// A directory for this test.
     fn tempfile() -> PathBuf {
         let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests/values");
         std::fs::create_dir_all(&dir).unwrap();

@@ -1,7 +1,8 @@
-//! `cargo xtask long traffic NAME`: the traffic of an ordinary site on a lab, through an edge that was told nothing.
+//! `cargo xtask long traffic NAME`: the traffic of an ordinary site on a lab, through a Petasos
+//! without any settings for the site.
 //!
-//! Invariant: what is measured, and what must hold, stands in `crates/cli/lab/systems/traffic.rs` and `rates.rs` there,
-//! which the test command runs in their short form; this only starts them.
+//! The measurement and its limits are in `crates/cli/lab/systems/traffic.rs` and `rates.rs` there.
+//! `cargo xtask test` runs both in their short form. This module only starts them.
 
 use super::{Plugin, TrafficArgs};
 use anyhow::{Context, Error, Result, ensure};
@@ -9,19 +10,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::rates::{ROUNDS_PATH, Rounds};
 
-/// Runs the traffic on the lab of this name below `dir`, in real minutes if `paced`.
+/// Sends the traffic to the lab `name` below `dir`, in real time if `paced`.
 ///
 /// # Errors
-/// If less was answered from the store than is promised, something leaked, or it could not be run.
+/// If fewer requests than required were hits, a visitor received another's data, or the test could
+/// not run.
 pub(super) fn run(name: &str, dir: &Path, paced: bool) -> Result<()> {
     let form = if paced { "paced" } else { "full" };
     start(&format!("traffic::{name}"), dir, &[("PETASOS_TRAFFIC", form)])
 }
 
-/// Measures the hit ratios at low rates on the WordPress lab below `dir`, in the rounds that `args` chooses.
+/// Measures the hit ratios at low rates on the WordPress lab below `dir`, in the rounds that `args`
+/// chooses.
 ///
 /// # Errors
-/// If a page was older than is promised, or it could not be run.
+/// If a page was staler than allowed, or the test could not run.
 pub(super) fn rates(dir: &Path, args: &TrafficArgs) -> Result<()> {
     let file = dir.join("rates.json");
     let name = file.to_str().context("the directory has a name that is no text")?;
@@ -45,7 +48,7 @@ pub(super) fn rates(dir: &Path, args: &TrafficArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs one of the tests in the form that these environment variables choose.
+/// Runs one of the tests, with the environment variables that choose its form.
 fn start(test: &str, dir: &Path, variables: &[(&str, &str)]) -> Result<()> {
     crate::test::build_binary()?;
     let mut command = Command::new(env!("CARGO"));

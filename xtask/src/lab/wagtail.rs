@@ -1,8 +1,10 @@
-//! The Wagtail lab: Wagtail from the Python Package Index in an environment of its own, three gunicorns that keep more
-//! and more, nginx before them, Varnish, and a site that purges Varnish and Petasos. What it is for stands in
+//! The Wagtail lab: a Wagtail site that purges Varnish and Petasos. It runs in a virtual
+//! environment, in three gunicorns: with no cache, with cached templates and with cached pages.
+//! nginx and Varnish are in front of them. The lab's purpose is described in
 //! `labs/wagtail/README.md`.
 //!
-//! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
+//! Invariant: environment and data are marked when they are complete, and the next run removes
+//! incomplete ones.
 
 use super::stack::{Ready, Server, Site, Stack, Step, remove};
 use super::{files, front, python};
@@ -12,19 +14,20 @@ use std::fs;
 
 /// The pinned packages.
 const REQUIREMENTS: &str = files::text!("wagtail/requirements.txt");
-/// What makes the content.
+/// The script that makes the content.
 const FILL: &str = files::text!("wagtail/project/fill.py");
-/// What the content is made of.
+/// The models of the content.
 const MODELS: &str = files::text!("wagtail/project/lab/models.py");
 
-/// A file of the project that is written as it is, since Django has placeholders of its own.
+/// A file of the Django project. It is copied unchanged, because Django uses double braces itself.
 macro_rules! project {
     ($path:literal) => {
         files::verbatim!(concat!("project/", $path), concat!("wagtail/project/", $path))
     };
 }
 
-/// A gunicorn that keeps what `LAB_CACHE` says; it loads the site once and then has three workers.
+/// A step that starts a gunicorn with the cache that `LAB_CACHE` names. It loads the site once and
+/// then forks three workers.
 macro_rules! gunicorn {
     ($name:literal, $cache:literal) => {
         Step::Start(Server {
@@ -96,7 +99,7 @@ pub(crate) const STACK: Stack = Stack {
     ],
 };
 
-/// Makes the database and its content, unless this has been done by these very files.
+/// Makes the database and its content, unless they exist and come from these scripts and packages.
 fn fill(site: &Site<'_>) -> Result<()> {
     let (data, new, mark) = (site.at("data"), site.at("data.new"), site.at("data/filled-by"));
     let wanted = format!("{REQUIREMENTS}\n{FILL}\n{MODELS}");

@@ -1,15 +1,15 @@
-//! The servers of labs/webservers. Their ladder starts and stops them; here they are installed.
+//! Installs the servers of labs/webservers. Their ladder starts and stops them.
 //!
-//! Invariant: as `packages`: nothing is started, and nothing but packages is added to the machine.
+//! Invariant: only packages are added to the machine, and no service is started (see [`packages`]).
 
 use crate::packages;
 use anyhow::Result;
 
-/// The programs, and the modules for Python that the handlers need.
+/// The servers, and the Python modules that the handlers need.
 pub(crate) const PACKAGES: [&str; 6] =
     ["nginx-core", "apache2-bin", "mongrel2-core", "python3-zmq", "python3-gevent", "python3-tornado"];
 
-/// Installs what is missing.
+/// Installs the missing packages.
 ///
 /// # Errors
 /// As [`packages::ensure`].

@@ -1,8 +1,9 @@
-//! The WordPress lab: MariaDB, PHP-FPM without and with opcode cache, nginx before both, Varnish before the
-//! latter, and a WordPress filled by its own functions. What it is for stands in `labs/wordpress/README.md`.
+//! The WordPress lab: a WordPress that is filled by its own functions. It runs on MariaDB and
+//! PHP-FPM without and with opcode cache. nginx is in front of both, and Varnish in front of nginx
+//! with opcode cache. The lab's purpose is described in `labs/wordpress/README.md`.
 //!
-//! Invariant: a part is either missing or complete. It is made under another name and renamed at the end, or,
-//! as the content, marked when it is complete; a killed attempt is thrown away by the next.
+//! Invariant: a part is either missing or complete. Parts are made under another name and renamed
+//! at the end. The content is marked when it is complete. The next run removes incomplete parts.
 
 mod integration;
 
@@ -14,11 +15,11 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-/// The site's own packages.
+/// Packages of WordPress itself.
 const WORDPRESS: [&str; 2] = ["wordpress", "wordpress-theme-twentytwentythree"];
-/// Where Debian's package keeps WordPress.
+/// Directory of WordPress in Debian's package.
 const WORDPRESS_PATH: &str = "/usr/share/wordpress";
-/// The keys and salts that WordPress signs its cookies with.
+/// Names of the keys and salts that WordPress signs its cookies with.
 const SALTS: [&str; 8] = [
     "AUTH_KEY",
     "SECURE_AUTH_KEY",
@@ -37,7 +38,8 @@ pub(crate) const STACK: Stack = Stack {
     host: "wordpress.test",
     page: "/",
     log_in: "/wp-login.php",
-    // nginx and PHP come first: WordPress wants some web server with PHP, and would take Apache if it found none.
+    // nginx and PHP come first: WordPress depends on any web server with PHP, and apt would choose
+    // Apache if none is installed.
     packages: &[
         &[
             "mariadb-server",
@@ -109,7 +111,7 @@ pub(crate) const STACK: Stack = Stack {
     ],
 };
 
-/// Removes what caches kept in files, and which layers were on: the content may be made anew.
+/// Removes cached files and the list of active layers, because the content may be made again.
 fn empty(site: &Site<'_>) -> Result<()> {
     ["wordpress/wp-content/cache", "tmp/nginx-cache"]
         .into_iter()
@@ -119,14 +121,16 @@ fn empty(site: &Site<'_>) -> Result<()> {
     removed.with_context(|| format!("cannot remove {}", layers.display()))
 }
 
-/// Copies the package's WordPress, links resolved, when there is no copy or the package's version is another.
+/// Copies WordPress from the Debian package and resolves links, unless there is a copy of this
+/// version.
 fn copy(site: &Site<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").arg("--show").args(WORDPRESS))?;
     let (copy, new, mark) = (site.at("wordpress"), site.at("wordpress.new"), site.at("wordpress.version"));
     if copy.exists() && files::holds(&mark, &version) {
         return Ok(());
     }
-    // With the copy go the uploaded pictures: the database that names them must be made anew as well.
+    // The uploaded pictures are inside the copy. The database refers to them, so it must be made
+    // again as well.
     [&site.at("mariadb"), &copy, &new].into_iter().try_for_each(|old| remove(old))?;
     let account = site.place.account;
     output(account.step("cp").args(["-rL", "--no-preserve=mode", WORDPRESS_PATH]).arg(&new))?;
@@ -137,7 +141,7 @@ fn copy(site: &Site<'_>) -> Result<()> {
     files::write(&mark, &version)
 }
 
-/// Draws WordPress' salts, unless they are there.
+/// Generates WordPress' salts, unless they exist.
 fn salts(site: &Site<'_>) -> Result<()> {
     let path = "wordpress/wp-secrets.php";
     if site.at(path).exists() {
@@ -150,7 +154,7 @@ fn salts(site: &Site<'_>) -> Result<()> {
     site.place.write(path, &text)
 }
 
-/// Lets WordPress install itself and make its content, unless it has.
+/// Lets WordPress install itself and make its content, unless it has done so.
 fn fill(site: &Site<'_>) -> Result<()> {
     let mut command = php::script(site);
     command.arg(site.at("conf/fill.php")).arg(site.at("wordpress")).arg(site.at("conf/admin-password"));

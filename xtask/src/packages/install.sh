@@ -1,22 +1,24 @@
 #!/bin/sh
 # Installs Debian packages without starting their services, now or at the next boot. Runs as root.
 #
-# Arguments: the file that keeps services from starting, the text it holds while this runs, then lists of
-# packages, each installed before the next. An own policy of the machine's owner is never touched: if it lets
-# services start, nothing is installed and the exit code is 3.
+# Arguments: the path of the policy file that keeps services from starting, its text while this
+# script runs, then lists of packages. Each list is installed before the next.
+#
+# A policy of the machine's owner is never changed. If it lets services start, nothing is installed
+# and the exit code is 3.
 set -u
 policy=$1
 text=$2
 shift 2
 
-# What is started at boot, one name a line.
+# Names of the services that start at boot, one a line.
 enabled() {
     find /etc/systemd/system -path '*.wants/*' -type l -printf '%f\n' 2>/dev/null
     find /etc/rc[2345].d -name 'S*' -printf '%f\n' 2>/dev/null | sed 's/^S[0-9]*//'
 }
 
 clean_up() {
-    # The name takes effect only once; what follows must run even if the terminal goes away.
+    # Runs once, and to its end even if the terminal is closed.
     trap '' HUP INT TERM
     trap - EXIT
     if [ -n "${before:-}" ]; then
@@ -52,14 +54,14 @@ enabled | sort -u >"$before"
 
 export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
 install() {
-    # The list is split into words on purpose.
+    # Unquoted, so that the list is split into words.
     # shellcheck disable=SC2086
     apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 $1 </dev/null || return 1
-    # An interrupted apt-get can end as if all were well.
+    # apt-get can exit with 0 although it was interrupted.
     # shellcheck disable=SC2086
     ! dpkg-query --show --showformat='${db:Status-Status}\n' $1 | grep -qvx installed
 }
 for list in "$@"; do
-    # Missing or outdated lists of packages make the first try fail.
+    # The first attempt fails if the package lists are missing or outdated.
     install "$list" || { apt-get update --quiet -o DPkg::Lock::Timeout=120 && install "$list"; } || exit 1
 done

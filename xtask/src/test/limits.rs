@@ -1,7 +1,8 @@
-//! Time limits of `cargo xtask test`. A group that hangs is ended and counts as failed.
+//! Time limits of `cargo xtask test`. A group that hangs is killed and counts as failed.
 //!
-//! Invariant: only descendants of this process are killed. A server that a lab has started outlives its
-//! starter; the next `cargo xtask lab NAME down` stops it.
+//! Invariant: only descendants of this process are killed. Servers of a lab are not descendants,
+//! because they outlive the command that started them. The next `cargo xtask lab NAME down` stops
+//! them.
 
 use platform::{Clock, Monotonic};
 use probe::ProcFs;
@@ -9,33 +10,35 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A group fails when it takes this many times its budget. Once the budget is a warning: machines differ.
+/// A group fails when it takes this many times its budget. Exceeding the budget once is only a
+/// warning, because machines differ in speed.
 pub(super) const OVERRUN_FACTOR: u64 = 2;
 
-/// The whole command fails after this time. A landing gets 90 minutes.
+/// Time limit of the whole command. A landing gets 90 minutes.
 pub(super) const WHOLE_MAX: Duration = Duration::from_secs(75 * 60);
 
-/// The time between two rounds of killing. A group may go on with its next command after the first round, and
-/// needs this time to stop the servers that it has started.
+/// Time between two rounds of killing. After the first round, a group may continue with its next
+/// command and needs this time to stop the servers that it started.
 const KILL_EVERY: Duration = Duration::from_secs(30);
 
-/// What a group's time says of it.
+/// How a group's duration compares with its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It kept its budget.
+    /// Within the budget.
     Within,
-    /// It took more than its budget, which is told and fails nothing.
+    /// Over the budget: a warning.
     Over,
-    /// It took its limit or more, which fails it.
+    /// At or over the limit: the group fails.
     Failed,
 }
 
-/// The time that a group may take: twice its budget, or what is left of the whole command's time.
+/// Time limit of a group: twice its budget, or the rest of the command's time if that is less.
+/// `whole` is the time since the command began.
 pub(super) fn limit(budget_s: u64, whole: Duration) -> Duration {
     Duration::from_secs(OVERRUN_FACTOR * budget_s).min(WHOLE_MAX.saturating_sub(whole))
 }
 
-/// Judges a group that had `budget_s` seconds and a limit of `limit`.
+/// Judges a group that took `took`, with a budget of `budget_s` seconds and the limit `limit`.
 pub(super) fn pace(took: Duration, budget_s: u64, limit: Duration) -> Pace {
     if took >= limit {
         Pace::Failed
@@ -46,7 +49,8 @@ pub(super) fn pace(took: Duration, budget_s: u64, limit: Duration) -> Pace {
     }
 }
 
-/// Runs `work` and says how long it took. Every process below this one is killed when `limit` has passed.
+/// Runs `work` and measures its duration. Calls `kill` once `limit` has passed, and then every
+/// [`KILL_EVERY`] until `work` returns.
 pub(super) fn run_within<T>(
     clock: &dyn Clock,
     limit: Duration,
@@ -54,7 +58,7 @@ pub(super) fn run_within<T>(
     work: impl FnOnce() -> T,
 ) -> (T, Duration) {
     let start: Monotonic = clock.monotonic();
-    // The sender's end tells the watchdog that the work is done.
+    // Dropping the sender tells the watchdog thread that the work is done.
     let (done, waits) = channel::<()>();
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -71,13 +75,13 @@ pub(super) fn run_within<T>(
     (result, clock.monotonic().since(start))
 }
 
-/// Kills every descendant of this process.
+/// Sends SIGKILL to every descendant of this process.
 pub(super) fn kill_descendants() {
     let own = std::process::id();
     let below = ProcFs::system().with_descendants(&[own]);
     for pid in below.into_iter().filter(|pid| *pid != own) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-            // A process that has ended meanwhile needs no signal.
+            // May fail because the process has ended since it was found.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -114,7 +118,8 @@ mod tests {
     fn a_hanging_command_is_killed_at_its_limit() {
         let child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
         let child = Mutex::new(child);
-        // Only this test's own child: the test process has other tests' children.
+        // Kills only this test's own child, because the process also has the children of other
+        // tests.
         let kill = || child.lock().unwrap().kill().unwrap();
         let work = || {
             loop {

@@ -1,4 +1,4 @@
-//! The measurements with mimalloc.
+//! The measurements with mimalloc, the release binary's allocator.
 
 use std::process::ExitCode;
 

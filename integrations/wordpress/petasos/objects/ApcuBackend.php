@@ -1,9 +1,10 @@
 <?php
 /**
- * Objects in APCu: memory that the workers of one PHP-FPM share.
+ * Objects in APCu, the shared memory of one PHP-FPM's workers.
  *
- * Invariant: values are kept by PHP itself. Another PHP-FPM, or the command line, has a memory of its own: a site that
- * is changed from there must not keep what can change in here.
+ * Invariant: PHP itself stores the values. Another PHP-FPM and the command line have separate
+ * memories. So a site that is also changed from there must not use APCu for groups that such
+ * changes affect.
  */
 
 declare(strict_types=1);
@@ -43,7 +44,7 @@ final class ApcuBackend implements Backend
 
     public function increment(string $key, int $by): ?int
     {
-        // `apcu_inc` would make what is not there.
+        // `apcu_inc` would create a missing key.
         if (!is_int(apcu_fetch($key))) {
             return null;
         }

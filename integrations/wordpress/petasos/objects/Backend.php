@@ -1,9 +1,9 @@
 <?php
 /**
- * A server or memory that keeps objects beyond a request. One file for each kind.
+ * A server or memory that stores objects beyond a request. Each kind has its own file.
  *
- * Invariant: a key that is not there, or whose value cannot be trusted, is a miss, never an error. A server that cannot
- * be reached throws `Gone`, once, and is not asked again within the request.
+ * Invariant: a missing key, or an untrusted value, is a miss and no error. A server that cannot be
+ * reached throws `Gone` once and is not used again in this request.
  */
 
 declare(strict_types=1);
@@ -13,20 +13,24 @@ namespace Petasos\Objects;
 interface Backend
 {
     /**
+     * Reads several values.
+     *
      * @param  list<string> $keys
-     * @return array<string, mixed> what was found
+     * @return array<string, mixed> the values found
      * @throws Gone
      */
     public function get(array $keys): array;
 
     /**
-     * @param  int $seconds how long; 0: until room is needed
+     * Stores a value.
+     *
+     * @param  int $seconds lifetime; 0: until the server evicts it
      * @throws Gone
      */
     public function set(string $key, mixed $value, int $seconds): bool;
 
     /**
-     * Sets what is not there; false if it is.
+     * Stores a value if the key is missing; otherwise returns false.
      *
      * @throws Gone
      */
@@ -36,7 +40,7 @@ interface Backend
     public function delete(string $key): bool;
 
     /**
-     * Adds to a whole number that is there, at once for everybody; null if there is none.
+     * Adds to an existing integer atomically; null if there is none.
      *
      * @throws Gone
      */

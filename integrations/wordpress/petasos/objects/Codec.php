@@ -1,10 +1,10 @@
 <?php
 /**
- * Values as texts for servers that keep texts.
+ * Converts values to strings for servers that store strings.
  *
- * Invariant: only a text that was made with the same secret is unserialized, so that whoever can write to the server
- * cannot have objects of his choice made. Whole numbers are kept as digits, so that a server can add to them; nothing
- * but a number is ever read from digits. Pure.
+ * Invariant: only a string that was signed with the same secret is unserialized. Otherwise an
+ * attacker with write access to the server could instantiate any object. Integers are stored as
+ * digits, so that a server can add to them, and digits are only ever read as integers. Pure.
  */
 
 declare(strict_types=1);
@@ -13,7 +13,7 @@ namespace Petasos\Objects;
 
 final class Codec
 {
-    /** Octets of the signature before a serialized value. */
+    /** Length of the signature before a serialized value, in bytes. */
     private const SIGNATURE_OCTETS = 16;
 
     public function __construct(private readonly string $secret)
@@ -29,7 +29,7 @@ final class Codec
         return $this->sign($text) . $text;
     }
 
-    /** @return array{0: bool, 1: mixed} whether it is a value of ours, and the value */
+    /** @return array{0: bool, 1: mixed} whether the text is valid, and its value */
     public function decode(string $text): array
     {
         if (preg_match('/^-?\d{1,19}$/D', $text) && (string) (int) $text === $text) {

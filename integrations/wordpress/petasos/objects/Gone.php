@@ -1,5 +1,8 @@
 <?php
-/** A server of objects that cannot be reached, or ended the conversation. The message says which and why. */
+/**
+ * An object server cannot be reached, or has closed the connection. The message names the server
+ * and the cause.
+ */
 
 declare(strict_types=1);
 

@@ -2,7 +2,8 @@
 /**
  * Objects in memcached, by PHP's extension `memcached`.
  *
- * Invariant: as `Backend`. A value too large for the server is not kept, and what was kept under its key is removed.
+ * Invariant: see `Backend`. A value that is too large for the server is not stored, and the old
+ * value of its key is removed.
  */
 
 declare(strict_types=1);
@@ -11,14 +12,16 @@ namespace Petasos\Objects;
 
 final class MemcachedBackend implements Backend
 {
-    /** From so many seconds on memcached takes a life for a date. */
+    /** memcached treats a longer lifetime as a date. */
     private const LIFE_SECONDS_MAX = 30 * 86400;
 
     private readonly \Memcached $memcached;
 
     /**
+     * Configures the servers.
+     *
      * @param  list<string> $servers `HOST:PORT`s, or paths of sockets
-     * @param  float        $limit   for connecting and for each answer, in seconds
+     * @param  float        $limit   for connecting and for each response, in seconds
      * @throws Gone
      */
     public function __construct(private readonly array $servers, float $limit, private readonly Codec $codec)
@@ -49,7 +52,7 @@ final class MemcachedBackend implements Backend
         $this->check();
         $found = [];
         foreach (is_array($texts) ? $texts : [] as $key => $text) {
-            // The extension gives numbers back as numbers.
+            // The extension returns numbers as numbers.
             [$is_ours, $value] = is_int($text) ? [true, $text] : (is_string($text) ? $this->codec->decode($text) : [false, null]);
             if ($is_ours) {
                 $found[$key] = $value;
@@ -97,7 +100,7 @@ final class MemcachedBackend implements Backend
         return min($seconds, self::LIFE_SECONDS_MAX);
     }
 
-    /** @throws Gone if the last call failed for want of a server */
+    /** @throws Gone if the last call failed because no server was reachable */
     private function check(): void
     {
         $code = $this->memcached->getResultCode();

@@ -1,13 +1,14 @@
 <?php
 /**
- * WordPress' object cache: every value in the request's memory, and, by group, in a backend that outlives it.
+ * WordPress' object cache. Every value is in the request's memory, and, depending on its group, in
+ * a backend that outlives the request.
  *
- * A key in a backend names the site, the blog or that the group is global, the group, and the group's *generation*: a
- * random word that flushing replaces. So a group, or everything, is emptied at once, for everybody, and nobody else who
- * uses the same server loses anything.
+ * A key in a backend contains the site, the blog (unless the group is global), the group, and the
+ * group's *generation*. This is a random word that a flush replaces. So one write empties a group,
+ * or everything, for all processes, and other users of the same server lose nothing.
  *
- * Invariant: objects go in and come out as copies. A backend that is gone never fails a request: its groups go on in
- * memory, and `Router::failures` says why.
+ * Invariant: objects are copied on the way in and out. A backend's failure never fails a request:
+ * its groups continue in memory, and `Router::failures` holds the cause.
  */
 
 declare(strict_types=1);
@@ -16,17 +17,20 @@ namespace Petasos\Objects;
 
 final class ObjectCache
 {
-    /** How long a value is kept that states no life: flushed generations must end. In seconds. */
+    /**
+     * Lifetime of values without one, in seconds. It must be finite, because values of flushed
+     * generations are never deleted.
+     */
     private const LIFE_DEFAULT = 86400;
 
-    /** Longer keys are hashed; memcached takes 250 octets. */
+    /** Longer keys are hashed; memcached accepts 250 bytes. */
     private const KEY_OCTETS_MAX = 200;
 
-    /** Values found and not found; WordPress and its plug-ins read them by these names. */
+    /** Numbers of hits and misses. WordPress and plug-ins read them by these names. */
     public int $cache_hits = 0;
     public int $cache_misses = 0;
 
-    /** Values found in a backend, and requests put to backends. */
+    /** Number of values found in backends, and of calls to backends. */
     public int $found = 0;
     public int $asked = 0;
 
@@ -96,8 +100,10 @@ final class ObjectCache
     }
 
     /**
+     * Returns several values of a group.
+     *
      * @param  list<int|string> $keys
-     * @return array<int|string, mixed> false for what was not found
+     * @return array<int|string, mixed> false for missing values
      */
     public function get_multiple(array $keys, string $group = '', bool $force = false): array
     {
@@ -121,7 +127,10 @@ final class ObjectCache
         return $gone ?? $there;
     }
 
-    /** Adds to a number; what is none counts as 0, and the sum is never less than 0. False if there is nothing. */
+    /**
+     * Adds to a number. A value that is no number counts as 0, and the sum is never below 0. False
+     * if the key is missing.
+     */
     public function incr(int|string $key, int $offset = 1, string $group = ''): int|false
     {
         $value = $this->get($key, $group, true, $found);
@@ -170,7 +179,7 @@ final class ObjectCache
         return isset($this->memory_groups[$group]) || $this->renew($scope, $group);
     }
 
-    /** Empties the request's memory alone. */
+    /** Empties the request's memory only. */
     public function flush_runtime(): bool
     {
         $this->memory = [];
@@ -195,7 +204,7 @@ final class ObjectCache
         $this->blog = $blog;
     }
 
-    /** What the debugging plug-ins print. */
+    /** Prints figures for debugging plug-ins. */
     public function stats(): void
     {
         printf(
@@ -208,8 +217,10 @@ final class ObjectCache
     }
 
     /**
+     * Finds values in memory or in the backend.
+     *
      * @param  list<int|string> $keys
-     * @return array<string, mixed> copies of what was found
+     * @return array<string, mixed> copies of the values found
      */
     private function find(array $keys, string $group, bool $force): array
     {
@@ -237,7 +248,7 @@ final class ObjectCache
     }
 
     /**
-     * Takes what a backend has into memory; what it has no longer goes.
+     * Copies values from a backend into memory. Values that the backend no longer has are removed.
      *
      * @param list<int|string> $keys
      */
@@ -278,7 +289,7 @@ final class ObjectCache
         return $name === null ? null : $this->call($group, static fn (Backend $backend): mixed => $ask($backend, $name));
     }
 
-    /** Calls the group's backend; null if there is none, or no longer. */
+    /** Calls the group's backend; null if there is none, or it has failed. */
     private function call(string $group, callable $ask): mixed
     {
         $backend = $this->router->backend($group);
@@ -299,7 +310,7 @@ final class ObjectCache
         return !isset($this->memory_groups[$group]) && $this->router->backend($group) !== null;
     }
 
-    /** A key as backends know it; null if the backend does not answer. */
+    /** Key in the backend; null if the backend does not answer. */
     private function name(string $group, int|string $key): ?string
     {
         $scope = $this->scope($group);
@@ -313,7 +324,7 @@ final class ObjectCache
         return $is_plain ? $name : "$this->site:$all:$own:" . hash('sha256', "$scope:$key");
     }
 
-    /** The generation of a group, or of all groups of a kind of backend; drawn where there is none. */
+    /** Generation of a group, or of all groups of a kind of backend. Generated if there is none. */
     private function generation(string $scope, string $group): ?string
     {
         if (isset($this->generations[$scope])) {
@@ -324,7 +335,7 @@ final class ObjectCache
         $word = $this->call($group, static function (Backend $backend) use ($name, $drawn): ?string {
             $found = $backend->get([$name])[$name] ?? null;
             if ($found === null) {
-                // Of several that draw at once, one wins.
+                // If several processes generate one at the same time, one wins.
                 $found = $backend->add($name, $drawn, 0) ? $drawn : ($backend->get([$name])[$name] ?? null);
             }
             return is_string($found) ? $found : null;
@@ -335,7 +346,7 @@ final class ObjectCache
         return is_string($word) ? $word : null;
     }
 
-    /** Begins a new generation. */
+    /** Starts a new generation. */
     private function renew(string $scope, string $group): bool
     {
         unset($this->generations[$scope]);
@@ -349,7 +360,7 @@ final class ObjectCache
         return "$this->site:generation:" . hash('md5', $scope);
     }
 
-    /** The blog and the group, or that it is of all blogs. */
+    /** Scope of a group: the blog unless the group is global, and the group. */
     private function scope(string $group): string
     {
         return ($this->is_multisite && !isset($this->global_groups[$group]) ? $this->blog : '') . ":$group";

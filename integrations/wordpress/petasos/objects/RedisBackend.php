@@ -2,8 +2,8 @@
 /**
  * Objects in Redis, by PHP's extension `redis`.
  *
- * Invariant: as `Backend`. Connecting and each answer have a time limit, so that a server that hangs costs a request
- * that time once.
+ * Invariant: see `Backend`. Connecting and each response have a time limit, so that a hanging
+ * server delays a request only once.
  */
 
 declare(strict_types=1);
@@ -15,8 +15,10 @@ final class RedisBackend implements Backend
     private readonly \Redis $redis;
 
     /**
+     * Connects to the server.
+     *
      * @param  string $server   `HOST:PORT`, or the path of a socket
-     * @param  float  $limit    for connecting and for each answer, in seconds
+     * @param  float  $limit    for connecting and for each response, in seconds
      * @throws Gone
      */
     public function __construct(

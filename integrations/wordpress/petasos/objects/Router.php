@@ -1,9 +1,10 @@
 <?php
 /**
- * Which backend keeps which group: the map `PETASOS_OBJECTS` of wp-config.php.
+ * Selects the backend of a group by the map `PETASOS_OBJECTS` in wp-config.php.
  *
- * Invariant: a backend is made when the first of its groups is asked for, once. One that is gone stays gone for this
- * request, and its groups live in the request's memory alone. The reason is kept for the administrator.
+ * Invariant: a backend is created once, at the first use of one of its groups. A failed backend is
+ * not used again in this request, and its groups live in the request's memory only. The cause is
+ * stored for the administrator.
  */
 
 declare(strict_types=1);
@@ -14,15 +15,17 @@ use Petasos\Settings;
 
 final class Router
 {
-    /** @var array<string, ?Backend> by kind; null: gone, or none */
+    /** @var array<string, ?Backend> by kind; null if it has failed, or the kind is `none` */
     private array $backends = [];
 
-    /** @var array<string, string> what is gone, and why */
+    /** @var array<string, string> causes of failures, by kind */
     private array $failures = [];
 
     /**
-     * @param array<string, mixed>             $map   kinds by group; `*` for all others
-     * @param ?array<string, callable():Backend> $makers how each kind is made; null: from the constants
+     * Makes a router.
+     *
+     * @param array<string, mixed> $map kinds by group; `*` for all others
+     * @param ?array<string, callable():Backend> $makers constructors of each kind; null: constants
      */
     public function __construct(private readonly array $map, private readonly ?array $makers = null)
     {
@@ -35,7 +38,7 @@ final class Router
         return is_string($kind) ? $kind : 'none';
     }
 
-    /** @return list<string> the groups that the map names, and one that stands for all others */
+    /** @return list<string> the groups in the map, and `*` for all others */
     public function groups(): array
     {
         return array_map('strval', array_keys($this->map + ['*' => 'none']));
@@ -54,7 +57,7 @@ final class Router
         return $this->backends[$kind];
     }
 
-    /** The group's backend is not asked again. */
+    /** Marks the group's backend as failed. */
     public function lose(string $group, Gone $why): void
     {
         $this->backends[$this->kind($group)] = null;
@@ -73,7 +76,7 @@ final class Router
         if ($this->makers !== null) {
             return isset($this->makers[$kind]) ? $this->makers[$kind]() : null;
         }
-        // PHP keeps these itself. What the others need is not even loaded for them: pages may come from here.
+        // APCu needs no codec. The class is not even loaded, because pages may be served from here.
         if ($kind === 'apcu') {
             return new ApcuBackend();
         }
@@ -94,7 +97,7 @@ final class Router
         };
     }
 
-    /** What only this site knows. */
+    /** A secret that only this site knows. */
     private static function secret(): string
     {
         return implode('|', array_map(Settings::text(...), ['AUTH_KEY', 'AUTH_SALT', 'DB_NAME', 'DB_PASSWORD']));

@@ -1,9 +1,11 @@
 <?php
 /**
- * Objects in a table of WordPress' database: for groups that must outlive a restart, such as transients.
+ * Objects in a table of WordPress' database, for groups that must outlive a restart, such as
+ * transients.
  *
- * Invariant: what has expired is a miss, and is removed now and then. It needs `$wpdb`, and throws `Gone` only where
- * there is none. It is no faster than what it keeps, unless that is slow to make.
+ * Invariant: an expired value is a miss, and is removed from time to time. It needs `$wpdb`, and
+ * throws `Gone` only without it. It is useful only for values that take longer to generate than a
+ * query.
  */
 
 declare(strict_types=1);
@@ -12,7 +14,7 @@ namespace Petasos\Objects;
 
 final class TableBackend implements Backend
 {
-    /** One in so many writes removes what has expired. */
+    /** One in this many writes removes expired values. */
     private const SWEEP = 200;
 
     private readonly string $table;
@@ -111,7 +113,7 @@ final class TableBackend implements Backend
         return $this->quietly(fn () => $this->database->query($sql));
     }
 
-    /** A table that is not there yet is nothing to report. */
+    /** Suppresses errors, because the table may not exist yet. */
     private function quietly(callable $ask): mixed
     {
         $before = $this->database->suppress_errors(true);

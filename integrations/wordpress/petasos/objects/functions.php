@@ -1,9 +1,9 @@
 <?php
 /**
- * The functions by which WordPress asks its object cache.
+ * The functions of WordPress' object cache API.
  *
- * Invariant: each takes what WordPress and its plug-ins pass, of whatever type, and goes to the one `ObjectCache` in
- * `$wp_object_cache`.
+ * Invariant: each function accepts arguments of any type from WordPress and plug-ins, and calls the
+ * one `ObjectCache` in `$wp_object_cache`.
  */
 
 use Petasos\Objects\ObjectCache;
@@ -26,7 +26,7 @@ function wp_cache_init()
     }
 }
 
-/** Tells the administrator, once a page, which server of objects is gone. */
+/** Shows the administrator a notice about failed object servers, once on each page. */
 function petasos_objects_notice()
 {
     global $wp_object_cache;
@@ -39,7 +39,7 @@ function petasos_objects_notice()
     }
 }
 
-/** A key as the cache takes it; null if it is none. */
+/** A valid key for the cache, or null. */
 function petasos_objects_key($key)
 {
     return is_int($key) || is_string($key) ? $key : (is_scalar($key) ? (string) $key : null);

@@ -1,10 +1,10 @@
 <?php
 /**
- * Which page a request means: its key in the page cache, and whether it may be kept there.
+ * The key of a request in the page cache, and whether its page may be stored.
  *
- * Invariant: two requests have one key only if scheme, host and target are the same but for parameters that say where
- * a visitor comes from. A page that was asked for with such a parameter is never kept, since its links may repeat it.
- * Pure.
+ * Invariant: requests with the same key have the same scheme, host and target, except for campaign
+ * parameters. A page that was requested with a campaign parameter is never stored, because its
+ * links may repeat the parameter. Pure.
  */
 
 declare(strict_types=1);
@@ -15,7 +15,10 @@ final class Address
 {
     private const TARGET_OCTETS_MAX = 2000;
 
-    /** Parameters that say which page is meant. A search is not among them: there is no end of them. */
+    /**
+     * Parameters that select a page. The search is not among them, because there is no limit to
+     * searches.
+     */
     private const MEANING = [
         'p', 'page_id', 'attachment_id', 'post_type', 'name', 'pagename', 'cat', 'category_name', 'tag', 'taxonomy',
         'term', 'author', 'author_name', 'year', 'monthnum', 'day', 'm', 'w', 'paged', 'page', 'cpage', 'feed',
@@ -27,10 +30,10 @@ final class Address
     }
 
     /**
-     * The page that a request asks for; null if it is none for the cache.
+     * The page that a request asks for; null if the cache does not handle the request.
      *
      * @param array<string, mixed> $server     as `$_SERVER`
-     * @param list<string>         $parameters further parameters that say which page is meant
+     * @param list<string>         $parameters further parameters that select a page
      */
     public static function of(array $server, array $parameters = []): ?self
     {
@@ -39,7 +42,7 @@ final class Address
         if (!preg_match('/^[a-z0-9._-]+(?::\d{1,5})?$/D', $host) || strlen($target) > self::TARGET_OCTETS_MAX) {
             return null;
         }
-        // A target that is no path, or has octets that no browser sends, is left to WordPress.
+        // WordPress handles targets that are no path, or contain bytes that no browser sends.
         if (!preg_match('/^\/[\x21-\x7e]*$/D', $target) || str_contains($target, '#')) {
             return null;
         }

@@ -1,9 +1,9 @@
 <?php
 /**
- * Pages in a server of objects, where `PETASOS_OBJECTS` has a kind for the group `petasos-pages`.
+ * Pages in an object server, if `PETASOS_OBJECTS` maps the group `petasos-pages`.
  *
- * Invariant: the server bounds the pages and makes room. The log is changed by one process at a time; a server that is
- * gone, or has lost the log, has no page that may be used.
+ * Invariant: the server limits and evicts the pages. One process at a time changes the log. If the
+ * server has failed or lost the log, no page may be used.
  */
 
 declare(strict_types=1);
@@ -15,11 +15,11 @@ use Petasos\Objects\Gone;
 
 final class BackendStore implements Store
 {
-    /** How often and how long to wait for who changes the log: two seconds in all. */
+    /** Number of attempts and pause between them for the lock of the log: two seconds in total. */
     private const LOCK_TRIES = 200;
     private const LOCK_PAUSE_US = 10_000;
 
-    /** A lock whose owner died ends by itself. In seconds. */
+    /** Lifetime of the lock, in seconds, in case its owner dies. */
     private const LOCK_LIFE = 5;
 
     public function __construct(private readonly Backend $backend, private readonly string $prefix)
@@ -44,7 +44,7 @@ final class BackendStore implements Store
         try {
             $this->backend->set("$this->prefix:page:" . hash('sha256', $key), $text, $seconds);
         } catch (Gone) {
-            // The next visitor's page is made anew.
+            // The page is generated again at the next visit.
         }
     }
 
@@ -55,7 +55,8 @@ final class BackendStore implements Store
 
     public function remove(): void
     {
-        // The server forgets the pages at the end of their lives; without the log none may be used.
+        // The server deletes the pages at the end of their lifetimes. Without the log, none of them
+        // may be used.
         try {
             $this->backend->delete("$this->prefix:purges");
         } catch (Gone) {

@@ -1,9 +1,10 @@
 <?php
 /**
- * Pages in files: one for each page, in one of 64 directories, and the log of purges beside them.
+ * Pages in files, distributed over 64 directories, with the purge log beside them.
  *
- * Invariant: a file appears under its name only when it is complete. Each directory holds its share of the bounds on
- * pages and octets, and the oldest make way. The log is changed by one process at a time.
+ * Invariant: a file has its final name only when it is complete. Each directory has an equal share
+ * of the bounds on pages and bytes, and removes its oldest pages. One process at a time changes the
+ * log.
  */
 
 declare(strict_types=1);
@@ -14,7 +15,7 @@ final class FileStore implements Store
 {
     private const DIRECTORIES = 64;
 
-    /** Age at which a file that was never finished is taken for left behind. In seconds. */
+    /** Age after which an unfinished file counts as abandoned, in seconds. */
     private const LEFT_BEHIND = 60;
 
     public function __construct(
@@ -84,11 +85,15 @@ final class FileStore implements Store
         return is_dir($path) || @mkdir($path, 0755, true) || is_dir($path);
     }
 
-    /** Writes beside the name and renames: whoever reads sees the old text or the new. */
+    /**
+     * Writes a temporary file and renames it, so that readers see either the old text or the new
+     * one.
+     */
     private function replace(string $path, string $text): bool
     {
         $new = @tempnam(dirname($path), 'new');
-        // Where the directory cannot be written, `tempnam` takes that of the system, from which nothing can be renamed.
+        // If the directory is not writable, `tempnam` uses the system's directory, from which a
+        // rename may fail.
         if ($new === false || dirname($new) !== dirname($path)) {
             return false;
         }
@@ -99,7 +104,7 @@ final class FileStore implements Store
         return false;
     }
 
-    /** Reads, changes and writes the log while nobody else does. */
+    /** Reads, changes and writes the log under a lock. */
     private function changeLog(callable $change): ?PurgeLog
     {
         $this->makeDirectory($this->directory);
@@ -115,7 +120,10 @@ final class FileStore implements Store
         return $written ? $log : null;
     }
 
-    /** Removes the oldest files of a directory until it keeps to its share; the one just written stays. */
+    /**
+     * Removes the oldest files of a directory until it is within its share. The newest file always
+     * stays.
+     */
     private function makeRoom(string $directory, string $newest): void
     {
         $files = [];

@@ -1,9 +1,9 @@
 <?php
 /**
- * A finished page as it is kept: status, header lines, tags, body.
+ * A stored page: header lines, tags, body. Its status is always 200.
  *
- * Invariant: what `decode` gives was made by `encode`, whole; anything else is no page. It is data, never code: no part
- * of it is evaluated or unserialized.
+ * Invariant: `decode` accepts only a complete result of `encode`. A page is data: no part of it is
+ * evaluated or unserialized.
  */
 
 declare(strict_types=1);
@@ -13,11 +13,13 @@ namespace Petasos\Pages;
 final class Page
 {
     /**
-     * @param string       $key     its address, so that one page is never taken for another
-     * @param int          $number  the purge log's number when it began to be made
-     * @param int          $made    when, in seconds
-     * @param int          $expires until when it may be used, in seconds
-     * @param list<string> $headers whole lines, without those that each answer makes anew
+     * Makes a page.
+     *
+     * @param string       $key     its address, so that no page is mistaken for another
+     * @param int          $number  number of the purge log when the generation of the page began
+     * @param int          $made    time of generation, in seconds
+     * @param int          $expires end of its lifetime, in seconds
+     * @param list<string> $headers whole lines, without those that are generated for each response
      * @param list<string> $tags
      */
     public function __construct(
@@ -40,7 +42,7 @@ final class Page
         return json_encode($head, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES) . "\n" . $this->body;
     }
 
-    /** The page with this key in a text that `encode` made; null if there is none. */
+    /** Decodes the page with this key; null if the text is invalid or belongs to another page. */
     public static function decode(string $text, string $key): ?self
     {
         $end = strpos($text, "\n");

@@ -1,10 +1,12 @@
 <?php
 /**
- * The page cache: answers a request with a kept page, or keeps the page that WordPress makes for it.
+ * The page cache: answers a request with a stored page, or stores the page that WordPress
+ * generates.
  *
- * Invariant: only pages that could be anybody's are kept: a GET of nobody in particular, answered 200, that sets no
- * cookie, has no password, and says nothing against it. A page is used only if nothing it is made of was purged since
- * it *began* to be made. Trouble of any kind leaves WordPress to answer.
+ * Invariant: only shared pages are stored: the response to an anonymous GET, with status 200,
+ * without a cookie or password, and without a field that forbids storing. A page is used only if
+ * none of its tags was purged since its generation *began*. After an error of any kind, WordPress
+ * answers the request.
  */
 
 declare(strict_types=1);
@@ -17,24 +19,24 @@ use Petasos\Visitor;
 
 final class PageCache
 {
-    /** Header lines that each answer makes anew, or that are not for others. */
+    /** Header lines that are generated for each response, or must not be shared. */
     private const OWN_HEADERS = [
         'set-cookie', 'date', 'age', 'content-length', 'connection', 'transfer-encoding', 'x-powered-by', 'x-petasos-pages',
         'x-petasos-objects',
     ];
 
-    /** The group of objects that finished pages are, if the map names it. */
+    /** Object group of whole pages, if the map contains it. */
     private const GROUP = 'petasos-pages';
 
-    /** The cache that this request is kept by. */
+    /** The cache that stores this request's page. */
     private static ?self $running = null;
 
-    /** Whether this request was looked at. */
+    /** Whether this request was examined. */
     private static bool $has_begun = false;
 
     private bool $is_spoiled = false;
 
-    /** @param list<string> $before header lines that were there before and are not the page's */
+    /** @param list<string> $before header lines of PHP itself, which are not part of the page */
     private function __construct(
         private readonly Store $store,
         private readonly Address $address,
@@ -43,7 +45,7 @@ final class PageCache
     ) {
     }
 
-    /** Called where the mode's moment has come; the first call counts. */
+    /** Examines the request. Each mode calls it at a different time; the first call counts. */
     public static function begin(): void
     {
         if (self::$has_begun || PHP_SAPI === 'cli') {
@@ -73,17 +75,17 @@ final class PageCache
     }
 
     /**
-     * Makes pages with these tags unusable, all pages if there is none.
+     * Makes pages with these tags unusable, or all pages if there is no tag.
      *
      * @param  list<string> $tags
-     * @return bool whether that is in force
+     * @return bool whether the purge is in force
      */
     public static function purge(array $tags): bool
     {
         return Settings::pages() === 'off' || (self::store()?->purge($tags) ?? false);
     }
 
-    /** Where pages are kept; null where that cannot be reached, or pages are not kept. */
+    /** The store of pages; null if it cannot be reached, or the page cache is off. */
     public static function store(): ?Store
     {
         $pages_max = Settings::number('PETASOS_PAGES_MAX', 6400, 64, 10_000_000);
@@ -105,7 +107,7 @@ final class PageCache
         return new FileStore(Settings::text('PETASOS_PAGES_DIR', "$content/cache/petasos"), $pages_max, $octets_max);
     }
 
-    /** The kind of server that keeps the pages with the objects; null: they are kept apart. */
+    /** The kind of object server that stores the pages; null if they are stored elsewhere. */
     private static function kind(): ?string
     {
         $map = defined('PETASOS_OBJECTS') && is_array(PETASOS_OBJECTS) ? PETASOS_OBJECTS : [];
@@ -121,7 +123,7 @@ final class PageCache
         $seen = [];
         foreach ($page->headers as $line) {
             $name = strtolower(explode(':', $line, 2)[0]);
-            // The first line of a name takes the place of what PHP says by itself, further ones go with it.
+            // The first line of a name replaces PHP's own line; further lines are added.
             header($line, !isset($seen[$name]));
             $seen[$name] = true;
             $etag = stripos($line, 'etag:') === 0 ? trim(substr($line, 5)) : $etag;
@@ -139,14 +141,19 @@ final class PageCache
         exit;
     }
 
-    /** Whether If-None-Match names the page (RFC 9110 section 13.1.2, weak comparison). */
+    /**
+     * Whether If-None-Match contains the page's ETag (RFC 9110 section 13.1.2, weak comparison).
+     */
     public static function matches(string $field, string $etag): bool
     {
         $bare = static fn (string $tag): string => preg_replace('/^W\//', '', trim($tag)) ?? '';
         return $field === '*' || in_array($bare($etag), array_map($bare, explode(',', $field)), true);
     }
 
-    /** The output buffer's end: keeps the page if it may be kept, and changes nothing. */
+    /**
+     * Callback at the end of the output buffer: stores the page if that is allowed. Changes
+     * nothing.
+     */
     private function finish(string $body, int $phase): string
     {
         $is_whole = ($phase & PHP_OUTPUT_HANDLER_START) !== 0 && ($phase & PHP_OUTPUT_HANDLER_FINAL) !== 0;
@@ -154,7 +161,7 @@ final class PageCache
             try {
                 $this->keep($body);
             } catch (\Throwable) {
-                // The visitor gets his page; it is only not kept.
+                // The visitor receives the page all the same; it is only not stored.
             }
         }
         $this->is_spoiled = true;
@@ -180,7 +187,7 @@ final class PageCache
         $this->store->write($this->address->key, $page->encode(), $seconds);
     }
 
-    /** A page that an error cut short looks like any other. */
+    /** Whether a fatal error occurred. A page that it truncated looks like a complete one. */
     private static function hasFailed(): bool
     {
         $fatal = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
@@ -188,7 +195,7 @@ final class PageCache
     }
 
     /**
-     * How long an answer may be kept, in seconds; 0: not at all.
+     * Lifetime of a response in the cache, in seconds; 0 if it must not be stored.
      *
      * @param array<string, string> $headers by name in lower case
      */
@@ -217,8 +224,10 @@ final class PageCache
     }
 
     /**
+     * Combines header lines.
+     *
      * @param  list<string> $lines
-     * @return array<string, string> by name in lower case; several lines of a name as one list
+     * @return array<string, string> by name in lower case; lines of the same name as one list
      */
     private static function fields(array $lines): array
     {

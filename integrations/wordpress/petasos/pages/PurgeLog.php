@@ -1,12 +1,14 @@
 <?php
 /**
- * What was purged, and when in the order of purges; against it a stored page is judged.
+ * The log of purges, which decides whether a stored page is still valid.
  *
- * Purges are numbered. A page carries the number of the last purge before it began to be made, and its tags; it may be
- * used if none of its tags was purged under a greater number. So a purge takes one write, whatever it meets, and a page
- * that was being made while its tag was purged is never used.
+ * Purges are numbered. A page carries its tags, and the number of the last purge before its
+ * generation began. It is valid if none of its tags was purged with a greater number. So a purge is
+ * a single write, however many pages it affects. A page that was being generated while one of its
+ * tags was purged is never used.
  *
- * Invariant: numbers only grow; what a bound makes the log forget counts as purged. Pure.
+ * Invariant: numbers only grow. A tag that the log drops because of its bound counts as purged.
+ * Pure.
  */
 
 declare(strict_types=1);
@@ -15,25 +17,25 @@ namespace Petasos\Pages;
 
 final class PurgeLog
 {
-    /** Tags that are remembered; the oldest make way. */
+    /** Maximum number of tags in the log; the oldest are dropped. */
     private const TAGS_MAX = 1000;
 
-    /** @param array<string, int> $tags the number of each tag's last purge, oldest first */
+    /** @param array<string, int> $tags number of each tag's last purge, oldest first */
     private function __construct(private int $number, private int $floor, private array $tags)
     {
     }
 
     /**
-     * A log that remembers nothing, so that no older page may be used.
+     * An empty log, with which no older page is valid.
      *
-     * @param int $microseconds the time, which is greater than any number of a log that was lost
+     * @param int $microseconds current time, which is greater than any number of a lost log
      */
     public static function fresh(int $microseconds): self
     {
         return new self($microseconds, $microseconds, []);
     }
 
-    /** The log in a text that `encode` made; null if it is none. */
+    /** Decodes a log; null if the text is invalid. */
     public static function decode(string $text): ?self
     {
         $value = json_decode($text, true);
@@ -52,14 +54,14 @@ final class PurgeLog
         );
     }
 
-    /** The number for a page that begins to be made now. */
+    /** The number for a page whose generation begins now. */
     public function number(): int
     {
         return $this->number;
     }
 
     /**
-     * Notes a purge of all pages that have one of the tags; of all pages if there is none.
+     * Records a purge of all pages with one of the tags, or of all pages if there is no tag.
      *
      * @param list<string> $tags
      */
@@ -83,9 +85,9 @@ final class PurgeLog
     }
 
     /**
-     * Whether a page may be used.
+     * Whether a page is valid.
      *
-     * @param int          $number what `number` was when it began to be made
+     * @param int          $number value of `number` when its generation began
      * @param list<string> $tags
      */
     public function allows(int $number, array $tags): bool

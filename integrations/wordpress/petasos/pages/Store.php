@@ -1,9 +1,9 @@
 <?php
 /**
- * Where finished pages are kept. One file for each way.
+ * Storage of whole pages. Each kind has its own file.
  *
- * Invariant: a reader gets a text that was written whole, or nothing. What cannot be written is not kept, and nobody
- * hears of it but the caller of `purge`: a purge that is not written down must be known.
+ * Invariant: a reader gets a complete text or nothing. A failed write is ignored, except in
+ * `purge`: its caller must know that a purge was not stored.
  */
 
 declare(strict_types=1);
@@ -12,23 +12,26 @@ namespace Petasos\Pages;
 
 interface Store
 {
-    /** The log of purges; made if it is not there. Null if it cannot be made: then nothing may be used or kept. */
+    /**
+     * The purge log, created if missing. Null if it cannot be created; then no page may be used or
+     * stored.
+     */
     public function log(): ?PurgeLog;
 
-    /** The text kept under a key. */
+    /** The text stored under a key. */
     public function read(string $key): ?string;
 
-    /** Keeps a text for `$seconds`, and makes room where there is none. */
+    /** Stores a text for `$seconds`. Evicts others if necessary. */
     public function write(string $key, string $text, int $seconds): void;
 
     /**
-     * Notes a purge of these tags; of everything if there is none.
+     * Records a purge of these tags, or of everything if there is none.
      *
      * @param  list<string> $tags
-     * @return bool whether it is in force
+     * @return bool whether the purge is in force
      */
     public function purge(array $tags): bool;
 
-    /** Removes everything, the store itself included. */
+    /** Removes all pages, and the store itself. */
     public function remove(): void;
 }

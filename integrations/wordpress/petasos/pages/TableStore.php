@@ -1,9 +1,9 @@
 <?php
 /**
- * Pages in a table of WordPress' database, the log of purges in one of its rows.
+ * Pages in a table of WordPress' database. One row holds the purge log.
  *
- * Invariant: the table is made when the first page is kept, and holds at most its bounds in pages and octets; the
- * oldest make way. The log is changed by one connection at a time. It needs `$wpdb`.
+ * Invariant: the table is created with the first page. Its pages and bytes are bounded, and the
+ * oldest pages are removed. One connection at a time changes the log. It needs `$wpdb`.
  */
 
 declare(strict_types=1);
@@ -12,10 +12,10 @@ namespace Petasos\Pages;
 
 final class TableStore implements Store
 {
-    /** The row of the log; no page's key is hashed to it. */
+    /** Name of the log's row. No page has this name, because pages are named by a hash. */
     private const LOG = 'purges';
 
-    /** How long to wait for who changes the log, in seconds. */
+    /** Timeout for the lock of the log, in seconds. */
     private const LOCK_WAIT = 5;
 
     private readonly string $table;
@@ -101,14 +101,17 @@ final class TableStore implements Store
         return $written ? $log : null;
     }
 
-    /** Removes the oldest pages until both bounds are kept. */
+    /**
+     * Removes the oldest pages if a bound is exceeded. One call may not be enough for the bound on
+     * bytes.
+     */
     private function makeRoom(): void
     {
         $sums = $this->quietly(fn () => $this->database->get_row("SELECT COUNT(*) AS pages, SUM(octets) AS octets FROM `$this->table`"));
         if ($sums === null || ((int) $sums->pages <= $this->pages_max && (int) $sums->octets <= $this->octets_max)) {
             return;
         }
-        // A tenth at once, so that the next pages find room.
+        // At least a tenth, so that the next pages find room.
         $count = max(1, (int) $sums->pages - $this->pages_max, intdiv((int) $sums->pages, 10));
         $sql = "DELETE FROM `$this->table` WHERE name <> %s ORDER BY made LIMIT %d";
         $this->query($this->database->prepare($sql, self::LOG, $count));
@@ -119,7 +122,7 @@ final class TableStore implements Store
         return $this->quietly(fn () => $this->database->query($sql)) !== false;
     }
 
-    /** A table that is not there yet is nothing to report. */
+    /** Suppresses errors, because the table may not exist yet. */
     private function quietly(callable $ask): mixed
     {
         $before = $this->database->suppress_errors(true);

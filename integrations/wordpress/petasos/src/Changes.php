@@ -1,9 +1,10 @@
 <?php
 /**
- * What changes on the site, as tags: the other half of `PageTags`.
+ * Finds out what changes on the site, as tags. The counterpart of `PageTags`.
  *
- * Invariant: whatever a visitor could see changed is named, and no more than that: a draft, a revision, a comment that
- * waits for approval and a save that changes nothing have no tags, and content does not touch who only links to it.
+ * Invariant: every change that a visitor can see is tagged, and nothing else. A draft, a revision,
+ * a comment that waits for approval and a save without changes have no tags. Changed content does
+ * not affect pages that only link to it.
  */
 
 declare(strict_types=1);
@@ -12,7 +13,7 @@ namespace Petasos;
 
 final class Changes
 {
-    /** Options that every page may show. Names that end in `_` stand for all that begin so. */
+    /** Options that every page may show. A name that ends in `_` is a prefix. */
     private const SITE_OPTIONS = [
         'blogname', 'blogdescription', 'siteurl', 'home', 'permalink_structure', 'category_base', 'tag_base',
         'posts_per_page', 'show_on_front', 'page_on_front', 'page_for_posts', 'date_format', 'time_format',
@@ -23,16 +24,16 @@ final class Changes
         'site_icon', 'site_logo', 'stylesheet', 'template', 'active_plugins', 'wp_page_for_privacy_policy', 'theme_mods_',
     ];
 
-    /** Types of posts that are parts of every page. */
+    /** Post types that are part of every page. */
     private const SITE_TYPES = ['wp_template', 'wp_template_part', 'wp_global_styles', 'custom_css'];
 
-    /** Fields of a post that say where it stands in lists. */
+    /** Fields of a post that determine its place in lists. */
     private const LIST_FIELDS = ['post_status', 'post_type', 'post_date', 'post_author', 'post_parent', 'menu_order', 'post_password'];
 
-    /** Fields of a post that others show who link to it. */
+    /** Fields of a post that pages with a link to it may show. */
     private const LINK_FIELDS = ['post_status', 'post_type', 'post_title', 'post_name', 'post_parent', 'post_date', 'post_password'];
 
-    /** @var array<int, ?string> the number of a term's posts before it is counted anew, by term_taxonomy_id */
+    /** @var array<int, ?string> number of posts of a term before a recount, by term_taxonomy_id */
     private array $counts = [];
 
     public function __construct(private readonly Purges $purges)
@@ -72,7 +73,9 @@ final class Changes
         }
     }
 
-    /** Only the ways into and out of sight; what stays in sight is `updated`. */
+    /**
+     * Handles posts that become visible or invisible. `updated` handles posts that stay visible.
+     */
     private function moved(string $new, string $old, \WP_Post $post): void
     {
         if ($new !== $old && ($new === 'publish' || $old === 'publish')) {
@@ -100,7 +103,7 @@ final class Changes
         $this->purges->add("post-$id", "link-$id");
     }
 
-    /** Fields of a post, such as its picture. Those that WordPress keeps for itself are left out. */
+    /** Handles post meta, such as the featured image, except WordPress' internal fields. */
     private function meta(mixed $meta, int $id, string $key): void
     {
         $own = ['_edit_lock', '_edit_last', '_encloseme', '_pingme', '_wp_old_slug', '_wp_old_date', '_wp_trash_meta_status', '_wp_trash_meta_time', '_wp_desired_post_slug'];
@@ -113,7 +116,7 @@ final class Changes
         }
     }
 
-    /** A post's terms: it shows them, and their archives list it. */
+    /** Handles the terms of a post: the post shows them, and their archives list it. */
     private function assigned(int $id, mixed $terms, array $new, string $taxonomy, mixed $append, array $old): void
     {
         $changed = array_merge(array_diff($new, $old), array_diff($old, $new));
@@ -131,9 +134,9 @@ final class Changes
     }
 
     /**
-     * A post that is, or was, in sight.
+     * Adds the tags of a post that is or was visible.
      *
-     * @param ?\WP_Post $before as it was, where it was in sight before and is now; null: it comes or goes
+     * @param ?\WP_Post $before the post before the change; null if it becomes visible or invisible
      */
     private function post(\WP_Post $post, ?\WP_Post $before): void
     {
@@ -154,7 +157,7 @@ final class Changes
         }
         $this->purges->add("post-$post->ID", 'feed');
         if ($before === null || self::differ($post, $before, self::LINK_FIELDS)) {
-            // Where nothing was, or nothing is any longer.
+            // The URL may start to work, or stop working.
             $this->purges->add("link-$post->ID", '404');
         }
         if ($before === null || self::differ($post, $before, self::LIST_FIELDS)) {
@@ -170,7 +173,7 @@ final class Changes
         }
     }
 
-    /** Where a post is listed. */
+    /** Adds the tags of the lists that contain a post. */
     private function lists(\WP_Post $post): void
     {
         [$year, $month, $day] = array_map('intval', explode('-', substr($post->post_date, 0, 10)) + [1 => 0, 2 => 0]);
@@ -190,7 +193,7 @@ final class Changes
         }
     }
 
-    /** The lists of a term, and of those above it, which include it. */
+    /** Adds the list tags of a term and its ancestors, which include its posts. */
     private function termLists(int $term, string $taxonomy): void
     {
         foreach ([$term, ...get_ancestors($term, $taxonomy, 'taxonomy')] as $id) {
@@ -198,7 +201,7 @@ final class Changes
         }
     }
 
-    /** The posts before and after, which link to this one. */
+    /** Adds the previous and the next post, because they link to this one. */
     private function neighbours(\WP_Post $post): void
     {
         $shown = $GLOBALS['post'] ?? null;
@@ -226,7 +229,7 @@ final class Changes
             $named($id, 0, $taxonomy);
             $this->termMoved($id, 0, $taxonomy);
         }, $last, 2);
-        // WordPress counts the posts of terms at each save, though the number is mostly the same.
+        // WordPress recounts the posts of terms at each save, although the number rarely changes.
         add_action('edit_term_taxonomy', function (mixed $number): void {
             $this->counts[(int) $number] ??= self::count((int) $number);
         }, $last);
@@ -239,7 +242,7 @@ final class Changes
         }, $last, 2);
     }
 
-    /** A term may have gone to another place, with its posts. */
+    /** Handles a term that may have moved to another place in the hierarchy, with its posts. */
     private function termMoved(int $id, mixed $number, string $taxonomy): void
     {
         if ($taxonomy === 'nav_menu') {
@@ -308,7 +311,9 @@ final class Changes
 
     private static function isOfSite(string $name): bool
     {
-        /** Further options that every page may show; a plug-in that has one adds it. */
+        /**
+         * Filters the options that every page may show. A plug-in with such an option adds it here.
+         */
         foreach ((array) apply_filters('petasos_site_options', self::SITE_OPTIONS) as $known) {
             if ($known === $name || (str_ends_with((string) $known, '_') && str_starts_with($name, (string) $known))) {
                 return true;
@@ -317,7 +322,7 @@ final class Changes
         return false;
     }
 
-    /** Whether visitors see a post, or its parts on pages. */
+    /** Whether visitors can see a post, or pages contain it. */
     private static function isShown(\WP_Post $post): bool
     {
         return $post->post_status === 'publish' || ($post->post_type === 'attachment' && $post->post_status === 'inherit');

@@ -1,11 +1,11 @@
 <?php
 /**
- * A Petasos that stands before the site: how it is told what has changed, and asked how it is.
+ * A Petasos in front of the site: sends purges to it and reads its state.
  *
- * Each edge is spoken to where it may be: at its visitors' address (`PETASOS_EDGE`) by a PURGEKEYS request, or at its
- * admin address (`PETASOS_ADMIN`) by the JSON API, which is the better one where it can be reached.
+ * The address is one of two kinds. The visitors' address (`PETASOS_EDGE`) receives PURGEKEYS
+ * requests. The admin address (`PETASOS_ADMIN`) has a JSON API, which is better if it is reachable.
  *
- * Invariant: as `Http`; whatever is wrong is told as a text, and nothing is thrown.
+ * Invariant: see `Http`. Errors are returned as texts; no method throws.
  */
 
 declare(strict_types=1);
@@ -19,7 +19,8 @@ final class Edge
     }
 
     /**
-     * The edges that wp-config.php names; those at their admin address if there are any.
+     * The edges in wp-config.php: those with an admin address if there are any, otherwise the
+     * others.
      *
      * @return list<self>
      */
@@ -32,10 +33,10 @@ final class Edge
     }
 
     /**
-     * Has the edge forget what has one of the tags; everything of the site if there is none.
+     * Purges everything with one of the tags, or the whole site if there is no tag.
      *
      * @param  list<string> $tags
-     * @return ?string what went wrong
+     * @return ?string the error, or null
      */
     public function purge(array $tags): ?string
     {
@@ -48,9 +49,10 @@ final class Edge
     }
 
     /**
-     * What there is to know: figures of the status document, or what a visitor's HEAD of the front page is told.
+     * The edge's state: figures of its status document, or the header fields of a HEAD of the front
+     * page.
      *
-     * @return array<string, string> by label; `error` alone if it cannot be reached
+     * @return array<string, string> by label; only `error` if the edge cannot be reached
      */
     public function state(): array
     {
@@ -123,7 +125,7 @@ final class Edge
         return Http::ask($method, $this->address, $target, $headers, $body, $limit);
     }
 
-    /** The site's public name, with its port where that is not the usual one. */
+    /** The site's public name, with the port unless it is the default port. */
     private static function siteHost(): string
     {
         $url = wp_parse_url(home_url('/'));

@@ -1,12 +1,14 @@
 <?php
 /**
- * What every answer to a visitor says of itself: Cache-Control, Last-Modified, ETag and Surrogate-Key.
+ * Sets the header fields of responses to visitors: Cache-Control, Last-Modified, ETag and
+ * Surrogate-Key.
  *
- * The page is buffered, because only when it is complete all it is made of is known.
+ * The page is buffered, because all its tags are known only when it is complete.
  *
- * Invariant: `public` is said only of what anybody would get: to a request of nobody in particular, with nothing set,
- * nothing secret and nothing that WordPress or a plug-in wants kept out of caches. Everything else is `private,
- * no-store`. What was flushed before it was complete has no tags and is `private, no-store` too.
+ * Invariant: a response is `public` only if every visitor would receive it. Its request is
+ * anonymous, it sets no cookie, contains nothing secret, and neither WordPress nor a plug-in
+ * forbids caching. Everything else is `private, no-store`, also a page that was flushed before it
+ * was complete, because it has no tags.
  */
 
 declare(strict_types=1);
@@ -19,7 +21,7 @@ final class Headers
 {
     private const PRIVATE = 'private, no-store';
 
-    /** Routes of the REST API whose every answer is made of tagged items. */
+    /** Routes of the REST API whose responses contain only tagged items. */
     private const REST_ROUTES = '#^/wp/v2/(?:posts|pages|media|categories|tags|comments|types|taxonomies)(?:/[\w-]+)?$#D';
 
     private bool $is_flushed = false;
@@ -36,9 +38,10 @@ final class Headers
             return;
         }
         $this->page->begin();
-        // WordPress would make no page for HEAD, whose answer says what that to GET would say.
+        // WordPress would otherwise generate no page for HEAD, whose header fields must equal those
+        // of GET.
         add_filter('exit_on_http_head', '__return_false');
-        // Before anything redirects or answers by itself.
+        // Runs before anything that redirects or responds by itself.
         add_action('template_redirect', function (): void {
             $this->page->main();
             ob_start($this->finish(...));
@@ -51,7 +54,7 @@ final class Headers
         return Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'));
     }
 
-    /** The output buffer's end. */
+    /** Callback at the end of the output buffer. */
     private function finish(string $body, int $phase): string
     {
         if (headers_sent()) {
@@ -76,14 +79,14 @@ final class Headers
         $etag = 'W/"' . substr(hash('sha256', $body), 0, 32) . '"';
         header("ETag: $etag");
         if (http_response_code() === 200 && PageCache::matches(wp_unslash((string) ($_SERVER['HTTP_IF_NONE_MATCH'] ?? '')), $etag)) {
-            // A status line that was sent by name is replaced by name only.
+            // A status line with a custom text can be replaced only by status_header().
             status_header(304);
             return '';
         }
         return $body;
     }
 
-    /** Cache-Control for the page as it is now. */
+    /** Cache-Control for the page in its current state. */
     private function control(): string
     {
         $status = (int) http_response_code();
@@ -93,25 +96,25 @@ final class Headers
         }
         $is_missing = $status === 404 || $status === 410;
         $stated = strtolower($fields['cache-control'] ?? '');
-        // WordPress itself says no-cache of what is not found.
+        // WordPress itself sends no-cache with 404 responses.
         if (!$is_missing && preg_match('/\b(?:private|no-store|no-cache|max-age\s*=\s*\d+)/', $stated)) {
             return preg_match('/\bpublic\b|\bs-maxage/', $stated) ? $fields['cache-control'] : self::PRIVATE;
         }
         return self::public($is_missing ? 'PETASOS_TTL_MISSING' : (is_search() ? 'PETASOS_TTL_SEARCH' : 'PETASOS_TTL'));
     }
 
-    /** @param string $constant which lifetime, in seconds */
+    /** @param string $constant name of the lifetime, which is in seconds */
     private static function public(string $constant): string
     {
         $defaults = ['PETASOS_TTL' => 3600, 'PETASOS_TTL_MISSING' => 60, 'PETASOS_TTL_SEARCH' => 300];
-        // A nonce in a page is good for twelve hours at least.
+        // A nonce in a page is valid for at least twelve hours.
         $shared = Settings::number($constant, $defaults[$constant], 0, 43_200);
         $own = min($shared, Settings::number('PETASOS_TTL_BROWSER', 0, 0, 43_200));
         $stale = Settings::number('PETASOS_STALE_ON_ERROR', 86_400, 0, 31_536_000);
         return "public, max-age=$own, s-maxage=$shared, stale-if-error=$stale";
     }
 
-    /** Whether WordPress or a shop knows that the page is one visitor's. */
+    /** Whether WordPress or a shop knows that the page is for one visitor only. */
     private static function isPersonal(): bool
     {
         if (is_user_logged_in() || is_preview() || is_customize_preview() || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE)) {
@@ -129,11 +132,11 @@ final class Headers
                 return true;
             }
         }
-        /** Says true of what only its visitor may get. */
+        /** Filter: returns true for pages that only their visitor may receive. */
         return (bool) apply_filters('petasos_is_personal', false);
     }
 
-    /** Tags, and the time of the newest change that could be on the page. */
+    /** Sends the tags, and the time of the newest change that could be on the page. */
     private function describe(): void
     {
         $octets_max = Settings::number('PETASOS_TAG_OCTETS_MAX', 3000, 100, 60_000);
@@ -147,7 +150,9 @@ final class Headers
         header('Last-Modified: ' . gmdate('D, d M Y H:i:s', min($changed, time())) . ' GMT');
     }
 
-    /** The REST API: by now everything is known, and nothing is sent. */
+    /**
+     * Sets the header fields of REST responses. Everything is known now, and nothing has been sent.
+     */
     private function rest(mixed $served, mixed $answer = null, mixed $request = null): mixed
     {
         $status = $answer instanceof \WP_HTTP_Response ? $answer->get_status() : 0;
@@ -164,12 +169,13 @@ final class Headers
         }
         $this->page->tags->add('rest', ...($is_missing ? ['404'] : []));
         header('Cache-Control: ' . self::public($is_missing ? 'PETASOS_TTL_MISSING' : 'PETASOS_TTL'));
-        // Answers depend on who asks and from where: WordPress names both only where it uses them.
+        // No Vary is added: WordPress itself adds Vary and Origin fields where a response depends
+        // on them.
         $this->describe();
         return $served;
     }
 
-    /** A session that nobody put anything into, and that the visitor does not have yet, is not begun. */
+    /** Removes a new session without content, because its cookie would make the page private. */
     private static function endEmptySession(): void
     {
         if (session_status() !== PHP_SESSION_ACTIVE || !empty($_SESSION) || isset($_COOKIE[(string) session_name()])) {
@@ -184,7 +190,7 @@ final class Headers
         }
         session_destroy();
         header_remove('Set-Cookie');
-        // What PHP's sessions say of caches is about the session that is not there.
+        // The session's Cache-Control refers to the removed session.
         header_remove('Cache-Control');
         foreach ($cookies as $cookie) {
             if (!str_starts_with($cookie, $name)) {
@@ -193,7 +199,7 @@ final class Headers
         }
     }
 
-    /** What the object cache did for this page, for those who look into it. */
+    /** Sends figures of the object cache for this page, if debugging is on. */
     private function debug(): void
     {
         $cache = $GLOBALS['wp_object_cache'] ?? null;

@@ -1,12 +1,13 @@
 <?php
 /**
- * One HTTP request to a neighbour.
+ * Sends one HTTP request to a neighbouring server.
  *
- * WordPress' own client is made for other people's servers: settings may send it through a proxy or forbid it loopback
- * addresses. An edge is part of the site.
+ * WordPress' own client is made for requests to foreign servers: settings may send them through a
+ * proxy, or forbid loopback addresses. An edge is part of the site.
  *
- * Invariant: it ends within its limit, reads no more than its bound, follows nothing, and sends no line that its caller
- * could not have meant: a line break in any part is an error. It knows nothing of WordPress.
+ * Invariant: a request ends within its limit, reads no more than its bound, and follows no
+ * redirect. A line break in any part is an error, so that no caller can inject header lines. This
+ * class does not use WordPress.
  */
 
 declare(strict_types=1);
@@ -15,15 +16,17 @@ namespace Petasos;
 
 final class Http
 {
-    /** As much of an answer as is read, in octets. */
+    /** Maximum number of bytes that are read of a response. */
     private const ANSWER_OCTETS_MAX = 1_000_000;
 
     /**
+     * Sends a request and returns the response.
+     *
      * @param  string                $base    `http://HOST:PORT` or `https://HOST:PORT`
      * @param  array<string, string> $headers
-     * @param  float                 $limit   for all of it, in seconds
-     * @return array{status: int, headers: array<string, string>, body: string} header names in lower case
-     * @throws \RuntimeException says what went wrong
+     * @param  float                 $limit   for the whole request, in seconds
+     * @return array{status: int, headers: array<string, string>, body: string} names in lower case
+     * @throws \RuntimeException with the cause
      */
     public static function ask(string $method, string $base, string $target, array $headers, string $body, float $limit): array
     {
@@ -91,7 +94,7 @@ final class Http
         return $text;
     }
 
-    /** Whether no more will come, as far as the answer itself says. */
+    /** Whether the response is complete, as far as its head tells. */
     private static function isWhole(string $text, bool $is_head): bool
     {
         $end = strpos($text, "\r\n\r\n");

@@ -1,24 +1,23 @@
 <?php
 /**
- * What a page is made of, found while WordPress makes it.
+ * Collects the tags of a page while WordPress generates it.
  *
- * | tag                        | on pages that                                                          |
- * |----------------------------|------------------------------------------------------------------------|
- * | `site`                     | belong to this site: all                                               |
- * | `post-N`                   | show content of post N                                                 |
- * | `link-N`                   | lead to post N, or show its title                                      |
- * | `comments-N`               | show the comments of post N, or their number                           |
- * | `term-N`, `author-N`       | name term or user N                                                    |
- * | `list-term-N`, `list-author-N` | list its posts                                                     |
- * | `list-date-Y[-M[-D]]`      | list the posts of that time                                            |
- * | `type-T`                   | list posts of type T, such as the front page; `type-comment`: comments |
- * | `tax-T`                    | list terms of taxonomy T                                               |
- * | `menu-N`, `menu`           | show that menu; a navigation                                           |
- * | `widgets`                  | show widgets                                                           |
- * | `front`, `home`, `feed`, `search`, `404`, `rest` | are one                                          |
+ * - `site`: on all pages of this site
+ * - `post-N`: the page shows content of post N
+ * - `link-N`: the page links to post N, or shows its title
+ * - `comments-N`: the page shows the comments of post N, or their number
+ * - `term-N`, `author-N`: the page names term or user N
+ * - `list-term-N`, `list-author-N`: the page lists posts of term or user N
+ * - `list-date-Y[-M[-D]]`: the page lists the posts of this year, month or day
+ * - `type-T`: the page lists posts of type T, like the front page; `type-comment`: comments
+ * - `tax-T`: the page lists terms of taxonomy T
+ * - `menu-N`, `menu`: the page shows this menu; any navigation
+ * - `widgets`: the page shows widgets
+ * - `front`, `home`, `feed`, `search`, `404`, `rest`: the page is of this kind
  *
- * Invariant: every way by which WordPress shows an item adds its tag, so that a page whose tags were not purged is as
- * it would be made now. It changes nothing: each filter returns what it was given.
+ * Invariant: wherever WordPress shows an item, the item's tag is added. So a page whose tags were
+ * not purged equals the page that would be generated now. Nothing is changed: each filter returns
+ * its input.
  */
 
 declare(strict_types=1);
@@ -43,7 +42,7 @@ final class PageTags
         add_action('rest_api_init', $this->onRest(...), PHP_INT_MAX);
     }
 
-    /** What the page itself is, once WordPress knows. */
+    /** Adds the tags of the main query, once WordPress has run it. */
     public function main(): void
     {
         $kinds = [
@@ -60,7 +59,7 @@ final class PageTags
             $this->tags->add("author-$object->ID", "list-author-$object->ID");
         }
         if (is_date()) {
-            // `m` may hold the whole date.
+            // `m` may contain the whole date.
             $m = (string) get_query_var('m');
             $year = (int) (get_query_var('year') ?: substr($m, 0, 4));
             $month = (int) (get_query_var('monthnum') ?: substr($m, 4, 2));
@@ -69,7 +68,7 @@ final class PageTags
         }
     }
 
-    /** The tag of a date archive. */
+    /** Tag of a date archive. */
     public static function date(int $year, int $month = 0, int $day = 0): string
     {
         return match (true) {
@@ -79,7 +78,10 @@ final class PageTags
         };
     }
 
-    /** A query that lists posts depends on every post of its types, unless it is an archive's own. */
+    /**
+     * Adds the post types that a query lists. The main query of an archive is left out, because it
+     * has a list tag.
+     */
     private function query(mixed $query): void
     {
         if (!$query instanceof \WP_Query || $query->is_singular()) {
@@ -97,7 +99,7 @@ final class PageTags
         }
     }
 
-    /** Content of posts. */
+    /** Adds tags for the content of posts and comments. */
     private function onPosts(): void
     {
         $this->filter('the_posts', function (mixed $posts): void {
@@ -121,7 +123,7 @@ final class PageTags
         }, PHP_INT_MAX);
     }
 
-    /** Whatever is linked to is named, and its address may change. */
+    /** Adds tags for links: they show a name, and their target may change. */
     private function onLinks(): void
     {
         foreach (['post_link', 'page_link', 'post_type_link', 'attachment_link', 'the_title', 'wp_get_attachment_image_src', 'wp_get_attachment_url'] as $name) {
@@ -138,7 +140,7 @@ final class PageTags
         }
     }
 
-    /** Lists of terms, menus, widgets, blocks. */
+    /** Adds tags for lists of terms, menus, widgets and blocks. */
     private function onOthers(): void
     {
         $this->filter('get_terms', function (mixed $terms, mixed $taxonomies = [], mixed $arguments = []): void {
@@ -159,7 +161,7 @@ final class PageTags
         add_action('dynamic_sidebar_before', fn () => $this->tags->add('widgets'));
     }
 
-    /** What the REST API shows. */
+    /** Adds tags for items in responses of the REST API. */
     private function onRest(): void
     {
         foreach (get_post_types(['show_in_rest' => true]) as $type) {
@@ -171,7 +173,7 @@ final class PageTags
         $this->filter('rest_prepare_comment', fn (mixed $answer, mixed $comment = null) => $this->post('comments', (int) ($comment->comment_post_ID ?? 0)));
     }
 
-    /** Listens to a filter and returns what it was given. */
+    /** Listens to a filter, and returns the filter's input. */
     private function filter(string $name, callable $listen): void
     {
         add_filter($name, static function (mixed $value = null, mixed ...$more) use ($listen): mixed {

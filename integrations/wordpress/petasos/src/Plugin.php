@@ -1,5 +1,8 @@
 <?php
-/** Joins the plugin's parts to WordPress. No part knows of another but by what is handed to it here. */
+/**
+ * Connects the plugin's parts with WordPress. Parts know each other only through the objects that
+ * they receive here.
+ */
 
 declare(strict_types=1);
 
@@ -21,7 +24,7 @@ final class Plugin
         }
     }
 
-    /** Before each tag: the blogs of a network share an edge's site. */
+    /** Prefix of tags, because the blogs of a network share one site of the edge. */
     private static function prefix(): string
     {
         return is_multisite() && get_current_blog_id() !== 1 ? 'b' . get_current_blog_id() . '.' : '';

@@ -1,10 +1,12 @@
 <?php
 /**
- * What a request has changed, collected, and sent once at its end: to the page cache, then to every edge.
+ * Collects the tags of everything that a request changes, and purges them once at its end: first
+ * from the page cache, then from every edge.
  *
- * Invariant: the caches are told before the request's answer is complete, so that who is answered sees the change
- * everywhere. An edge that cannot be told fails nothing: it is noted, shown in wp-admin, and tried once more later; if
- * that fails too, the note stays until a purge succeeds.
+ * Invariant: purges are sent before the response is complete, so that its client sees the change
+ * everywhere. An edge's error does not fail the request. It is stored, shown in wp-admin, and the
+ * purge is tried again once. If that fails too, the error stays until everything is purged, or
+ * until a later retry succeeds.
  */
 
 declare(strict_types=1);
@@ -15,17 +17,20 @@ use Petasos\Pages\PageCache;
 
 final class Purges
 {
-    /** Options: when anything last changed, in seconds; and what could not be told, to whom, why, since when. */
+    /**
+     * Options: the time of the last change, in seconds; and the failed purge with its edges, causes
+     * and time.
+     */
     public const CHANGED = 'petasos_changed';
     public const FAILURE = 'petasos_failure';
 
-    /** The event that tries again. */
+    /** Event that tries a failed purge again. */
     public const RETRY = 'petasos_retry';
 
-    /** More tags than this are the whole site. */
+    /** A purge of more tags than this purges the whole site. */
     private const TAGS_MAX = 200;
 
-    /** As many are collected before they are taken for the whole site. */
+    /** If more tags than this are collected, the whole site is purged. */
     private const COLLECTED_MAX = 10_000;
 
     private TagList $tags;
@@ -37,8 +42,8 @@ final class Purges
 
     public function begin(): void
     {
-        // Before WordPress ends its output buffers, so before the answer is complete.
-        // What others change later is told at the very end.
+        // Before WordPress ends its output buffers, so before the response is complete. The second
+        // call sends tags that other shutdown actions have added.
         add_action('shutdown', $this->send(...), 0);
         add_action('shutdown', $this->send(...), PHP_INT_MAX);
         // For other plug-ins: do_action('petasos_purge', 'my-tag', ...).
@@ -47,7 +52,10 @@ final class Purges
         add_action('init', $this->announce(...), PHP_INT_MAX);
     }
 
-    /** Tells the edge before the site that writes are purged from here, so that it need not guess what they change. */
+    /**
+     * Tells the edge that this plugin sends purges, so that the edge need not guess what a write
+     * changes.
+     */
     private function announce(): void
     {
         $is_read = in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !is_admin();
@@ -61,13 +69,13 @@ final class Purges
     {
         $this->tags->add(...$tags);
         if ($this->tags->count() > self::COLLECTED_MAX) {
-            // An import changes more than is worth telling one by one.
+            // An import changes too much to purge it tag by tag.
             $this->tags = new TagList($this->prefix);
             $this->tags->add(TagList::SITE);
         }
     }
 
-    /** Sends what was collected. */
+    /** Sends the collected tags. */
     public function send(): void
     {
         if ($this->tags->isEmpty()) {
@@ -79,9 +87,9 @@ final class Purges
     }
 
     /**
-     * Has every cache forget everything of this site. What is collected is part of that.
+     * Purges everything of this site from every cache. This includes the collected tags.
      *
-     * @return bool whether all were told
+     * @return bool whether all caches were reached
      */
     public function everything(): bool
     {
@@ -89,7 +97,7 @@ final class Purges
         return $this->tell([], false);
     }
 
-    /** Tries again what could not be told. */
+    /** Tries a failed purge again. */
     private function retry(): void
     {
         $failure = get_option(self::FAILURE);
@@ -99,8 +107,10 @@ final class Purges
     }
 
     /**
-     * @param  list<string> $tags none: everything
-     * @return bool whether all were told
+     * Purges the page cache and all edges.
+     *
+     * @param  list<string> $tags empty for everything
+     * @return bool whether all caches were reached
      */
     private function tell(array $tags, bool $is_retry): bool
     {
@@ -113,16 +123,16 @@ final class Purges
             }
         }
         /**
-         * Other caches may be told as well.
+         * Runs after a purge, so that plug-ins can purge other caches.
          *
-         * @param list<string> $tags none: everything
+         * @param list<string> $tags empty for everything
          */
         do_action('petasos_purged', $tags);
         $failures === [] ? $this->succeed($tags, $is_retry) : $this->fail($failures, $tags, $is_retry);
         return $failures === [];
     }
 
-    /** A note goes only when what it is about has been told. */
+    /** Deletes a stored failure if this purge included its tags. */
     private function succeed(array $tags, bool $is_retry): void
     {
         if (($is_retry || $tags === []) && get_option(self::FAILURE) !== false) {
@@ -131,12 +141,13 @@ final class Purges
         }
     }
 
-    /** @param array<string, string> $failures why, by whom it is about */
+    /** @param array<string, string> $failures causes, by edge or cache */
     private function fail(array $failures, array $tags, bool $is_retry): void
     {
         $old = get_option(self::FAILURE);
         $old_tags = is_array($old) ? (array) ($old['tags'] ?? []) : null;
-        // What failed before is told again with the rest; everything includes it.
+        // The failed tags of earlier purges are tried again as well. A purge of everything includes
+        // them.
         $all = $tags === [] || $old_tags === [] ? [] : array_values(array_unique([...($old_tags ?? []), ...$tags]));
         $failure = [
             'why' => $failures,

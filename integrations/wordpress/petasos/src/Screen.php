@@ -1,10 +1,10 @@
 <?php
 /**
- * What administrators see: a page under Tools with the state of the edges and a button that purges everything, and a
- * notice while an edge could not be told of a change.
+ * The administrator's view: a page under Tools with the state of the edges and a button that purges
+ * everything, and a notice after a failed purge.
  *
- * Invariant: only who may manage the site sees or does anything; the button needs its nonce; whatever is printed is
- * escaped where it is printed.
+ * Invariant: only users who may manage the site see or do anything. The button requires its nonce.
+ * All output is escaped where it is printed.
  */
 
 declare(strict_types=1);

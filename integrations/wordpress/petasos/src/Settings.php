@@ -1,8 +1,9 @@
 <?php
 /**
- * The constants of wp-config.php with their defaults. What each means stands in README.md.
+ * Reads the constants of wp-config.php. README.md explains them.
  *
- * Invariant: a constant of the wrong kind or out of its range counts as not there. It works before WordPress is loaded.
+ * Invariant: a constant of a wrong type or outside of its range counts as undefined. This class
+ * works before WordPress is loaded.
  */
 
 declare(strict_types=1);
@@ -29,7 +30,7 @@ final class Settings
     }
 
     /**
-     * A list, or a text of words separated by commas or spaces.
+     * A list, or a string of words separated by commas or spaces.
      *
      * @return list<string>
      */
@@ -40,7 +41,7 @@ final class Settings
         return array_values(array_filter((array) $words, static fn ($word): bool => is_string($word) && $word !== ''));
     }
 
-    /** How the page cache works: `database`, `files`, `aggressive`, or `off`. */
+    /** The mode of the page cache: `database`, `files`, `aggressive`, or `off`. */
     public static function pages(): string
     {
         $mode = self::text('PETASOS_PAGES', 'off');

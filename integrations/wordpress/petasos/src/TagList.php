@@ -1,9 +1,10 @@
 <?php
 /**
- * A bounded set of tags: what a page is made of, or what has changed.
+ * A bounded set of tags: those of a page, or those to purge.
  *
- * Invariant: a bound never loses a tag's meaning. `post-7` belongs to the family `posts`; a page that has too many tags
- * for a header names families instead, and who purges `post-7` purges `posts` too. Pure.
+ * Invariant: shortening a list never loses a dependency. `post-7` belongs to the family `posts`. A
+ * page with too many tags for a header field carries families instead, and a purge of `post-7` also
+ * purges `posts`. Pure.
  */
 
 declare(strict_types=1);
@@ -12,13 +13,13 @@ namespace Petasos;
 
 final class TagList
 {
-    /** The tag that every page has. */
+    /** The tag of every page. */
     public const SITE = 'site';
 
-    /** The longest tag; longer ones would be refused by the edge. In octets. */
+    /** Longest tag, in bytes. The edge would refuse longer ones. */
     private const TAG_OCTETS_MAX = 128;
 
-    /** The first word of a tag that has a number, and the family it belongs to. */
+    /** First word of tags with a number or name, and their family. */
     private const FAMILIES = [
         'post' => 'posts', 'link' => 'posts', 'comments' => 'posts', 'term' => 'terms', 'list' => 'lists',
         'author' => 'authors', 'menu' => 'menus', 'tax' => 'terms',
@@ -31,7 +32,7 @@ final class TagList
     {
     }
 
-    /** What is no word of a header becomes one: anything but letters, digits and `._:-` is replaced. */
+    /** Adds tags. Characters other than letters, digits and `._:-` are replaced. */
     public function add(string ...$tags): void
     {
         foreach ($tags as $tag) {
@@ -57,8 +58,9 @@ final class TagList
     }
 
     /**
-     * The tags of a page as a header's value of at most `$octets_max`: first as they are, then the largest families by
-     * their name. What is too long even so has the one tag of the whole site.
+     * The tags of a page as a header field value of at most `$octets_max` bytes. If necessary, the
+     * largest families replace their members, one after the other. If that is still too long, the
+     * value is the tag of the whole site.
      */
     public function header(int $octets_max): string
     {
@@ -82,7 +84,8 @@ final class TagList
     }
 
     /**
-     * What is to be purged: the tags and their families, or, of more than `$count_max`, the whole site.
+     * The tags to purge: all tags and their families, or the whole site if these are more than
+     * `$count_max`.
      *
      * @return list<string>
      */

@@ -1,9 +1,9 @@
 <?php
 /**
- * Who asks: whether a request could be anybody's, so that its page may be shared.
+ * Decides whether a request is anonymous, so that its page may be shared.
  *
- * Invariant: a cookie that is not known to be harmless makes a request its sender's own. Pure: it looks at nothing
- * but its arguments, and it works before WordPress is loaded.
+ * Invariant: a cookie that is not known to be harmless makes a request personal. Pure: the result
+ * depends only on the arguments. This class works before WordPress is loaded.
  */
 
 declare(strict_types=1);
@@ -12,7 +12,10 @@ namespace Petasos;
 
 final class Visitor
 {
-    /** Cookies that never change a page; `*` stands for any characters. The edge's profile knows the same. */
+    /**
+     * Cookies that never change a page; `*` matches any characters. The edge's profile lists the
+     * same.
+     */
     private const NOISE = [
         'wordpress_test_cookie', 'wp-settings-*', '_ga', '_ga_*', '_gid', '_gat', '_gat_*', '_gac_*', '_gcl_*',
         '__utm*', '_fbp', '_fbc', '_hj*', '_pk_*', '_clck', '_clsk', '_uetsid', '_uetvid', '_ym_*', '__gads', '__gpi',
@@ -20,11 +23,11 @@ final class Visitor
         '__cf_bm', '_cfuvid', 'has_js',
     ];
 
-    /** Request fields that carry credentials, as PHP names them. */
+    /** Request fields that carry credentials, by their PHP names. */
     private const CREDENTIALS = ['HTTP_AUTHORIZATION', 'REDIRECT_HTTP_AUTHORIZATION', 'PHP_AUTH_USER', 'HTTP_X_WP_NONCE'];
 
     /**
-     * Whether the request reads a page and says nothing of who sends it.
+     * Whether the request reads a page and does not identify its visitor.
      *
      * @param array<string, mixed> $server  as `$_SERVER`
      * @param array<string, mixed> $cookies as `$_COOKIE`

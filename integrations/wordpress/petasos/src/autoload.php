@@ -1,5 +1,5 @@
 <?php
-/** Loads the plugin's classes when they are first named: `Petasos\Pages\Page` is in `pages/Page.php`. */
+/** Loads the plugin's classes on first use: `Petasos\Pages\Page` is in `pages/Page.php`. */
 
 declare(strict_types=1);
 

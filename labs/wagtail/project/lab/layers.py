@@ -1,4 +1,5 @@
-"""Says in the header of every answer what Django keeps, and whether this page was kept: the ladder's proofs read it."""
+"""Adds header fields for the ladder's proofs: Django's cache mode, and whether the page was cached.
+"""
 
 from django.conf import settings
 
@@ -9,7 +10,8 @@ def layers(get_response):
     def answer(request):
         response = get_response(request)
         response["X-Lab-Cache"] = settings.LAB_CACHE
-        # The cache's own middleware says by this whether it still has something to keep.
+        # Django's cache middleware sets this attribute to False if the response came from its
+        # cache.
         kept = getattr(request, "_cache_update_cache", True) is False and request.method in ("GET", "HEAD")
         response["X-Lab-Page"] = "kept" if kept else "made"
         return response

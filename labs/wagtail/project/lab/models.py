@@ -1,4 +1,4 @@
-"""The kinds of pages: a home page, an index of articles, articles, a form."""
+"""The page types: a home page, an index of articles, articles, a form."""
 
 from django.core.paginator import Paginator
 from django.db import models
@@ -13,7 +13,7 @@ from wagtail.signals import page_published, page_unpublished
 
 
 class HomePage(Page):
-    """The front page, with the newest articles."""
+    """The home page, with the newest articles."""
 
     intro = RichTextField(blank=True)
     content_panels = Page.content_panels + [FieldPanel("intro")]
@@ -25,7 +25,7 @@ class HomePage(Page):
 
 
 class ArticleIndex(Page):
-    """All articles, the newest first, in parts."""
+    """All articles, the newest first, divided into pages."""
 
     def get_context(self, request):
         context = super().get_context(request)
@@ -50,7 +50,7 @@ class Article(Page):
 
 
 class Question(AbstractFormField):
-    """A field of a form."""
+    """A field of the form."""
 
     page = ParentalKey("FormPage", on_delete=models.CASCADE, related_name="form_fields")
 
@@ -66,7 +66,7 @@ class FormPage(AbstractForm):
 
 
 def purge_lists(instance, **_):
-    """What an article's change shows in besides its own page, which Wagtail purges by itself."""
+    """Purges the pages that list an article. Wagtail purges the article's own page."""
     batch = PurgeBatch()
     batch.add_page(instance.get_parent().specific)
     batch.add_pages(HomePage.objects.live())

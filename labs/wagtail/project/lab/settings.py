@@ -1,6 +1,8 @@
-"""Django's and Wagtail's settings in the lab: what Wagtail's own project template has, and the caches in front.
+"""Settings of Django and Wagtail in the lab: those of Wagtail's project template, and the caches in
+front.
 
-`LAB_CACHE` says what Django keeps itself: `none`, `templates` (compiled templates) or `pages` (whole pages as well).
+`LAB_CACHE` selects what Django caches: `none`, `templates` (compiled templates) or `pages`
+(whole pages as well).
 """
 
 import os
@@ -9,7 +11,7 @@ from pathlib import Path
 SITE = Path("{{site}}")
 PROJECT = Path(__file__).resolve().parent
 LAB_CACHE = os.environ.get("LAB_CACHE", "templates")
-# Where the database is; another place while it is being made.
+# Directory of the database. It is another one while the database is being made.
 DATA = Path(os.environ.get("LAB_DATA", SITE / "data"))
 
 DEBUG = False
@@ -52,7 +54,7 @@ MIDDLEWARE = [
     "wagtail.contrib.redirects.middleware.RedirectMiddleware",
 ]
 if LAB_CACHE == "pages":
-    # Where Django's manual puts them: outside and inside of everything else.
+    # The first must be outside and the second inside of all other middleware (Django's manual).
     MIDDLEWARE.insert(1, "django.middleware.cache.UpdateCacheMiddleware")
     MIDDLEWARE.append("django.middleware.cache.FetchFromCacheMiddleware")
 CACHES = {
@@ -112,7 +114,7 @@ WAGTAILSEARCH_BACKENDS = {"default": {"BACKEND": "wagtail.search.backends.databa
 WAGTAIL_ENABLE_UPDATE_CHECK = False
 WAGTAIL_GRAVATAR_PROVIDER_URL = None
 
-# The caches in front, which Wagtail purges when a page changes. It names the page by the site's public address.
+# The caches in front. Wagtail purges a changed page from them, by the page's public URL.
 WAGTAILFRONTENDCACHE = {
     name: {"BACKEND": "wagtail.contrib.frontend_cache.backends.HTTPBackend", "LOCATION": location}
     for name, location in {"petasos": "http://{{edge}}", "varnish": "http://{{varnish}}"}.items()

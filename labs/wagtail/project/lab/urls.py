@@ -1,4 +1,4 @@
-"""The addresses of the site."""
+"""The URLs of the site."""
 
 from django.urls import include, path
 from wagtail import urls as wagtail_urls

@@ -1,4 +1,4 @@
-"""What gunicorn starts."""
+"""The WSGI application that gunicorn starts."""
 
 from django.core.wsgi import get_wsgi_application
 

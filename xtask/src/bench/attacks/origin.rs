@@ -1,8 +1,9 @@
-//! The attacked application: an HTTP server with a fixed number of workers, as an application server has them. A worker
-//! is taken from the first byte of a request to the last byte of its response; further requests wait for one.
+//! The attacked application: an HTTP server with a fixed number of workers. A worker is busy from
+//! the first byte of a request to the last byte of its response. Further requests wait for a free
+//! worker.
 //!
-//! Invariant: it counts what it was asked; requests for `/probe`, which only peers send by themselves, are answered by
-//! no worker and are not counted.
+//! Invariant: every request is counted, except requests for `/probe`. These are health checks of
+//! the peers and need no worker.
 
 use anyhow::Result;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,13 +12,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use testkit::HeldPort;
 
-/// Requests that the application works on at a time.
+/// Number of workers, and so of concurrent requests.
 pub(super) const WORKERS: usize = 64;
-/// The time that the application takes for each page.
+/// Time that a worker takes for a page.
 const PAGE_TIME: Duration = Duration::from_millis(10);
-/// The length of a download, in bytes: more than the system's buffers hold.
+/// Length of a download, in bytes: more than the system's buffers hold.
 pub(super) const DOWNLOAD_BYTES: usize = 8 << 20;
-/// The most that a request's content may be, in bytes.
+/// Maximum size of a request's content, in bytes.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The running application.
@@ -57,20 +58,20 @@ impl Origin {
         self.shared.state().requests
     }
 
-    /// Workers that are taken now.
+    /// Number of busy workers.
     pub(super) fn busy(&self) -> usize {
         self.shared.state().busy
     }
 
-    /// From now on no request is answered.
+    /// From now on, no request is answered.
     pub(super) fn hang(&self) {
         self.shared.state().is_hung = true;
     }
 
-    /// Ends every connection and refuses new ones from now on.
+    /// Closes all connections and refuses new ones from now on.
     pub(super) fn refuse(&self) {
         self.shared.state().is_refusing = true;
-        // Wakes the thread that accepts, so that it closes its socket.
+        // Wakes the accepting thread, so that it closes the listener.
         let _ = TcpStream::connect(self.address());
         for connection in self.shared.state().connections.drain(..).filter_map(|open| open.upgrade()) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -107,11 +108,11 @@ impl Drop for Origin {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has said so.
+        // A poisoned lock means that another thread panicked, which has already been printed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers the requests of one connection until it ends.
+    /// Serves the requests of one connection until it ends.
     fn converse(&self, connection: &TcpStream) {
         let mut reader = BufReader::new(connection);
         while let Ok([_, ..]) = reader.fill_buf() {
@@ -171,12 +172,13 @@ impl Shared {
         }
         connection.write_all(&response(target)).ok()?;
         let is_last = head.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
-        // The probes of Varnish end with the connection only.
+        // Varnish's probes read until the connection is closed.
         if is_last { connection.shutdown(Shutdown::Write).ok().and(None) } else { Some(()) }
     }
 }
 
-/// The response for a target: `/own/` and `/download/` are a visitor's own, `/stale/` expires after a second.
+/// The response for a path. `/own/`, `/download/` and `/form` are private; `/stale/` expires after
+/// a second.
 fn response(target: &str) -> Vec<u8> {
     let kind = target.split(['/', '?']).nth(1).unwrap_or("");
     let policy = match kind {

@@ -1,8 +1,8 @@
-//! The servers under attack, each started anew for each attack: Petasos with its defaults, and nginx, Varnish and
-//! HAProxy as Debian packages them, with the configurations in `bench/peers/attacks-*`.
+//! The servers under attack, started again for each attack: Petasos with its defaults, and Debian's
+//! nginx, Varnish and HAProxy with the configurations in `bench/peers/attacks-*`.
 //!
-//! Invariant: one server runs at a time, as one ordinary user, on a free loopback port, with nothing stored; dropping
-//! [`Running`] stops it.
+//! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with an
+//! empty cache. Dropping [`Running`] stops it.
 
 use crate::packages;
 use crate::place::{self, output, render};
@@ -14,12 +14,12 @@ use std::path::Path;
 use std::process::Command;
 use testkit::Client;
 
-/// Where the servers work, from the top of the repository.
+/// Working directory of the servers, relative to the repository.
 const DIRECTORY: &str = "target/bench-attacks";
-/// The memory that each cache is given, where it has such a setting.
+/// Memory limit of the caches, in the notations of Petasos and of Varnish.
 const MEMORY: [&str; 2] = ["64MiB", "64m"];
 
-/// A server that is compared.
+/// A server in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     Petasos,
@@ -30,14 +30,14 @@ pub(super) enum Peer {
 
 pub(super) const PEERS: [Peer; 4] = [Peer::Petasos, Peer::Nginx, Peer::Varnish, Peer::Haproxy];
 
-/// The directory in which the servers work.
+/// Working directory of the servers.
 pub(super) struct Yard {
     place: Place,
     /// Keeps a second benchmark out.
     _lock: File,
 }
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Running<'a> {
     place: &'a Place,
     peer: Peer,
@@ -54,7 +54,7 @@ impl Peer {
         }
     }
 
-    /// The Debian package, if it is one.
+    /// The server's Debian package, if it comes from one.
     fn package(self) -> Option<&'static str> {
         match self {
             Self::Petasos => None,
@@ -66,16 +66,16 @@ impl Peer {
 }
 
 impl Yard {
-    /// Installs what is missing and makes the directory.
+    /// Installs missing packages and prepares the directory.
     pub(super) fn settle(program: &Path) -> Result<Self> {
         packages::ensure(&PEERS.map(Peer::package).into_iter().flatten().collect::<Vec<_>>())?;
         let directory = std::path::absolute(DIRECTORY)?;
         let lock = place::lock(&directory)?;
         let place = Place::settle(&directory)?;
-        // What a killed run has left.
+        // Servers that a killed run left.
         PEERS.iter().try_for_each(|peer| place.stop(peer.name()).map(|_| ()))?;
         let copy = place.directory.join("petasos");
-        // A copy, because the servers' user may not be able to reach the original.
+        // Copied because the servers' user may not have access to the original.
         fs::copy(program, &copy)
             .and_then(|_| place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;
@@ -94,7 +94,7 @@ impl Yard {
         Ok(PEERS.into_iter().map(version).collect::<Result<Vec<_>>>()?.join(", "))
     }
 
-    /// Starts a server before `origin`, with nothing stored.
+    /// Starts a server in front of `origin`, with an empty cache.
     pub(super) fn start(&self, peer: Peer, origin: SocketAddr) -> Result<Running<'_>> {
         let place = &self.place;
         for name in ["nginx-cache", "petasos-disk", "petasos-spool"] {
@@ -142,7 +142,7 @@ impl Yard {
                 format!("haproxy -db -f {site}/conf/haproxy.cfg")
             }
         };
-        // No path has a space in it: `Place::settle` saw to that.
+        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
         let service = Service {
             name: peer.name(),
             command: command.split_ascii_whitespace().map(str::to_owned).collect(),
@@ -159,7 +159,7 @@ impl Yard {
 }
 
 impl Running<'_> {
-    /// Resident memory of all processes of the server.
+    /// Resident memory of all processes of the server, in bytes.
     pub(super) fn resident_bytes(&self) -> u64 {
         self.place.resident_bytes(self.peer.name())
     }

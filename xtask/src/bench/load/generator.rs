@@ -1,8 +1,8 @@
-//! The load generators and how each is told to make the same load.
+//! The load generators, and the arguments that make each produce the same load.
 //!
-//! Invariant: a generator runs in a process of its own, one at a time, and is ended when it goes on for too long. Its
-//! processor time is read from the kernel's account of this process's children, to a hundredth of a second. What a
-//! generator does wrong spoils its own turn and no other.
+//! Invariant: generators run one at a time, each as a separate process, which is killed if it runs
+//! for too long. Its processor time comes from the kernel's account of this process's children,
+//! with a resolution of a hundredth of a second. A failing generator spoils only its own turn.
 
 use super::super::optimised;
 use anyhow::{Context, Result};
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long a generator may go on after its time.
+/// Time that a generator may take beyond its duration.
 const GRACE: Duration = Duration::from_secs(15);
-/// How often it is looked at.
+/// Interval between two checks whether it has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A load that every generator can be told.
+/// Load parameters that every generator supports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) address: SocketAddr,
@@ -29,11 +29,11 @@ pub(super) struct Load {
 /// One load generator.
 pub(super) struct Generator {
     pub(super) name: &'static str,
-    /// Its program and arguments; `None` if it cannot make this load.
+    /// Builds the program name and arguments; `None` if the generator cannot produce this load.
     arguments: fn(&Load, &str) -> Option<Vec<String>>,
 }
 
-/// All of them, in the order of the tables.
+/// All generators, in the order of the tables.
 pub(super) const GENERATORS: &[Generator] = &[
     Generator { name: "petasos", arguments: petasos },
     Generator { name: "bare loop", arguments: bare },
@@ -44,7 +44,7 @@ pub(super) const GENERATORS: &[Generator] = &[
     Generator { name: "siege", arguments: siege },
 ];
 
-/// What a generator is run by.
+/// A command that runs a generator once.
 pub(super) struct Turn {
     program: PathBuf,
     arguments: Vec<String>,
@@ -53,12 +53,13 @@ pub(super) struct Turn {
 }
 
 impl Generator {
-    /// How to let it make this load; `None` if it cannot. Files that it needs go into `directory`.
+    /// Prepares a turn with this load; `None` if the generator cannot produce it. Files that it
+    /// needs are written to `directory`.
     ///
     /// # Errors
-    /// If such a file cannot be written.
+    /// If a file cannot be written.
     pub(super) fn command(&self, load: &Load, directory: &Path) -> Result<Option<Turn>> {
-        // siege writes a file of its own and does nothing else where it finds none in its usual place.
+        // Without a configuration file in its usual place, siege writes one and then sends no load.
         let own = directory.join(".siege");
         fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
         let configuration = own.join("siege.conf");
@@ -79,12 +80,12 @@ impl Generator {
     }
 }
 
-/// How a turn went.
+/// Outcome of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ran {
-    /// It ended by itself and took so much processor time.
+    /// The generator succeeded. Holds its processor time.
     Whole(Duration),
-    /// It failed, or did not end in its time and was killed: the reason.
+    /// The generator failed, or was killed after its time. Holds the reason.
     Missing(String),
 }
 
@@ -92,7 +93,7 @@ impl Turn {
     /// Runs the generator to its end.
     ///
     /// # Errors
-    /// If it cannot be run at all.
+    /// If it cannot be started.
     pub(super) fn run(&self) -> Result<Ran> {
         let before = children_cpu()?;
         let mut child = Command::new(&self.program)
@@ -109,7 +110,7 @@ impl Turn {
         })
     }
 
-    /// Waits for the end; gives what is wrong with it, if something is.
+    /// Waits for the generator to end. Returns the reason if it failed.
     fn wait(&self, child: &mut Child) -> Result<Option<String>> {
         for _ in 0..self.time_max.as_millis() / POLL.as_millis() {
             if let Some(status) = child.try_wait()? {
@@ -123,14 +124,15 @@ impl Turn {
     }
 }
 
-/// The processor time of all children that have ended (proc(5): `cutime` and `cstime`).
+/// Processor time of all children that have ended (proc(5): `cutime` and `cstime`).
 fn children_cpu() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     let ticks = children_ticks(&stat).context("/proc/self/stat is not as it should be")?;
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// The two fields after the name, which may hold anything: the 14th and 15th from there.
+/// Sum of fields 16 and 17. The program name in field 2 may contain anything, so fields are counted
+/// from its closing parenthesis.
 fn children_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(13);
@@ -143,7 +145,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn petasos(load: &Load, _: &str) -> Option<Vec<String>> {
-    // That one thread is the limit is what is measured here.
+    // `--accept-invalid` because one busy thread is intended here, but makes the run invalid.
     let Load { address, connections, seconds, .. } = load;
     let close = if load.keep_alive { "" } else { " --no-keepalive" };
     Some(words(&format!(
@@ -169,13 +171,13 @@ fn wrk(load: &Load, _: &str) -> Option<Vec<String>> {
 fn ab(load: &Load, _: &str) -> Option<Vec<String>> {
     let Load { address, connections, seconds, .. } = load;
     let keep = if load.keep_alive { " -k" } else { "" };
-    // -t sets -n, which must come after it.
+    // -t sets -n, so -n must come after it.
     Some(words(&format!("ab -q{keep} -c {connections} -t {seconds} -n 2000000 http://{address}/")))
 }
 
 fn h2load(load: &Load, _: &str) -> Option<Vec<String>> {
     let Load { address, connections, seconds, .. } = load;
-    // It keeps connections, whatever it is told.
+    // h2load has no option for one request on each connection.
     load.keep_alive.then(|| words(&format!("h2load --h1 -t1 -c{connections} -D{seconds} http://{address}/")))
 }
 
@@ -187,7 +189,7 @@ fn hey(load: &Load, _: &str) -> Option<Vec<String>> {
 
 fn siege(load: &Load, configuration: &str) -> Option<Vec<String>> {
     let Load { address, connections, seconds, .. } = load;
-    // It has a thread for each connection, and cannot be told otherwise.
+    // siege always has a thread for each connection.
     let arguments = format!("-b -c{connections} -t{seconds}S http://{address}/");
     Some([vec!["siege".to_owned(), "-R".to_owned(), configuration.to_owned()], words(&arguments)].concat())
 }
@@ -198,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_time_of_children_is_found_behind_any_name() {
+    fn children_time_is_parsed_after_any_program_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 200 0 0 11 12 13 14 20 0 1 0 5 6 7";
         assert_eq!(children_ticks(stat), Some(13 + 14));
         assert_eq!(children_ticks("7 (a) S 1"), None);
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_fails_or_does_not_end_has_missed_its_turn() {
+    fn generator_that_fails_or_hangs_has_a_missing_turn() {
         let long = Duration::from_secs(60);
         assert!(matches!(turn("true", long), Ran::Whole(_)));
         assert_eq!(turn("exit 3", long), Ran::Missing("it ended with exit status: 3".to_owned()));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_generator_is_told_the_same() {
+    fn every_generator_gets_the_same_load() {
         for keep_alive in [true, false] {
             let load = Load { address: ([127, 0, 0, 1], 81).into(), connections: 64, seconds: 3, keep_alive };
             for generator in GENERATORS {

@@ -1,5 +1,5 @@
-//! The store by itself: programs of `bench/store`, one for each allocator, run as processes of their own, and their
-//! figures as rows.
+//! The store alone: runs the programs of `bench/store`, one for each allocator, as separate
+//! processes, and turns their figures into rows.
 //!
 //! Invariant: every figure that a program prints becomes a row.
 
@@ -8,17 +8,18 @@ use super::table::{Table, Target};
 use anyhow::{Context, Result, ensure};
 use std::process::{Command, Stdio};
 
-/// The program with the product's allocator, and the one with the system's.
+/// Programs and suffixes of their rows: one with the release binary's allocator, one with the
+/// system's.
 const PROGRAMS: [(&str, &str); 2] = [("store-mimalloc", ""), ("store-system", ", system's allocator")];
-/// What is allowed of resident memory, in mebibytes: 512, a tenth, and 64.
+/// Maximum resident memory, in mebibytes: 512, a tenth of it, and 64.
 const RESIDENT_MOST: f64 = 512.0 * 1.1 + 64.0;
 const OVERHEAD_MOST: f64 = 300.0;
 const PURGE_MS_MOST: f64 = 5.0;
 const P99_RATIO_MOST: f64 = 1.2;
 
-/// The store by itself.
+/// Measurements of the store alone.
 pub(super) struct Alone {
-    /// Whether the system's allocator is measured too.
+    /// Whether the system's allocator is measured as well.
     pub(super) system: bool,
 }
 
@@ -29,7 +30,7 @@ struct Figure {
 }
 
 impl Alone {
-    /// Requests answered; the target is the exact LRU.
+    /// Hit ratio. The target is the hit ratio of an exact LRU.
     pub(super) fn ratio(&self) -> Result<Table> {
         self.table("ratio", |figure, figures| {
             let lru = figure.name.strip_prefix("store, ").map(|trace| format!("LRU, {trace}"));
@@ -46,7 +47,7 @@ impl Alone {
         })
     }
 
-    /// What an object costs.
+    /// Memory for each object.
     pub(super) fn overhead(&self) -> Result<Table> {
         self.table("overhead", |figure, _| match figure.name.starts_with("beside them") {
             true => Target::Most(OVERHEAD_MOST),
@@ -54,12 +55,12 @@ impl Alone {
         })
     }
 
-    /// What a look-up takes; only a whole hit has a target.
+    /// Duration of a look-up. It has no target; only a whole hit has one.
     pub(super) fn hits(&self) -> Result<Table> {
         self.table("hits", |_, _| Target::None)
     }
 
-    /// What purges take, and look-ups beside them.
+    /// Duration of purges, and of look-ups during purges.
     pub(super) fn purges(&self) -> Result<Table> {
         self.table("purges", |figure, figures| match &*figure.name {
             "purge by tags" => Target::Most(PURGE_MS_MOST),
@@ -85,7 +86,7 @@ impl Alone {
     }
 }
 
-/// Runs a program; gives the figures it prints.
+/// Runs a program and returns the figures that it prints.
 fn figures(program: &str, part: &str) -> Result<Vec<Figure>> {
     let output = Command::new(optimised(program)?).arg(part).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {program}"))?;
@@ -95,7 +96,7 @@ fn figures(program: &str, part: &str) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The figure on a line.
+/// Parses a line of the form `name: value unit`.
 fn figure(line: &str) -> Option<Figure> {
     let (name, rest) = line.rsplit_once(": ")?;
     let (value, unit) = rest.split_once(' ')?;
@@ -107,7 +108,7 @@ mod tests {
     use super::figure;
 
     #[test]
-    fn a_figure_is_read_from_its_line() {
+    fn figure_is_parsed_from_its_line() {
         let found = figure("  look-up: any page: 12.5 ns").unwrap();
         assert_eq!((&*found.name, found.value, &*found.unit), ("look-up: any page", 12.5, "ns"));
         assert_eq!(

@@ -1,10 +1,12 @@
-//! Resident memory of whole programs under churn: visitors on a thousand connections, all asking at once for pages of
-//! all sizes that are hardly ever asked for twice, ten times what was allowed; then sizes change, which is the hardest
-//! for an allocator.
+//! Resident memory of whole programs under churn. Visitors on a thousand connections request pages
+//! of all sizes at the same time, most of them only once. In the first phase, ten times the memory
+//! budget flows through. In later phases the sizes change, which is the hardest case for an
+//! allocator.
 //!
-//! Invariant: memory is looked at ten times a second from before the first request to after the last. A phase that
-//! takes too long ends before all has flowed, and a row says how much has; answers that were refused or cut off are
-//! counted, as a cache may rather fail than exceed its memory.
+//! Invariant: memory is sampled ten times a second, from before the first request until after the
+//! last. A phase that takes too long ends early, and a row says how much content has flowed.
+//! Refused and truncated responses are counted, because a cache may fail requests to stay within
+//! its memory.
 
 use super::origin::{NUMBER_BYTES, PAGE_BYTES_MAX, Page};
 use super::server::{Kind, Server, Stand};
@@ -17,16 +19,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const BUDGET_BYTES: u64 = 512 << 20;
-/// What may be resident: the budget, a tenth of it, and 64 MiB.
+/// Maximum resident memory: the budget, a tenth of it, and 64 MiB.
 const RESIDENT_MOST: u64 = BUDGET_BYTES + BUDGET_BYTES / 10 + (64 << 20);
-/// How often memory is looked at.
+/// Interval between two samples of memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// How long a phase may take.
+/// Longest duration of a phase.
 const PHASE_MAX: Duration = Duration::from_secs(90);
-/// Numbers that pages are drawn from.
+/// Page numbers are drawn from 0 up to this.
 const NUMBERS: usize = 4_000_000;
 
-/// A name, sizes from and to in octets, as frequent as their logarithms, and budgets that flow.
+/// Phases: name, smallest and largest page in bytes, and content that flows, in budgets. The
+/// logarithms of the sizes are distributed evenly.
 const PHASES: [(&str, f64, f64, f64); 4] = [
     ("64 B to 1 MB", 64.0, PAGE_BYTES_MAX as f64, 10.0),
     ("64 B to 4 KiB", 64.0, 4_096.0, 1.0),
@@ -34,7 +37,7 @@ const PHASES: [(&str, f64, f64, f64); 4] = [
     ("64 B to 1 MB again", 64.0, PAGE_BYTES_MAX as f64, 2.0),
 ];
 
-/// What a phase has seen.
+/// Result of a phase.
 struct Phase {
     budgets: f64,
     highest_bytes: u64,
@@ -42,7 +45,7 @@ struct Phase {
     objects: Option<u64>,
 }
 
-/// Adds the rows of both programs.
+/// Measures both programs and adds their rows.
 pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
     let mut seen = Vec::new();
     for (kind, name) in [(Kind::Petasos, "petasos-churn"), (Kind::Varnish, "varnish-churn")] {
@@ -67,7 +70,7 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Re
     Ok(())
 }
 
-/// Lets pages flow through a server.
+/// Runs one phase against a server.
 fn flow(
     stand: &Stand,
     bench: &Bench<'_>,
@@ -97,6 +100,7 @@ fn flow(
         over.store(true, Ordering::Relaxed);
         asked
     })?;
+    // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
     let highest_bytes = highest.into_inner().max(stand.resident_bytes(server));
     let budgets = asked.content_bytes as f64 / BUDGET_BYTES as f64;
     let took = clock.monotonic().since(begun);

@@ -1,8 +1,9 @@
-//! Servers that hold a thousand, a hundred thousand and a million pages of 1 kB, each with four tags out of 50,000 and
-//! one more: what a page costs, and what [`super::hits`] and [`super::purges`] measure with them.
+//! Servers that hold a thousand pages, a tenth of `--objects`, and all of `--objects`. A page has 1
+//! kB, four tags out of 50,000, and one tag for its part. Measures the memory for each page, and
+//! prepares the servers for [`super::hits`] and [`super::purges`].
 //!
-//! Invariant: a server counts as filled when every page was answered rightly and the application was asked once for
-//! each.
+//! Invariant: a server counts as filled when every response was right and the application received
+//! exactly one request for each page.
 
 use super::origin::Page;
 use super::server::{Kind, Server, Stand};
@@ -13,20 +14,20 @@ use anyhow::{Result, ensure};
 use platform::{Clock as _, SystemClock};
 use std::time::Duration;
 
-/// The size of a page's content, in octets.
+/// Size of a page's content, in bytes.
 const CONTENT_BYTES: u32 = 1_000;
-/// What the store may use: more than all pages need.
+/// Memory limit of a server: more than all pages need.
 const MEMORY: &str = "8G";
-/// Visitors who fill a server.
+/// Number of connections that fill a server.
 const FILLERS: usize = 64;
-/// How long filling may take.
+/// Longest duration of filling.
 const FILL_MAX: Duration = Duration::from_secs(600);
-/// How long a server has to come to rest before its memory is looked at.
+/// Pause before memory is read, so that background work can finish.
 const REST: Duration = Duration::from_millis(1_500);
-/// Octets that a page may cost beside its head and content.
+/// Maximum overhead of a page beyond its head and content, in bytes.
 const OVERHEAD_MOST: f64 = 300.0;
 
-/// Which parts are wanted.
+/// The parts to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) overhead: bool,
@@ -39,11 +40,11 @@ pub(super) struct Wanted {
 pub(super) struct Filled {
     pub(super) server: Server,
     pub(super) pages: u64,
-    /// Resident memory for each page.
+    /// Resident memory for each page, in bytes.
     page_resident: f64,
 }
 
-/// Prints the parts that are wanted.
+/// Runs and prints the chosen parts.
 pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, wanted: Wanted) -> Result<()> {
     let all = bench.args.objects;
     let names = [
@@ -78,15 +79,16 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, wanted: Wanted) -> Resul
     Ok(())
 }
 
-/// A page of those that servers are filled with.
+/// The page with this number.
 pub(super) const fn page(number: u64) -> Page {
     Page { bytes: CONTENT_BYTES, number }
 }
 
-/// Asks a server for its first `pages` pages.
+/// Requests the first `pages` pages from a server.
 ///
 /// # Errors
-/// If an answer is wrong, if it takes too long, or if the application was not asked once for each.
+/// If a response is wrong, if filling takes too long, or if the application did not receive exactly
+/// one request for each page.
 pub(super) fn fill(stand: &Stand, bench: &Bench<'_>, server: &Server, pages: u64) -> Result<()> {
     let (clock, before) = (SystemClock::new(), stand.origin.requests());
     let (begun, mut numbers) = (clock.monotonic(), 0..pages);
@@ -116,7 +118,7 @@ impl Filled {
     }
 }
 
-/// Adds what a page costs.
+/// Adds the rows for the memory of each page.
 fn overhead(filled: &[Filled], pages: u64, table: &mut Table) {
     let octets = page(pages).head().len() as f64 + f64::from(CONTENT_BYTES);
     let each = |kind| {

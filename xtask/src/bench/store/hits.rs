@@ -1,8 +1,9 @@
-//! What a whole hit costs, by the number of objects: processor time of the server's processes for each request, with
-//! visitors on many connections that are kept, asking for any of the pages.
+//! The cost of a whole hit by number of objects: processor time of the server's processes for each
+//! request. Visitors on many persistent connections request pages at random.
 //!
-//! Invariant: in every round each server has its turn; the ratio between the ends is of turns of one round, and a turn
-//! in which the application was asked is an error.
+//! Invariant: each server takes a turn in every round. The ratio between the most and the fewest
+//! objects uses turns of the same round. A turn in which the application received a request is an
+//! error.
 
 use super::filled::{Filled, page};
 use super::server::{Kind, Stand};
@@ -15,16 +16,17 @@ use stats::{Random, median};
 use std::time::Duration;
 
 const VISITORS: usize = 100;
-/// A turn, and what comes before it and does not count.
+/// Duration of a turn, and of the warm-up before it, which does not count.
 const TURN: Duration = Duration::from_secs(2);
 const WARMING: Duration = Duration::from_millis(300);
-/// What a hit among all objects may cost, in hits among the fewest.
+/// Maximum cost of a hit among all objects, in multiples of a hit among the fewest.
 const RATIO_MOST: f64 = 1.3;
 
-/// Adds the rows of both programs.
+/// Measures both programs and adds their rows.
 pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
     let mut random = bench.random();
-    // Microseconds of each server's turns, by round.
+    // Microseconds of processor time for a hit: one list for each server, one figure for each
+    // round.
     let mut micros: Vec<Vec<f64>> = vec![Vec::new(); filled.len()];
     for round in 1..=bench.args.rounds {
         let mut order: Vec<_> = filled.iter().zip(&mut micros).collect();
@@ -50,7 +52,7 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table
     Ok(())
 }
 
-/// The last server's cost in that of the first, by round.
+/// Cost at the last server divided by the cost at the first, for each round.
 fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
     match turns {
         [(_, few), .., (_, all)] => all.iter().zip(*few).map(|(all, few)| all / few).collect(),
@@ -58,7 +60,7 @@ fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
     }
 }
 
-/// One server's turn: microseconds of processor time for each request.
+/// Runs one turn of a server. Returns microseconds of processor time for each request.
 fn turn(stand: &Stand, bench: &Bench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
     let Filled { server, pages, .. } = filled;
     let clock = SystemClock::new();

@@ -1,8 +1,9 @@
-//! The application whose pages fill the caches: `/BYTES/NUMBER` is a page of that size, with four tags out of 50,000
-//! and one for each of a hundred parts of all pages.
+//! The application whose pages fill the caches. `/BYTES/NUMBER` is a page of that size. It has four
+//! tags out of 50,000, and one tag for the part of all pages that it belongs to.
 //!
-//! Invariant: the same target has the same answer always, and its content begins with its number, so that an answer
-//! under a foreign key is noticed. A thread for each connection; requests must have no content. Every request counts.
+//! Invariant: the same target always has the same response. The content begins with the page's
+//! number, so that a response under a wrong cache key is noticed. Each connection has a thread.
+//! Requests must have no content. Every request is counted.
 
 use anyhow::Result;
 use std::io::{BufRead, BufReader, Write};
@@ -10,30 +11,30 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first octets of content, which tell the number. No page is smaller.
+/// Length of the page number at the start of the content, in bytes. No page is smaller.
 pub(super) const NUMBER_BYTES: usize = 20;
-/// The largest page, in octets.
+/// Size of the largest page, in bytes.
 pub(super) const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Parts that all pages are divided into; the tag of a part is on one page in this many.
+/// Number of parts that all pages are divided into. The tag of a part is on one page in this many.
 pub(super) const PARTS: u64 = 100;
-/// Tags that pages choose four of. Pages of even numbers choose from the first half, those of odd numbers from the
-/// second, so that half of the pages can be purged by tags without the other half.
+/// Number of tags. A page has four of them. Even pages use the first half and odd pages the second,
+/// so that purges by tag can hit odd pages only.
 pub(super) const TAGS: u64 = 50_000;
-/// The header that carries the tags.
+/// Header field that carries the tags.
 pub(super) const TAG_HEADER: &str = "X-Cache-Tags";
 
 const TAGS_OF_PAGE: u64 = 4;
-/// What a thread needs that reads a head and writes slices.
+/// Stack of a connection's thread, in bytes. It only reads a head and writes slices.
 const STACK_BYTES: usize = 128 << 10;
 
-/// One page.
+/// A page of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) bytes: u32,
     pub(super) number: u64,
 }
 
-/// The application, serving for as long as the program runs.
+/// The application. It serves until the program ends.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -49,7 +50,8 @@ impl Origin {
                 let (requests, filler) = (Arc::clone(&counted), Arc::clone(&filler));
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
                 let served = thread.spawn(move || {
-                    // A cache that closes a connection has no use for it any more.
+                    // An error means that the cache has closed the connection, and needs no
+                    // handling.
                     let _ = serve(stream, &requests, &filler);
                 });
                 if let Err(error) = served {
@@ -71,18 +73,18 @@ impl Page {
         format!("/{}/{}", self.bytes, self.number)
     }
 
-    /// The page that a request line asks for.
+    /// Parses the page from a request line.
     fn asked(line: &str) -> Option<Self> {
         let mut parts = line.split(' ').nth(1)?.strip_prefix('/')?.split('/');
         Some(Self { bytes: parts.next()?.parse().ok()?, number: parts.next()?.parse().ok()? })
     }
 
-    /// How its content begins.
+    /// First bytes of the content.
     pub(super) fn beginning(self) -> String {
         format!("{:0NUMBER_BYTES$}", self.number)
     }
 
-    /// The head of the answer, as the application sends it.
+    /// Head of the response, as the application sends it.
     pub(super) fn head(self) -> String {
         let Self { bytes, number } = self;
         let tags: Vec<String> = (0..TAGS_OF_PAGE).map(|place| tag(tag_number(number, place))).collect();
@@ -98,12 +100,12 @@ impl Page {
     }
 }
 
-/// The name of a tag.
+/// Name of a tag.
 pub(super) fn tag(number: u64) -> String {
     format!("node:{number}")
 }
 
-/// The name of the tag of a part.
+/// Name of the tag of a part.
 pub(super) fn part(number: u64) -> String {
     format!("part:{number}")
 }
@@ -136,7 +138,7 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io:
         let answer = page.head() + &page.beginning();
         let rest = filler.get(NUMBER_BYTES..page.bytes as usize).unwrap_or_default();
         if rest.len() < PAGE_BYTES_MAX / 16 {
-            // One piece is one system call.
+            // Head and content in one write, to save a system call.
             stream.write_all(&[answer.as_bytes(), rest].concat())?;
         } else {
             stream.write_all(answer.as_bytes())?;
@@ -150,7 +152,7 @@ mod tests {
     use super::{Page, TAGS, tag_number};
 
     #[test]
-    fn a_request_line_is_the_page_it_was_made_of() {
+    fn page_is_parsed_from_its_own_request_line() {
         let page = Page { bytes: 1_000, number: 77 };
         assert_eq!(Page::asked(&format!("GET {} HTTP/1.1\r\n", page.target())), Some(page));
         assert_eq!(Page::asked("GET / HTTP/1.1\r\n"), None);

@@ -1,9 +1,11 @@
-//! Purges through HTTP: how long the answer to one takes that means a hundredth of all pages, and how long hits take
-//! beside a hundred purges a second. Varnish gets bans for the same tags: the purge by tags is not in Debian's package.
+//! Purges through HTTP. Measures the response time of a purge that invalidates a hundredth of all
+//! pages. Also measures the response time of hits during a hundred purges a second. Varnish
+//! receives bans for the same tags, because Debian's Varnish has no purge by tag.
 //!
-//! Invariant: visitors ask for pages that no purge means, at a rate that leaves the servers idle most of the time; each
-//! round has a turn with purges and one without for each server, in an order drawn from the seed. Each purge has a
-//! connection of its own, and its time counts from before that is opened.
+//! Invariant: visitors request only pages that no purge invalidates, at a rate that leaves the
+//! servers mostly idle. In each round, every server takes one turn with purges and one without, in
+//! an order drawn from the seed. Each purge uses a new connection, and its time includes opening
+//! the connection.
 
 use super::filled::{Filled, page};
 use super::origin::{PARTS, TAG_HEADER, TAGS, part, tag};
@@ -17,7 +19,7 @@ use stats::{Random, median};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Purges of a part whose answers are timed.
+/// Number of purges of a whole part whose response time is measured.
 const PURGES_TIMED: u64 = 5;
 /// Time between two purges: 100 a second.
 const PURGE_EVERY: Duration = Duration::from_millis(10);
@@ -28,7 +30,7 @@ const TURN: Duration = Duration::from_millis(2_500);
 const PURGE_MS_MOST: f64 = 5.0;
 const P99_RATIO_MOST: f64 = 1.2;
 
-/// What the turns of one server have shown; times in microseconds.
+/// Figures of one server's turns. The 99th percentiles are in microseconds.
 #[derive(Debug, Default)]
 struct Turns {
     quiet_p99: Vec<f64>,
@@ -37,17 +39,17 @@ struct Turns {
     purge_ms: Vec<f64>,
 }
 
-/// Adds the rows of both programs, whose servers hold as many pages.
+/// Measures both programs, whose servers hold the same number of pages, and adds their rows.
 pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
     let mut random = bench.random();
     let mut turns: Vec<_> = filled.iter().map(|filled| (filled, Turns::default())).collect();
     for (filled, turns) in &mut turns {
         for place in 0..PURGES_TIMED {
-            // Parts of odd numbers have no page that visitors ask for.
+            // Odd parts only, because visitors request even pages.
             turns.purge_ms.push(purge(filled, &part(PARTS - 1 - 2 * place))?.as_secs_f64() * 1e3);
         }
     }
-    // Tags of the second half are of pages with odd numbers.
+    // Tags of the second half are on odd pages only.
     let next_tag = AtomicU64::new(TAGS / 2);
     for round in 1..=bench.args.rounds {
         let mut order: Vec<_> =
@@ -91,8 +93,8 @@ fn ratios(turns: &Turns) -> Vec<f64> {
     turns.busy_p99.iter().zip(&turns.quiet_p99).map(|(busy, quiet)| busy / quiet).collect()
 }
 
-/// One turn, with purges of the tags from `tags` on or without any: the 99th percentile of hits in microseconds, and
-/// how many purges were answered.
+/// Runs one turn, with purges of the tags from `tags` on, or without purges. Returns the 99th
+/// percentile of hits in microseconds, and the number of purges.
 fn turn(
     stand: &Stand,
     bench: &Bench<'_>,
@@ -121,7 +123,7 @@ fn turn(
     Ok((asked.nanos.get(at).copied().unwrap_or(0) as f64 / 1e3, purges))
 }
 
-/// Purges one tag after the other; says how many.
+/// Purges one tag after the other until `over` is set. Returns the number of purges.
 fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
     let (clock, mut purges) = (SystemClock::new(), 0);
     let begun = clock.monotonic();
@@ -135,7 +137,7 @@ fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u
     Ok(purges)
 }
 
-/// Invalidates what has a tag; gives the time until that was answered.
+/// Invalidates all pages with a tag. Returns the time until the response.
 fn purge(filled: &Filled, tag: &str) -> Result<Duration> {
     let method = match filled.server.kind {
         Kind::Petasos => "PURGE",

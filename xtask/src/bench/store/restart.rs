@@ -1,8 +1,10 @@
-//! What a restart costs: the time from starting the program to the first hit, and until all is there again that was
-//! stored, after an end in order and after a kill. Varnish starts empty.
+//! The cost of a restart: the time from starting the program to the first hit, and to having all
+//! stored objects again. Both are measured after an orderly end and after a kill. Varnish starts
+//! empty.
 //!
-//! Invariant: the program is ended only when the disk has all; afterwards pages are drawn, and the application counts
-//! those that were lost. The files are in the system's cache, as after a restart of a program, not of a machine.
+//! Invariant: the program is stopped only when the disk has every object. Afterwards a sample of
+//! pages is requested, and the application counts the pages that were lost. The files are in the
+//! system's page cache, which is the case after a restart of the program, but not of the machine.
 
 use super::Bench;
 use super::filled::{fill, page};
@@ -17,20 +19,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const FIRST_HIT_MS_MOST: f64 = 2_000.0;
-/// Restarts of each kind at most.
+/// Maximum number of restarts of each kind.
 const RESTARTS_MAX: u16 = 3;
 const MEMORY: &str = "2G";
-/// How often something is looked for.
+/// Interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(2);
-/// Looks between two of those at whether the program still runs.
+/// Number of checks for a hit between two checks whether the program still runs.
 const LOOKS_MAX: u32 = 50;
-/// How long the disk may take for what it still has to write, and the program to take everything over.
+/// Longest wait for the disk to write its queue, and for the program to load all objects.
 const WAIT_MAX: Duration = Duration::from_secs(120);
-/// Pages that are drawn to see what is left, and the visitors who ask for them.
+/// Pages in the sample after a restart, and connections that request them.
 const DRAWN: u64 = 20_000;
 const VISITORS: usize = 32;
 
-/// What restarts have shown.
+/// Figures of the restarts of one kind.
 #[derive(Debug, Default)]
 struct Restarts {
     first_hit_ms: Vec<f64>,
@@ -38,7 +40,7 @@ struct Restarts {
     left_percent: Vec<f64>,
 }
 
-/// Adds the rows of both programs.
+/// Measures both programs and adds their rows.
 pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
     let (pages, mut random) = (bench.args.objects, bench.random());
     let server = stand.server(Kind::Petasos, "petasos-disk")?;
@@ -84,7 +86,7 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Re
 }
 
 impl Restarts {
-    /// Starts the program again and looks at what is left of the `stored` objects.
+    /// Starts the program again and measures which of the `stored` objects are still there.
     fn restart(
         &mut self,
         stand: &Stand,
@@ -99,7 +101,7 @@ impl Restarts {
         let pages = bench.args.objects as usize;
         let begun = clock.monotonic();
         stand.start(*server, MEMORY, disk, |server| {
-            // A server that ends at once is noticed between two calls of this.
+            // Returning in between lets the caller notice a server that has ended.
             let mut random = probe.borrow_mut();
             for _ in 0..LOOKS_MAX {
                 if is_hit(server, random.below(pages) as u64) {
@@ -107,7 +109,7 @@ impl Restarts {
                     return true;
                 }
                 if bench.interrupted.load(Ordering::Relaxed) {
-                    // It counts as ready, and the figures that are missing end the measurement.
+                    // Ends the wait. The missing figure then ends the measurement.
                     return true;
                 }
                 std::thread::sleep(POLL);
@@ -130,7 +132,7 @@ impl Restarts {
     }
 }
 
-/// Whether a page comes from what is stored.
+/// Whether a request for the page is a hit.
 fn is_hit(server: &Server, number: u64) -> bool {
     let target = page(number).target();
     let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
@@ -139,7 +141,7 @@ fn is_hit(server: &Server, number: u64) -> bool {
     lines.any(|line| line.starts_with("Cache-Status:") && line.contains("; hit"))
 }
 
-/// The time from starting Varnish to its first answer.
+/// Time from starting Varnish to its first response, in milliseconds.
 fn varnish_first_answer_ms(stand: &Stand) -> Result<f64> {
     let server = stand.server(Kind::Varnish, "varnish-restart")?;
     let mut times = Vec::new();
@@ -157,7 +159,7 @@ fn varnish_first_answer_ms(stand: &Stand) -> Result<f64> {
     Ok(median(&times).unwrap_or(f64::NAN))
 }
 
-/// Waits until `is_done`; gives the time that took.
+/// Waits until `is_done`, and returns how long that took.
 fn wait(is_done: impl Fn() -> Result<bool>) -> Result<Duration> {
     let clock = SystemClock::new();
     let begun = clock.monotonic();

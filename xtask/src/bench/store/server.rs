@@ -1,8 +1,9 @@
-//! One server of a measurement: Petasos as it is released or Varnish as Debian packages it, with a memory of its own,
-//! and what the system says of its processes.
+//! One server of a measurement: Petasos' release binary or Debian's Varnish, each with its own
+//! memory limit, and the system's figures about its processes.
 //!
-//! Invariant: servers run as one ordinary user on free loopback ports and keep everything in one directory; dropping a
-//! [`Stand`] stops them all, and what a killed run left over is stopped before the next begins.
+//! Invariant: servers run as one ordinary user on free loopback ports and keep all files in one
+//! directory. Dropping a [`Stand`] stops them all. Servers that a killed run left are stopped
+//! before the next run begins.
 
 use super::super::optimised;
 use super::origin::Origin;
@@ -17,11 +18,11 @@ use std::net::TcpListener;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Where the servers work, from the top of the repository.
+/// Working directory of the servers, relative to the repository.
 const DIRECTORY: &str = "target/bench/store";
-/// The Debian packages of the peers.
+/// Debian packages of the peers.
 const PACKAGES: [&str; 1] = ["varnish"];
-/// Every name that a server has in some measurement.
+/// All names of servers in all measurements.
 const NAMES: [&str; 10] = [
     "petasos-churn",
     "petasos-few",
@@ -34,21 +35,21 @@ const NAMES: [&str; 10] = [
     "varnish-all",
     "varnish-restart",
 ];
-/// How long a server may take for a question beside the load.
+/// Timeout of single requests outside of the load.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The system's clock ticks in a second (sysconf(3), _SC_CLK_TCK on every Linux).
+/// Clock ticks a second (sysconf(3): _SC_CLK_TCK is 100 on every Linux).
 const TICKS_PER_SECOND: f64 = 100.0;
-/// The length of a page of memory, in octets.
+/// Size of a memory page, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// Which program a server is.
+/// The program of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Petasos,
     Varnish,
 }
 
-/// Where servers are started.
+/// Directory and application of the servers.
 pub(super) struct Stand {
     place: Place,
     pub(super) origin: Origin,
@@ -56,25 +57,25 @@ pub(super) struct Stand {
     _lock: File,
 }
 
-/// A server, running.
+/// A server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
-    /// Where metrics are; Petasos only.
+    /// Address of the metrics; Petasos only.
     pub(super) admin: SocketAddr,
 }
 
-/// How often, and how many times, it is looked whether a killed server's address is free: ten seconds.
+/// Interval and number of checks whether a killed server's address is free: ten seconds in total.
 const FREE_LOOK_EVERY: Duration = Duration::from_millis(20);
 const FREE_LOOKS_MAX: u32 = 500;
 
 impl Stand {
-    /// Installs what is missing, and starts the application.
+    /// Installs missing packages, prepares the directory and starts the application.
     ///
     /// # Errors
-    /// If something cannot be installed, or a server that was left over does not end.
+    /// If something cannot be installed, or a left-over server does not end.
     pub(super) fn settle() -> Result<Self> {
         packages::ensure(&PACKAGES)?;
         let directory = std::path::absolute(DIRECTORY)?;
@@ -82,7 +83,8 @@ impl Stand {
         let place = Place::settle(&directory)?;
         let stand = Self { place, origin: Origin::start()?, _lock: lock };
         stand.stop_all()?;
-        // A copy, because the servers' user may not be able to reach the original, and a build may replace it.
+        // Copied because the servers' user may not have access to the original, and a build may
+        // replace it.
         let (program, copy) = (optimised("petasos")?, stand.place.directory.join("petasos"));
         fs::copy(&program, &copy)
             .and_then(|_| stand.place.account.give(&copy))
@@ -95,14 +97,14 @@ impl Stand {
         Ok(stand)
     }
 
-    /// A server that is to be started, with addresses of its own.
+    /// A server with free addresses, which is not started yet.
     pub(super) fn server(&self, kind: Kind, name: &'static str) -> Result<Server> {
         let [address, admin] = place::free_addresses()?;
         Ok(Server { kind, name, address, admin })
     }
 
-    /// Starts a server and waits until `ready` says so. `memory` is what it may use, as both programs write sizes but
-    /// for the unit's last letters: `512M`. `more` are further arguments.
+    /// Starts a server and waits until `ready` returns true. `memory` is its memory limit, written
+    /// like `512M`. `more` holds further arguments.
     ///
     /// # Errors
     /// If it does not start.
@@ -124,12 +126,12 @@ impl Stand {
                 "varnishd -F -T none -n {site}/{name} -f {site}/conf/varnish-store.vcl -a {address} -s malloc,{memory}{more}"
             ),
         };
-        // No path has a space in it: `Place::settle` saw to that.
+        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
         let service = Service { name, command: command.split(' ').map(str::to_owned).collect() };
         self.place.start(&service, || ready(&server))
     }
 
-    /// A directory for the disk tier, empty.
+    /// An empty directory for the disk tier.
     pub(super) fn disk_directory(&self) -> Result<String> {
         let path = self.place.directory.join("tmp/disk");
         if path.exists() {
@@ -139,21 +141,22 @@ impl Stand {
         Ok(path.display().to_string())
     }
 
-    /// Asks a server to end, and waits until it has.
+    /// Stops a server and waits until it has ended.
     pub(super) fn stop(&self, server: &Server) -> Result<()> {
         self.place.stop(server.name).map(|_| ())
     }
 
-    /// Kills a server that this measurement started, as a crash does.
+    /// Kills a server with SIGKILL, to simulate a crash.
     pub(super) fn kill(&self, server: &Server) -> Result<()> {
         for pid in self.processes(server) {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                // One that has just ended is as good as killed.
+                // May fail because the process has just ended.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
         self.stop(server)?;
-        // The first thread of a large process is over long before the system has taken its memory and its sockets.
+        // The first thread of a large process ends long before the system has freed its memory and
+        // sockets.
         for _ in 0..FREE_LOOKS_MAX {
             if TcpListener::bind(server.address).is_ok() {
                 return Ok(());
@@ -167,7 +170,7 @@ impl Stand {
         NAMES.iter().try_for_each(|name| self.place.stop(name).map(|_| ()))
     }
 
-    /// The processes of a server: the first, and its children.
+    /// Process ids of a server: its first process and that process's children.
     fn processes(&self, server: &Server) -> Vec<u32> {
         let Some(first) = self.place.running(server.name) else { return Vec::new() };
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
@@ -175,7 +178,8 @@ impl Stand {
         std::iter::once(first).chain(children).collect()
     }
 
-    /// Resident memory of a server's processes, in octets (proc_pid_statm(5): the second number, in pages).
+    /// Resident memory of a server's processes, in bytes (proc_pid_statm(5): the second number, in
+    /// pages).
     pub(super) fn resident_bytes(&self, server: &Server) -> u64 {
         let pages = |pid: u32| {
             let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
@@ -184,11 +188,12 @@ impl Stand {
         self.processes(server).into_iter().map(pages).sum::<u64>() * PAGE_BYTES
     }
 
-    /// Processor time of a server's processes so far, in seconds (proc_pid_stat(5): fields 14 and 15).
+    /// Processor time of a server's processes so far, in seconds (proc_pid_stat(5): fields 14 and
+    /// 15).
     pub(super) fn processor_seconds(&self, server: &Server) -> f64 {
         let ticks = |pid: u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The program's name stands in brackets before field 3.
+            // The program's name, in parentheses, is before field 3.
             let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
             fields.skip(14 - 3).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
         };
@@ -205,13 +210,13 @@ impl Drop for Stand {
 }
 
 impl Server {
-    /// Whether it answers.
+    /// Whether the server answers a GET of `/` with 200.
     pub(super) fn answers(&self) -> bool {
         asked(self.address, "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")
             .is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
     }
 
-    /// A metric of Petasos by the beginning of its line.
+    /// The value of a Petasos metric without labels.
     pub(super) fn metric(&self, name: &str) -> Result<u64> {
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
         let text = asked(self.admin, &request).context("the admin address does not answer")?;
@@ -220,7 +225,7 @@ impl Server {
     }
 }
 
-/// What a server answers, until it closes the connection.
+/// Sends a request and returns the whole response, until the server closes the connection.
 pub(super) fn asked(address: SocketAddr, request: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;

@@ -1,18 +1,18 @@
-//! What is printed of a part: a row for each figure, beside its target and whether that is met.
+//! The printed table of a part: a row for each figure, with its target and a verdict.
 //!
-//! Invariant: a verdict comes from the figure and the target of its own row, and from nothing else; a row without a
-//! target has none.
+//! Invariant: a verdict depends only on the figure and the target of its row. A row without a
+//! target has no verdict.
 
 use super::super::markdown;
 
-/// What a figure should be.
+/// Target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// At most this.
+    /// At most this value.
     Most(f64),
-    /// At least this.
+    /// At least this value.
     Least(f64),
-    /// It is there to compare with.
+    /// No target: the figure is for comparison only.
     None,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Row {
 pub(super) struct Table(Vec<Row>);
 
 impl Table {
-    /// Adds a figure of Petasos, with Varnish's beside it if there is one.
+    /// Adds a figure of Petasos, and Varnish's figure if there is one.
     pub(super) fn add(
         &mut self,
         what: impl Into<String>,
@@ -82,7 +82,7 @@ impl Row {
     }
 }
 
-/// A figure with as many places as say something.
+/// Formats a figure with its significant decimal places only.
 fn number(figure: f64) -> String {
     let places = match figure.abs() {
         _ if figure.fract() == 0.0 => 0,
@@ -98,7 +98,7 @@ mod tests {
     use super::{Row, Target, number};
 
     #[test]
-    fn a_verdict_is_of_its_row() {
+    fn verdict_depends_on_the_figure_and_its_target() {
         let row = |petasos, target| Row {
             what: String::new(),
             petasos,

@@ -1,8 +1,8 @@
-//! Visitors on connections that are kept, each of which asks for one page after the other.
+//! Visitors on persistent connections. Each requests one page after the other.
 //!
-//! Invariant: an answer counts as right if its status is 200, its content is as long as the page, and begins as the
-//! page does. One thread and one poll. A connection that the server closed is opened again; an answer that was cut off
-//! by that is wrong.
+//! Invariant: a response counts as right if its status is 200 and its content has the length and
+//! the first bytes of the page. There is one thread and one poll. A connection that the server
+//! closed is opened again, and a response that was cut off counts as wrong.
 
 use super::origin::{NUMBER_BYTES, Page};
 use anyhow::{Context, Result, ensure};
@@ -15,14 +15,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Octets that one read may bring.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// How long one wait may be, and how finely asking at a rate is timed.
+/// Longest wait in poll, and thus the precision of a request rate.
 const SLICE: Duration = Duration::from_millis(1);
-/// How long answers are waited for when none comes.
+/// Time without any response after which the rest counts as missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Visitors, connected.
+/// Connected visitors.
 pub(super) struct Visitors<'a> {
     address: SocketAddr,
     poll: Poll,
@@ -34,22 +34,23 @@ pub(super) struct Visitors<'a> {
     asked: Asked,
 }
 
-/// What the visitors got.
+/// Result of a series of requests.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// Right answers.
+    /// Right responses.
     pub(super) right: u64,
-    /// Others, also those that did not come.
+    /// Wrong or missing responses.
     pub(super) wrong: u64,
-    /// Octets of content in right answers.
+    /// Bytes of content in right responses.
     pub(super) content_bytes: u64,
-    /// The time of each right answer from its request to its last octet, in nanoseconds.
+    /// Time from each request to the last byte of its response, in nanoseconds; right responses
+    /// only.
     pub(super) nanos: Vec<u64>,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// The page that was asked for, while its answer is on the way.
+    /// The requested page, until its response is complete.
     page: Option<Page>,
     sent: Monotonic,
     partial_head: Vec<u8>,
@@ -59,10 +60,10 @@ struct Connection {
 }
 
 impl<'a> Visitors<'a> {
-    /// Opens so many connections.
+    /// Opens this number of connections.
     ///
     /// # Errors
-    /// If the server does not take one of them.
+    /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize, interrupted: &'a AtomicBool) -> Result<Self> {
         let (poll, clock) = (Poll::new()?, SystemClock::new());
         let connections = (0..visitors)
@@ -81,11 +82,11 @@ impl<'a> Visitors<'a> {
         })
     }
 
-    /// Asks for the pages that `next` names until it names no more, or the server has stopped answering: as fast as the
-    /// connections allow, or so many a second.
+    /// Requests the pages from `next` until it returns `None` or the server stops answering. `rate`
+    /// is the number of requests a second; `None` means as fast as the connections allow.
     ///
     /// # Errors
-    /// If the system takes away what asking needs, or on an interruption.
+    /// If a system call fails, if the server refuses a connection, or on an interruption.
     pub(super) fn ask(&mut self, rate: Option<u32>, mut next: impl FnMut() -> Option<Page>) -> Result<Asked> {
         self.asked = Asked::default();
         let (begun, mut started, mut is_over) = (self.clock.monotonic(), 0_u64, false);
@@ -138,7 +139,7 @@ impl<'a> Visitors<'a> {
         }
     }
 
-    /// Reads what is there of one connection.
+    /// Reads all available bytes of a connection.
     fn read(&mut self, index: usize) -> Result<()> {
         loop {
             let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
@@ -160,7 +161,8 @@ impl<'a> Visitors<'a> {
         }
     }
 
-    /// An answer is whole, or will never be.
+    /// Records a response that is complete or will never be. Reopens the connection if it is
+    /// broken.
     fn settle(&mut self, index: usize, is_right: bool, is_broken: bool) -> Result<()> {
         let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
         if let Some(page) = connection.page.take() {
@@ -200,14 +202,15 @@ impl Connection {
         })
     }
 
-    /// Makes ready for the next answer.
+    /// Prepares for the next response.
     fn forget(&mut self) {
         self.partial_head.clear();
         self.beginning.clear();
         (self.body, self.content_bytes) = (None, 0);
     }
 
-    /// Takes the next octets; says whether the answer is right when it is whole, or wrong as soon as it is.
+    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
+    /// known to be wrong.
     fn feed(&mut self, input: &[u8]) -> Option<bool> {
         if self.body.is_some() {
             return self.feed_body(input);
@@ -263,9 +266,9 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn every_page_of_the_application_is_right() {
+    fn every_page_of_the_origin_counts_as_right() {
         let (origin, interrupted) = (Origin::start().unwrap(), AtomicBool::new(false));
-        // No page is as small as the number that it begins with.
+        // The last page is wrong on purpose: it is shorter than the number that it begins with.
         let mut pages = [20, 64, 1_000, 70_000, 1 << 20].into_iter().cycle().zip(0..50).chain([(10, 50)]);
         let mut visitors = Visitors::gather(origin.address, 3, &interrupted).unwrap();
         let asked =

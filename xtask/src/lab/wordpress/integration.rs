@@ -1,7 +1,7 @@
-//! The plugin and the drop-ins of `integrations/wordpress`, copied into the lab's WordPress.
+//! Copies the plugin and the drop-ins of `integrations/wordpress` into the lab's WordPress.
 //!
-//! Invariant: after `install` the copies are what the repository holds, no file more. They are there but off: the lab's
-//! `wp-config.php` switches them on for the layers that are asked for.
+//! Invariant: after `install` the copies equal the files of the repository, with no file more. They
+//! are inactive at first: the lab's `wp-config.php` switches them on for the layers in use.
 
 use crate::place::make_own;
 use crate::service::Place;
@@ -9,18 +9,18 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below the repository.
+/// Source directory, relative to the repository.
 const SOURCE: &str = "integrations/wordpress";
-/// Below the lab's directory.
+/// Target directory, relative to the lab's directory.
 const TARGET: &str = "wordpress/wp-content";
-/// What is copied: from the source's name to the target's.
+/// Copied files and directories: name in the source, and name in the target.
 const PARTS: [(&str, &str); 3] = [
     ("petasos", "plugins/petasos"),
     ("advanced-cache.php", "advanced-cache.php"),
     ("object-cache.php", "object-cache.php"),
 ];
 
-/// Whether the copies are what the repository holds.
+/// Whether the copies equal the files of the repository.
 pub(super) fn is_current(place: &Place) -> bool {
     let target = place.directory.join(TARGET);
     PARTS.iter().all(|(from, to)| {
@@ -29,7 +29,7 @@ pub(super) fn is_current(place: &Place) -> bool {
     })
 }
 
-/// Copies all parts, in place of what is there.
+/// Copies all parts and replaces older copies.
 ///
 /// # Errors
 /// Names the file that cannot be read or written.
@@ -54,7 +54,8 @@ fn source() -> PathBuf {
     crate::repository().join(SOURCE)
 }
 
-/// The files below a directory, in order, each with its path from there; a file's own path is empty.
+/// The files below `top` in order, each with its path relative to `top`. If `top` is a file, its
+/// relative path is empty.
 fn contents(top: &Path) -> Result<Vec<(PathBuf, String)>> {
     let (mut found, mut rest) = (Vec::new(), vec![top.to_owned()]);
     while let Some(path) = rest.pop() {

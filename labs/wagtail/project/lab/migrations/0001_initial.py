@@ -1,4 +1,4 @@
-"""The tables of the pages."""
+"""Creates the tables of the page types."""
 
 import django.db.models.deletion
 import modelcluster.fields

@@ -1,1 +1,1 @@
-"""The steps of the database, as Django writes them."""
+"""The database migrations that Django generated."""

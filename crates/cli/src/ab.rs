@@ -31,7 +31,8 @@ const REQUESTS_WITHOUT_PROGRESS: u64 = 150;
 /// Smallest number of requests between two lines of progress.
 const PROGRESS_STEP_MIN: u64 = 100;
 
-/// Load a URL with ApacheBench's options, and report in its layout (petasos ab -h lists the options).
+/// Load a URL with ApacheBench's options, and report in its layout (petasos ab -h lists the
+/// options).
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {

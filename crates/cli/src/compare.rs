@@ -29,12 +29,13 @@ const WIDTH_DEFAULT: usize = 100;
 
 /// Compare stored runs, or URLs.
 ///
-/// A SIDE is a file with one run or several, or a directory with such files: what bench --json and import write. With
-/// more files than sides, -- stands between the sides: compare a1.json a2.json -- b1.json b2.json. If the sides are
-/// URLs, each is loaded in every round, in an order drawn anew.
+/// A SIDE is a file with one run or several, or a directory with such files: what bench --json and
+/// import write. With more files than sides, -- stands between the sides: compare a1.json a2.json
+/// -- b1.json b2.json. If the sides are URLs, each is loaded in every round, in an order drawn
+/// anew.
 ///
-/// The first side is what the others are compared with. A run counts as one, however many requests it made; a verdict
-/// takes five runs a side.
+/// The first side is what the others are compared with. A run counts as one, however many requests
+/// it made; a verdict takes five runs a side.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A side: file, directory or URL; all of one kind
@@ -43,8 +44,8 @@ pub(crate) struct Args {
     /// The files of the other sides, with -- between them
     #[arg(value_name = "FILE", last = true)]
     others: Vec<String>,
-    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95 where these are
-    /// quieter]
+    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95
+    /// where these are quieter]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     on: Option<String>,
     /// Judge runs, too, in which the generator was the limit or may have been

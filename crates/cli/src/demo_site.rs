@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs the embedded site "Mission Bicycles" until SIGTERM, SIGINT or the end of the process that started it
+/// Runs the embedded site "Mission Bicycles" until SIGTERM, SIGINT or the end of the process that
+/// started it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on; port 0 takes a free one
@@ -28,7 +29,8 @@ pub(crate) struct Args {
     /// Start with the aggressive mode on: a kept page is looked up before modules are loaded
     #[arg(long)]
     aggressive: bool,
-    /// Start with the object cache on: variables, menus, listings, filtered texts and kept pages are in memory
+    /// Start with the object cache on: variables, menus, listings, filtered texts and kept pages
+    /// are in memory
     #[arg(long)]
     object_cache: bool,
     /// End each page, kept ones included, with a comment that says how long this answer took

@@ -43,7 +43,8 @@ struct Common {
     /// Print every figure, above headline and table
     #[arg(long, short)]
     verbose: bool,
-    /// Keep the site running afterwards, until Ctrl-C, and switch on the steps whose numbers are entered
+    /// Keep the site running afterwards, until Ctrl-C, and switch on the steps whose numbers are
+    /// entered
     #[arg(long)]
     stay: bool,
 }
@@ -62,7 +63,8 @@ pub(crate) struct Args {
     /// Where the order of the rounds comes from, instead of what the file says
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Measure this load only; may be given several times. `anonymous` is the one that every ladder has [default: all]
+    /// Measure this load only; may be given several times. `anonymous` is the one that every ladder
+    /// has [default: all]
     #[arg(long, value_name = "ID")]
     load: Vec<String>,
     #[command(flatten)]

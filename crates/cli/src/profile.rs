@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// Drop the profile that a running edge has detected for a site, or look for one again.
 ///
-/// Everything that is stored of the site is invalidated when its profile changes. `/status` at the admin address and
-/// `petasos why` tell the profile and its signs. The token, if the edge demands one, stands in the environment variable
-/// PETASOS_TOKEN or in a file.
+/// Everything that is stored of the site is invalidated when its profile changes. `/status` at the
+/// admin address and `petasos why` tell the profile and its signs. The token, if the edge demands
+/// one, stands in the environment variable PETASOS_TOKEN or in a file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -27,7 +27,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// Drop the detected profile of this site and detect none any more; SITE is one of its names, or `any`
+    /// Drop the detected profile of this site and detect none any more; SITE is one of its names,
+    /// or `any`
     #[arg(long, value_name = "SITE")]
     forget: Option<String>,
     /// Drop the detected profile of this site and look for its signs again

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 /// Remove pages from a running edge's cache, or mark them stale.
 ///
-/// Once the command has ended no visitor gets what it meant. The token, if the edge demands one, stands in the
-/// environment variable PETASOS_TOKEN or in a file.
+/// Once the command has ended no visitor gets what it meant. The token, if the edge demands one,
+/// stands in the environment variable PETASOS_TOKEN or in a file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -26,10 +26,12 @@ pub(crate) struct Args {
     /// With --tag: only what has all of the tags
     #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
     all_tags: bool,
-    /// Mark stale instead: the next visitor's request renews the page, and if the application fails it still answers
+    /// Mark stale instead: the next visitor's request renews the page, and if the application fails
+    /// it still answers
     #[arg(long)]
     soft: bool,
-    /// Fetch the most requested of these pages again before visitors ask for them, at the edge's refill.rate
+    /// Fetch the most requested of these pages again before visitors ask for them, at the edge's
+    /// refill.rate
     #[arg(long)]
     refill: bool,
     #[command(flatten)]

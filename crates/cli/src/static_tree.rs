@@ -26,8 +26,8 @@ enum What {
 
 /// Print a server's rules: a part of a configuration for nginx and Apache, a script for lighttpd.
 ///
-/// With them the server answers requests without a session from the tree by itself, whether the edge and the
-/// application run or not; all other requests go on as if the rules were not there.
+/// With them the server answers requests without a session from the tree by itself, whether the
+/// edge and the application run or not; all other requests go on as if the rules were not there.
 #[derive(Debug, clap::Args)]
 struct RulesArgs {
     #[arg(value_name = "SERVER", value_parser = PossibleValuesParser::new(Server::ALL.map(Server::name)))]
@@ -43,7 +43,8 @@ struct RulesArgs {
     /// The setting static_tree.directory, as the web server sees it
     #[arg(long, value_name = "DIR", default_value = "/var/cache/petasos/tree")]
     directory: PathBuf,
-    /// The profile whose cookies keep a request from the tree; the one of the layout's system if left out
+    /// The profile whose cookies keep a request from the tree; the one of the layout's system if
+    /// left out
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Profile::names()))]
     profile: Option<String>,
 }

@@ -19,11 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use why::{Fetcher, HeaderLine, SiteUrl};
 
-/// Say whether a page is answered from the cache, and if not, why, whose fault it is and what to do.
+/// Say whether a page is answered from the cache, and if not, why, whose fault it is and what to
+/// do.
 ///
-/// The running edge is asked at its admin address; nothing is fetched and nothing changes. With --direct the page of
-/// any site is judged, which needs no Petasos in front: it is fetched a few times, one after the other, with and
-/// without the cookies and parameters that analytics and advertisements add.
+/// The running edge is asked at its admin address; nothing is fetched and nothing changes. With
+/// --direct the page of any site is judged, which needs no Petasos in front: it is fetched a few
+/// times, one after the other, with and without the cookies and parameters that analytics and
+/// advertisements add.
 ///
 /// TIME is a number with a unit, such as 500ms or 2s; a bare number means seconds.
 #[derive(Debug, clap::Args)]

@@ -74,8 +74,8 @@ fn clients_of_the_table_hit_as_it_says() {
     assert!(count >= 39);
 }
 
-/// An application that starts a session for every visitor, at pages and files alike, as Flask, Laravel and PHP do when
-/// they are told to. Its pictures have no extension.
+/// An application that starts a session for every visitor, at pages and files alike, as Flask,
+/// Laravel and PHP do when they are told to. Its pictures have no extension.
 fn sessions_for_all(seen: &Seen) -> Vec<Action> {
     let session = seen.field("Cookie").is_none().then_some("Set-Cookie: session=new; Path=/; HttpOnly");
     let (kind, control) = match seen.target().split('/').nth(1) {
@@ -111,8 +111,8 @@ fn site_with_a_session_for_all_gets_hits_for_its_files() {
     assert!(hits >= 425, "{hits} of {views}");
 }
 
-/// Files of applications whose configuration gives them no lifetime, as of version `version`: nginx sends the date
-/// alone, and Flask says `no-cache` and sets the session's cookie.
+/// Files of applications whose configuration gives them no lifetime, as of version `version`: nginx
+/// sends the date alone, and Flask says `no-cache` and sets the session's cookie.
 fn files_without_lifetime(version: &AtomicUsize, seen: &Seen) -> Vec<Action> {
     let version = version.load(Ordering::SeqCst);
     let kind = "Content-Type: text/css";
@@ -148,7 +148,8 @@ fn file_without_lifetime_is_a_hit_until_it_is_purged() {
         let served = Arc::clone(&version);
         let origin = Origin::start(move |seen| files_without_lifetime(&served, seen));
         let edge = Edge::start(&origin.url(), arguments);
-        // The leak guard compares some hits first, and a slow machine needs longer than a lifetime for some.
+        // The leak guard compares some hits first, and a slow machine needs longer than a lifetime
+        // for some.
         eventually(&format!("a hit of {target}"), || visited(&edge, target).1);
         version.store(2, Ordering::SeqCst);
         let (admin, url) = (edge.admin.to_string(), format!("http://example.test{target}"));

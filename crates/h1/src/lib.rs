@@ -5,7 +5,8 @@
 //! reads no clock, decides nothing about caching, and does not interpret content.
 //!
 //! ```text
-//!   bytes --- parse_request, parse_response -> head, BodyFraming -> BodyDecoder -> content, trailer
+//!   bytes --- parse_request, parse_response -> head, BodyFraming -> BodyDecoder -> content,
+//! trailer
 //!          `- skim_response -----------------> ResponseSkim ------> BodyDecoder::skim -> counts
 //!   head, content -- write_* -> bytes
 //! ```

@@ -394,7 +394,8 @@ impl Bench<'_> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
-        // The generator shares the cores with the site. Were it to wait for them, it would measure itself.
+        // The generator shares the cores with the site. Were it to wait for them, it would measure
+        // itself.
         plan.real_time = true;
         plan.keep_alive = cell.load.keepalive;
         // Browsers use HTTP/1.1, and nginx does not compress for older versions.

@@ -76,8 +76,8 @@ pub struct Plan {
     /// Worker threads; 0 means one for each core. A run never has more threads than connections.
     pub threads: usize,
     /// Whether the worker threads ask for real-time priority, for a server on the same host.
-    /// [`crate::Outcome::is_real_time`] says whether the kernel allowed it; if not, the load runs like
-    /// any other program.
+    /// [`crate::Outcome::is_real_time`] says whether the kernel allowed it; if not, the load runs
+    /// like any other program.
     pub real_time: bool,
     /// When the run ends.
     pub stop: Stop,

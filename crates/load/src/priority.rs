@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn kernel_schedules_the_thread_as_reported() {
-        // The machine decides whether it is allowed; the result must agree with the kernel in either case.
+        // The machine decides whether it is allowed; the result must agree with the kernel in
+        // either case.
         let thread = std::thread::spawn(|| (policy(), take_real_time(), policy()));
         let (before, is_real_time, after) = thread.join().unwrap();
         assert_eq!((before, after), (0, u32::from(is_real_time)));

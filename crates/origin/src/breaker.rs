@@ -35,8 +35,8 @@ const EVIDENCE_LASTS: Duration = Duration::from_secs(10);
 /// their workers.
 const RESETS_LAST: Duration = Duration::from_millis(100);
 
-/// The pause before the first probe of an origin that refuses connections. Each failed probe doubles
-/// it.
+/// The pause before the first probe of an origin that refuses connections. Each failed probe
+/// doubles it.
 const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// The longest pause between probes of an origin that refuses connections. It is short because a

@@ -98,7 +98,8 @@ impl Origin {
 
     async fn comes_to(&self, is_awaited: impl FnMut(&BreakerState) -> bool) {
         let mut state = self.health.state.subscribe();
-        // The only error is a dropped sender. The sender belongs to `self`, so it outlives this wait.
+        // The only error is a dropped sender. The sender belongs to `self`, so it outlives this
+        // wait.
         let _ = state.wait_for(is_awaited).await;
     }
 

@@ -7,7 +7,8 @@ use crate::stat::{ProcessStat, parse_pss_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The most processes that are looked at; a machine has fewer (the default pid_max is 32,768 per core group).
+/// The most processes that are looked at; a machine has fewer (the default pid_max is 32,768 per
+/// core group).
 const PROCESSES_MAX: usize = 100_000;
 
 /// Where the files are: `/proc` and `/sys`, or a copy for tests.
@@ -66,7 +67,8 @@ impl ProcFs {
         states.fold((0, 0), |(load, all), stat| (load + u32::from(stat.state.is_load()), all + 1))
     }
 
-    /// The proportional set size of a process in bytes; `None` if the kernel or its owner does not let us see.
+    /// The proportional set size of a process in bytes; `None` if the kernel or its owner does not
+    /// let us see.
     pub fn pss_bytes(&self, pid: u32) -> Option<u64> {
         parse_pss_bytes(&self.proc_text(&format!("{pid}/smaps_rollup"))?)
     }
@@ -103,7 +105,8 @@ impl ProcFs {
     }
 }
 
-/// A file's content as text; a process may put anything into its name, so what is not UTF-8 is replaced.
+/// A file's content as text; a process may put anything into its name, so what is not UTF-8 is
+/// replaced.
 fn text_of(path: &Path) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -8,7 +8,7 @@
 pub struct DocumentHead {
     /// The contents of `<meta name="generator">`, in order.
     pub generators: Vec<String>,
-    /// Path and query of the scripts and stylesheets that the head loads from the page's own host, in
-    /// order.
+    /// Path and query of the scripts and stylesheets that the head loads from the page's own host,
+    /// in order.
     pub assets: Vec<String>,
 }

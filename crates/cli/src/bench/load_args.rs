@@ -40,8 +40,8 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
-    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster way that no client
-    /// takes and that flatters both sides (on loopback, without keep-alive)
+    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster
+    /// way that no client takes and that flatters both sides (on loopback, without keep-alive)
     #[arg(long, value_name = "HOW", default_value = "fin")]
     close: Close,
     #[command(flatten)]
@@ -66,7 +66,8 @@ pub(crate) struct LoadArgs {
     /// Believe an https server whose certificate is not valid
     #[arg(long)]
     insecure: bool,
-    /// File of authorities, or of servers' own certificates, to verify https servers by, as PEM [default: the system's]
+    /// File of authorities, or of servers' own certificates, to verify https servers by, as PEM
+    /// [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Begin each https connection anew instead of resuming an earlier session

@@ -36,7 +36,8 @@ pub(crate) struct PageArgs {
     /// Share of visitors who have been here before and still have cookies and a cache, such as 30%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%", requires = "page")]
     returning: f64,
-    /// Ask this host too, HOST or HOST:PORT; all others than the page's own are listed and not asked; repeatable
+    /// Ask this host too, HOST or HOST:PORT; all others than the page's own are listed and not
+    /// asked; repeatable
     #[arg(long, value_name = "HOST", requires = "page")]
     allow_host: Vec<String>,
 }

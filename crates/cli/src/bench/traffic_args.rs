@@ -26,25 +26,27 @@ pub(crate) struct TrafficArgs {
     /// Open loop: gaps as between independent visitors instead of equal ones
     #[arg(long)]
     poisson: bool,
-    /// Open loop: requests in flight beyond which one that is due is not started but counted; with --page pages, up to
-    /// 5000 [default: 10000, with --page 5000]
+    /// Open loop: requests in flight beyond which one that is due is not started but counted; with
+    /// --page pages, up to 5000 [default: 10000, with --page 5000]
     #[arg(long, value_name = "N")]
     in_flight_max: Option<usize>,
-    /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s; repeatable
+    /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s;
+    /// repeatable
     #[arg(long, value_name = "LOAD:TIME", value_parser = stage, conflicts_with_all = ["users", "rate", "time"])]
     stage: Vec<Stage>,
     /// Pause between two stages
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "stage")]
     cooldown: Duration,
-    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with --page between two
-    /// pages
+    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with
+    /// --page between two pages
     #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
     think: Think,
-    /// Without keep-alive: leave connections open so long after their answer, as browsers do; with --page: after the
-    /// page, while the next visitor comes
+    /// Without keep-alive: leave connections open so long after their answer, as browsers do; with
+    /// --page: after the page, while the next visitor comes
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
-    /// Let the load grow to its full size over this time [default: 2s if the target is not on this machine]
+    /// Let the load grow to its full size over this time [default: 2s if the target is not on this
+    /// machine]
     #[arg(long, value_name = "TIME", value_parser = time)]
     ramp_up: Option<Duration>,
     /// Go on although most answers fail [default: only if the target is on this machine]
@@ -53,13 +55,15 @@ pub(crate) struct TrafficArgs {
     /// Load a target that is not on this machine without asking; needed where there is no terminal
     #[arg(long)]
     pub(super) yes: bool,
-    /// File of URLs, one a line, each with a weight after it if wanted; paths are those of the URL given
+    /// File of URLs, one a line, each with a weight after it if wanted; paths are those of the URL
+    /// given
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// Number that everything left to chance comes from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no bound, with
+    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no
+    /// bound, with
     /// --page 6]
     #[arg(long, value_name = "N")]
     connections_per_host: Option<usize>,

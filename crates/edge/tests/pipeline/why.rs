@@ -226,8 +226,8 @@ impl Site {
                 None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
             },
             Asks::OwnAnswer if predicted.verdict == Verdict::Pass.name() => assert!(exact, "{context}"),
-            // A shared fetch leaves out the client's `Accept`, so its response may have a type that the
-            // client does not accept.
+            // A shared fetch leaves out the client's `Accept`, so its response may have a type that
+            // the client does not accept.
             Asks::Confirmation | Asks::Page if met == Reason::PassAccept => {
                 assert!(asking.fields.iter().any(|field| field.starts_with("Accept: ")), "{context}");
             }

@@ -10,9 +10,12 @@
 //!    another process was the consumer: *unclear*.
 //! 4. The cores were busy for less than [`HOST_IDLE`], and there were no more users than cores:
 //!    *few users*. A user who waits for a response keeps no core busy.
-//! 5. The cores were busy for less than [`HOST_IDLE`], and there were more users than cores: the
+//! 5. The cores were busy for less than [`HOST_BUSY`], there were more users than cores, and the
+//!    generator used at least as much processor time as site and accelerator together: *generator*.
+//!    Its real-time threads preempt the server on one core while another core is idle.
+//! 6. The cores were busy for less than [`HOST_IDLE`], and there were more users than cores: the
 //!    site's *workers* (or locks).
-//! 6. In every other case *unclear*, also whenever the host's busy share is missing.
+//! 7. In every other case *unclear*, also whenever the host's busy share is missing.
 
 use report::results::Bound;
 
@@ -59,9 +62,18 @@ pub fn bound_by(figures: &Figures) -> Bound {
     }
     match figures.host_busy {
         Some(busy) if busy >= HOST_BUSY => largest(figures, busy),
-        Some(busy) if busy >= HOST_IDLE => Bound::Unclear,
-        Some(_) if figures.concurrency <= u64::from(figures.cores) => Bound::Users,
-        Some(_) => Bound::Workers,
+        Some(busy) if figures.concurrency <= u64::from(figures.cores) => {
+            if busy < HOST_IDLE {
+                Bound::Users
+            } else {
+                Bound::Unclear
+            }
+        }
+        Some(_) if figures.generator_cpu_s >= figures.site_cpu_s + figures.accelerator_cpu_s => {
+            Bound::Generator
+        }
+        Some(busy) if busy < HOST_IDLE => Bound::Workers,
+        Some(_) => Bound::Unclear,
         None => Bound::Unclear,
     }
 }
@@ -113,6 +125,11 @@ mod tests {
             Bound::AcceleratorCpu
         );
         assert_eq!(bound_by(&Figures { generator_cpu_s: 15.0, ..busy }), Bound::Generator);
+        let light = Figures { generator_cpu_s: 8.0, site_cpu_s: 3.0, accelerator_cpu_s: 5.0, ..idle };
+        assert_eq!(bound_by(&light), Bound::Generator);
+        assert_eq!(bound_by(&Figures { host_busy: Some(0.8), ..light }), Bound::Generator);
+        assert_eq!(bound_by(&Figures { generator_cpu_s: 7.9, ..light }), Bound::Workers);
+        assert_eq!(bound_by(&Figures { concurrency: 2, ..light }), Bound::Users);
         assert_eq!(bound_by(&Figures { site_cpu_s: 1.0, ..busy }), Bound::Unclear);
         assert_eq!(bound_by(&Figures { host_busy: None, ..busy }), Bound::Unclear);
     }

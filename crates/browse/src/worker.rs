@@ -100,7 +100,7 @@ impl Worker {
     pub(crate) async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
         let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
         let addresses = self.resolve(&address).await?;
-        let mut failure = None;
+        let mut failure: Option<(u8, FetchFailure)> = None;
         for address in addresses {
             let found = match self.dial(address).await {
                 Ok(stream) => self.secure(stream, url).await,
@@ -109,11 +109,12 @@ impl Worker {
             match found {
                 Ok(wire) => return Ok(wire),
                 Err(found) => {
-                    failure = failure.filter(|before| gravity(*before) > gravity(found)).or(Some(found))
+                    let found = (gravity(found, address), found);
+                    failure = failure.filter(|before| before.0 > found.0).or(Some(found));
                 }
             }
         }
-        Err(failure.unwrap_or(FetchFailure::Connect))
+        Err(failure.map_or(FetchFailure::Connect, |(_, failure)| failure))
     }
 
     /// Connects to an address. If descriptors have run out, closes lingering connections to free
@@ -185,12 +186,12 @@ fn failure_of(error: &io::Error, of_site: FetchFailure) -> FetchFailure {
 
 /// Rank of a failure, if several addresses of a host fail in different ways; the highest one is
 /// reported. A machine without IPv6 has no local address for an IPv6 peer, so that failure says
-/// least.
-fn gravity(failure: FetchFailure) -> u8 {
+/// least; with IPv4 it means that local ports ran out.
+fn gravity(failure: FetchFailure, address: SocketAddr) -> u8 {
     match failure {
-        FetchFailure::Address => 0,
+        FetchFailure::Address if address.is_ipv6() => 0,
         FetchFailure::Connect => 1,
-        FetchFailure::Descriptors | FetchFailure::Memory => 3,
+        FetchFailure::Address | FetchFailure::Descriptors | FetchFailure::Memory => 3,
         _ => 2,
     }
 }

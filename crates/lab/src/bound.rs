@@ -11,8 +11,9 @@
 //! 4. The cores were busy for less than [`HOST_IDLE`], and there were no more users than cores:
 //!    *few users*. A user who waits for a response keeps no core busy.
 //! 5. The cores were busy for less than [`HOST_BUSY`], there were more users than cores, and the
-//!    generator used at least as much processor time as site and accelerator together: *generator*.
-//!    Its real-time threads preempt the server on one core while another core is idle.
+//!    generator used at least half of the busy time, [`GENERATOR_SHARE`] of all cores' time, and as
+//!    much as site and accelerator together, if their time is known: *generator*. Its real-time
+//!    threads preempt the server on one core while another core is idle.
 //! 6. The cores were busy for less than [`HOST_IDLE`], and there were more users than cores: the
 //!    site's *workers* (or locks).
 //! 7. In every other case *unclear*, also whenever the host's busy share is missing.
@@ -21,6 +22,8 @@ use report::results::Bound;
 
 /// Share of one core (0 to 1) from which a generator thread counts as saturated.
 pub const GENERATOR_THREAD: f64 = 0.90;
+/// Share of all cores' time (0 to 1) from which a generator can limit a server on idle cores.
+const GENERATOR_SHARE: f64 = 0.25;
 /// Share of a link's capacity (0 to 1) from which the link counts as full.
 pub const LINK_FULL: f64 = 0.90;
 /// Share of all cores' time (0 to 1) from which the host counts as busy.
@@ -69,13 +72,19 @@ pub fn bound_by(figures: &Figures) -> Bound {
                 Bound::Unclear
             }
         }
-        Some(_) if figures.generator_cpu_s >= figures.site_cpu_s + figures.accelerator_cpu_s => {
-            Bound::Generator
-        }
+        Some(busy) if is_preempted(figures, busy) => Bound::Generator,
         Some(busy) if busy < HOST_IDLE => Bound::Workers,
         Some(_) => Bound::Unclear,
         None => Bound::Unclear,
     }
+}
+
+/// Whether the generator's threads take the cores from the server (rule 5).
+fn is_preempted(figures: &Figures, busy: f64) -> bool {
+    let served_s = figures.site_cpu_s + figures.accelerator_cpu_s;
+    let all_s = f64::from(figures.cores) * figures.seconds;
+    let least_s = [served_s, 0.5 * busy * all_s, GENERATOR_SHARE * all_s];
+    served_s > 0.0 && least_s.into_iter().all(|seconds| figures.generator_cpu_s >= seconds)
 }
 
 /// Names the largest consumer of processor time (rule 3).
@@ -130,6 +139,10 @@ mod tests {
         assert_eq!(bound_by(&Figures { host_busy: Some(0.8), ..light }), Bound::Generator);
         assert_eq!(bound_by(&Figures { generator_cpu_s: 7.9, ..light }), Bound::Workers);
         assert_eq!(bound_by(&Figures { concurrency: 2, ..light }), Bound::Users);
+        let unwatched = Figures { site_cpu_s: 0.0, accelerator_cpu_s: 0.0, ..light };
+        assert_eq!(bound_by(&unwatched), Bound::Workers);
+        let waits = Figures { host_busy: Some(0.05), generator_cpu_s: 0.6, site_cpu_s: 0.3, ..idle };
+        assert_eq!(bound_by(&waits), Bound::Workers);
         assert_eq!(bound_by(&Figures { site_cpu_s: 1.0, ..busy }), Bound::Unclear);
         assert_eq!(bound_by(&Figures { host_busy: None, ..busy }), Bound::Unclear);
     }

@@ -1,8 +1,14 @@
-//! Chooses free loopback ports for a ladder's services.
+//! Chooses free loopback ports for a ladder's services, and recognises loopback addresses.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+
+/// Whether an address, as `HOST:PORT`, is one of this machine's loopback.
+pub(crate) fn is_here(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
 
 /// Chooses a free port for each name, preferably the one in `wanted`. Another process may take a
 /// port before the service binds it; the service then fails to start with its own error.

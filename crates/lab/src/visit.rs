@@ -17,7 +17,7 @@ use crate::template::Variables;
 use crate::traffic::{Session, Traffic, shown_to_nobody};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
-use crate::{proof, record, star};
+use crate::{ports, proof, record, star};
 use load::{Control, Expect, Outcome, Target, WeightedTarget};
 use platform::Clock;
 use probe::{ProcFs, Watch};
@@ -396,7 +396,7 @@ impl Bench<'_> {
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
         // The generator shares the cores with the site. Were it to wait for them, it would measure
         // itself.
-        plan.real_time = true;
+        plan.real_time = ports::is_here(&step.address.expand(self.variables));
         plan.keep_alive = cell.load.keepalive;
         // Browsers use HTTP/1.1, and nginx does not compress for older versions.
         plan.http = load::Protocol::Http11;
@@ -430,11 +430,20 @@ impl Bench<'_> {
         let (control, over) = (Control::new(), Stop::default());
         let groups = self.groups();
         let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);
+        // Bystanders and writers measure times, too, and would wait for the generator's threads.
+        let precede = &|| plan.real_time && load::take_real_time();
         let (bystanders, writes, (outcome, watch)) = std::thread::scope(|scope| {
             let (control, over) = (&control, &over);
+            let ask = move |bystander: Bystander<'_>| {
+                precede();
+                bystander.ask_until(over)
+            };
             let bystanders = [self.bystander(step), twin]
-                .map(|of| of.map(|bystander| scope.spawn(move || bystander.ask_until(over))));
-            let write = |writer: Writer<'_>| writer.write_until(over, self.clock, self.client());
+                .map(|of| of.map(|bystander| scope.spawn(move || ask(bystander))));
+            let write = |writer: Writer<'_>| {
+                precede();
+                writer.write_until(over, self.clock, self.client())
+            };
             let writers: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || write(writer))).collect();
             scope.spawn(move || self.accompany(control, over, status, observer));

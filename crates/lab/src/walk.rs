@@ -497,15 +497,13 @@ fn environment(
         let version = printed.lines().next().unwrap_or_default().trim().to_owned();
         VersionRecord { name: program.name.clone(), version }
     });
-    let is_here = |address: String| {
-        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-        host == "localhost"
-            || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-    };
     EnvironmentRecord {
         machine: Environment::detect(),
         versions: std::iter::once(petasos).chain(others).collect(),
-        generator_shares_host: ladder.steps.iter().any(|step| is_here(step.address.expand(variables))),
+        generator_shares_host: ladder
+            .steps
+            .iter()
+            .any(|step| ports::is_here(&step.address.expand(variables))),
     }
 }
 

@@ -76,6 +76,7 @@ pub use plan::{
     Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
     TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
 };
+pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 pub use target::{Target, TargetError};
@@ -214,7 +215,7 @@ fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool)
             .map(|(index, worker)| {
                 std::thread::Builder::new()
                     .name(format!("load-{index}"))
-                    .spawn_scoped(scope, move || (real_time && priority::take_real_time(), worker.run()))
+                    .spawn_scoped(scope, move || (real_time && take_real_time(), worker.run()))
             })
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| LoadError::system("creating a thread", &error))?;

@@ -84,11 +84,16 @@ fn later_connections_resume_the_session_if_allowed() {
 fn handshake_bytes_are_held_back_until_read() {
     let origin = origin(5);
     let front = TlsFront::start(origin.address(), Certificate::Good);
-    // A response that arrives in one piece is not held back, so the time is the handshake's.
     for pipeline in [1, 2] {
-        let outcome = run(&Plan { pipeline, ..plan(&front, 1) }).unwrap();
-        assert_eq!(outcome.good, 1);
-        assert!(!outcome.check.held_back.is_zero(), "with {pipeline} requests at a time");
+        // A response that arrives in one piece is not held back, so the time is the handshake's. A
+        // handshake that arrives while the thread looks for it is not either, so one of many counts.
+        let one = || {
+            let outcome = run(&Plan { pipeline, ..plan(&front, 1) }).unwrap();
+            assert_eq!(outcome.good, 1);
+            outcome.check.held_back
+        };
+        let is_held_back = std::iter::repeat_with(one).take(50).any(|held_back| !held_back.is_zero());
+        assert!(is_held_back, "with {pipeline} requests at a time");
     }
 }
 

@@ -264,17 +264,23 @@ fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
 /// Place and priority of the load generator, for a list of facts.
 pub(crate) fn place_of_generator(results: &Results) -> &'static str {
     let cells = results.cells.iter().chain(results.loads.iter().flat_map(|load| &load.cells));
-    let mut measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
-        Outcome::Measured(measured) => Some(measured),
+    let measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
+        Outcome::Measured(measured) => Some(measured.generator.is_real_time),
         Outcome::Void { .. } => None,
     });
-    if !results.environment.generator_shares_host {
-        "on another host than the site"
-    } else if measured.all(|run| run.generator.is_real_time) {
-        "on the host of the site, with real-time priority: it reads each response at once"
-    } else {
-        "on the host of the site, at ordinary priority: responses wait until the site leaves it a core. Run the \
-         ladder as root or with `ulimit -r 1` to give it real-time priority"
+    let (real_time, ordinary): (Vec<bool>, Vec<bool>) = measured.partition(|is_real_time| *is_real_time);
+    match (real_time.is_empty(), ordinary.is_empty()) {
+        _ if !results.environment.generator_shares_host => "on another host than the site",
+        (true, true) => "on the host of the site",
+        (false, true) => "on the host of the site, with real-time priority: it reads each response at once",
+        (false, false) => {
+            "on the host of the site, with real-time priority in some runs only: they are not comparable with the \
+             others. Walk the ladder again with --fresh"
+        }
+        (true, false) => {
+            "on the host of the site, at ordinary priority: responses wait until the site leaves it a core. Run \
+             the ladder as root or with `ulimit -r 1` to give it real-time priority"
+        }
     }
 }
 

@@ -330,8 +330,12 @@ fn requests_at_different_rates_were_not_loaded_alike() {
     let side_at = |name: &str, rate| {
         side(name, &[Run { rate_asked_per_s: Some(rate), ..run(100.0, 1_000.0, [1_000; 3]) }])
     };
-    let text = compare(&[side_at("a", 5.0), side_at("b", 8.0)], Options::default()).unwrap().text(200, false);
-    assert!(text.contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{text}");
+    let text = |rate| {
+        compare(&[side_at("a", 5.0), side_at("b", rate)], Options::default()).unwrap().text(200, false)
+    };
+    assert!(text(8.0).contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{}", text(8.0));
+    // The mean over a run's time is never quite the rate of the plan.
+    assert!(!text(5.09).contains("alike"), "{}", text(5.09));
 }
 
 #[test]

@@ -9,8 +9,12 @@ use serde_json::Value;
 /// are the same page.
 const LENGTH_SHARE_MAX: f64 = 0.1;
 
-/// Number of significant digits in which rates must differ to be reported as different.
-const RATE_DIGITS: usize = 3;
+/// Share of the larger rate by which requested rates must differ to be reported as different. A rate
+/// is a mean over the run's time, and a ramp of a run with a number of requests lowers it.
+const RATE_SHARE_MAX: f64 = 0.02;
+
+/// Name of the member with the requested rate.
+const RATE: &str = "rate_asked_per_s";
 
 /// Returns all notes, the most serious first.
 pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
@@ -81,36 +85,37 @@ fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
     let (ours, theirs) = (asked(first), asked(other));
     let (a, b) = (ours.first()?, theirs.first()?);
     let is_same = |(name, value): &(String, Value)| {
-        ours.iter().chain(&theirs).flatten().all(|(other, found)| other != name || found == value)
+        ours.iter()
+            .chain(&theirs)
+            .flatten()
+            .all(|(other, found)| other != name || is_alike((name, found), value))
     };
     let values = a.iter().zip(b);
-    let differing: Vec<String> = values
-        .filter(|(a, _)| !is_same(a))
-        .map(
-            |((name, a), (_, b))| {
-                if a == b { format!("{name} varies") } else { format!("{name} {a} and {b}") }
-            },
-        )
-        .collect();
+    let differing: Vec<String> =
+        values
+            .filter(|(a, _)| !is_same(a))
+            .map(|((name, a), (_, b))| {
+                if is_alike((name, a), b) { format!("{name} varies") } else { format!("{name} {a} and {b}") }
+            })
+            .collect();
     (!differing.is_empty()).then(|| format!("A and {letter} were not loaded alike: {}", differing.join(", ")))
 }
 
 fn members(run: &Run) -> Vec<(String, Value)> {
     let of_pages = run.pages.map(serde_json::to_value);
     let all = std::iter::once(serde_json::to_value(&run.plan)).chain(of_pages);
-    let rate = run.rate_asked_per_s.map(rounded);
+    let rate = run.rate_asked_per_s;
     let objects = all.filter_map(|value| match value {
         Ok(Value::Object(members)) => Some(members),
         _ => None,
     });
-    objects.flatten().chain([("rate_asked_per_s".to_owned(), Value::from(rate))]).collect()
+    objects.flatten().chain([(RATE.to_owned(), Value::from(rate))]).collect()
 }
 
-/// Rounds a number to [`RATE_DIGITS`]. Rates are means over the time of a run. The same requested
-/// rate may therefore differ in its last digits.
-fn rounded(rate: f64) -> f64 {
-    let text = format!("{rate:.*e}", RATE_DIGITS - 1);
-    text.parse().unwrap_or(rate)
+/// Whether two members are the same, or are rates that differ by at most [`RATE_SHARE_MAX`].
+fn is_alike((name, a): (&str, &Value), b: &Value) -> bool {
+    let rates = a.as_f64().zip(b.as_f64()).filter(|_| name == RATE);
+    a == b || rates.is_some_and(|(a, b)| (a - b).abs() <= RATE_SHARE_MAX * a.max(b))
 }
 
 fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {

@@ -49,43 +49,43 @@ const METRICS: &[Metric] = &[
     Metric {
         name: "rate",
         kind: Kind::Rate,
-        about: "good answers a second",
+        about: "good responses a second",
         of: |run, _| Some((run.good_per_s?, None)),
     },
     Metric {
         name: "requests",
         kind: Kind::Amount,
-        about: "requests that ended, well or badly",
+        about: "requests that ended, good or failed",
         of: |run, _| Some((count(run.requests)?, None)),
     },
     Metric {
         name: "good",
         kind: Kind::Amount,
-        about: "good answers; with % of all requests that ended",
+        about: "good responses; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.good)?, count(run.requests))),
     },
     Metric {
         name: "errors",
         kind: Kind::Amount,
-        about: "failed requests; with % of all requests that ended",
+        about: "failed requests; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.failed)?, count(run.requests))),
     },
     Metric {
         name: "errors.",
         kind: Kind::Amount,
-        about: "requests that failed of one kind, such as `errors.timeout` (the kinds stand in [run-json.md](run-json.md))",
+        about: "failed requests of one kind, such as `errors.timeout` ([run-json.md](run-json.md) lists the kinds); with %, the share of all requests that ended",
         of: |run, kind| Some((named(&run.failed_by_kind, kind), count(run.requests))),
     },
     Metric {
         name: "status.",
         kind: Kind::Amount,
-        about: "complete answers with a status or a class of them, such as `status.503` or `status.5xx`; with % of all complete ones",
+        about: "complete responses with a status or a class of statuses, such as `status.503` or `status.5xx`; with %, the share of all complete responses",
         of: |run, status| Some((statuses(run, status), count(run.complete))),
     },
     Metric {
         name: "cache.",
         kind: Kind::Amount,
-        about: "good answers of which the nearest cache said `hit`, `stale`, `revalidated`, `miss`, `pass` or `other`; with % of all good ones",
+        about: "good responses with this verdict of the nearest cache: `hit`, `stale`, `revalidated`, `miss`, `pass` or `other`; with %, the share of all good responses",
         of: |run, verdict| {
             let found = run.verdicts.get(verdict).and_then(|times| times.count).unwrap_or(0);
             Some((found as f64, count(run.good)))
@@ -94,7 +94,7 @@ const METRICS: &[Metric] = &[
     Metric {
         name: "not_started",
         kind: Kind::Amount,
-        about: "requests of an open loop that fell due and were not started; with % of those and the ones that ended",
+        about: "requests of an open loop that fell due and were not started; with %, the share of these and of all requests that ended",
         of: |run, _| {
             let not_started = count(run.not_started)?;
             Some((not_started, count(run.requests).map(|requests| requests + not_started)))
@@ -109,14 +109,14 @@ type Pick = fn(&Distribution) -> Option<f64>;
 const FIGURES: &[(&str, &str, Pick)] = &[
     ("mean", "mean", |times| times.mean_us),
     ("sd", "standard deviation", |times| times.sd_us),
-    ("min", "shortest", |times| count(times.min_us)),
+    ("min", "shortest time", |times| count(times.min_us)),
     ("p50", "median", |times| count(times.p50_us)),
     ("p75", "75th percentile", |times| count(times.p75_us)),
     ("p90", "90th percentile", |times| count(times.p90_us)),
     ("p95", "95th percentile", |times| count(times.p95_us)),
     ("p99", "99th percentile", |times| count(times.p99_us)),
     ("p99.9", "99.9th percentile", |times| count(times.p999_us)),
-    ("max", "longest", |times| count(times.max_us)),
+    ("max", "longest time", |times| count(times.max_us)),
 ];
 
 /// Reads the distribution of a phase's times.
@@ -124,13 +124,13 @@ type Phase = fn(&Run) -> &Distribution;
 
 /// Phases of good responses. The first one is used for figures without a phase.
 const PHASES: &[(&str, &str, Phase)] = &[
-    ("latency", "intended start to last octet", |run| &run.good_times.latency),
-    ("total", "start to last octet", |run| &run.good_times.total),
-    ("connect", "start to connected", |run| &run.good_times.connect),
-    ("tls", "TCP connected to TLS agreed on", |run| &run.good_times.tls),
-    ("processing", "connected to last octet", |run| &run.good_times.processing),
-    ("waiting", "request sent to first octet", |run| &run.good_times.waiting),
-    ("transfer", "first octet to last octet", |run| &run.good_times.transfer),
+    ("latency", "intended start to last byte", |run| &run.good_times.latency),
+    ("total", "start to last byte", |run| &run.good_times.total),
+    ("connect", "start to established connection", |run| &run.good_times.connect),
+    ("tls", "TCP connection to end of the TLS handshake", |run| &run.good_times.tls),
+    ("processing", "established connection to last byte", |run| &run.good_times.processing),
+    ("waiting", "sent request to first byte", |run| &run.good_times.waiting),
+    ("transfer", "first byte to last byte", |run| &run.good_times.transfer),
 ];
 
 /// Valid members of the family `cache.`.

@@ -15,33 +15,40 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Conformance
 
-`cargo xtask conformance` runs the public test suite for HTTP caches,
-[http-cache-tests](https://github.com/http-tests/cache-tests), against the real binary: the suite's own origin server, Petasos
-before it, the suite's own client, and the suite's own scoring, in which a test does not pass if one that it depends on does not. The
-tests that are for browsers only are left out. A run fails on any difference from the files of expected results, in either direction.
+This page has Petasos' scores in the public test suite for HTTP caches, the scores of other caches,
+and the reason for each test that does not pass. `cargo xtask conformance` runs this suite,
+[http-cache-tests](https://github.com/http-tests/cache-tests), against the real binary. The suite's
+origin server is behind Petasos, the suite's client is in front of it, and the suite's code scores
+the results. A test does not pass if a test that it depends on does not. Tests for browsers only are
+left out. A run fails on any difference from the files of expected results, in either direction.
 
     cargo xtask conformance                         the npm package, both profiles: half a minute
     cargo xtask conformance --suite DIR             a checkout of the suite: a minute; needs Node.js 20.18.1 or newer
     cargo xtask conformance --profile rfc --id TEST one test, with the messages that client and origin saw
     cargo xtask conformance --write                 keeps the scores, if all is as expected
 
-*Required* tests follow from the specifications, *optional* ones show what a cache could do and need not, *checks* ask how it
-behaves, and no answer is wrong. The profile `rfc` follows the specifications to the letter. The profile `default` is made for an
-application of which nothing is known, and refuses what they allow and experience forbids. It passes every request with a field that it
-does not know, and each of the suite's requests has three; so its configuration for the suite, `conformance/default.toml`, declares the
-suite's own fields with `forwarded_fields`, as an operator declares trace identifiers.
+*Required* tests follow from the specifications. *Optional* tests show abilities that a cache may
+have. *Checks* ask for the behaviour of a cache, and no answer is wrong.
 
-The npm package is an older edition of the suite. Some of its tests ask for the opposite of what the current edition asks for.
+The profile `rfc` follows the specifications to the letter. The profile `default` is for an unknown
+application. It refuses behaviour that the specifications allow but that harms real applications. It
+passes every request with a field that it does not know, and each request of the suite has three
+unknown fields. The configuration for the suite, `conformance/default.toml`, therefore declares the
+suite's fields with `forwarded_fields`, as an operator declares trace identifiers.
 
-This page is rendered by `cargo xtask docs` from `conformance/scores.toml`, which the runs write, and from the reasons in
-`conformance/expected-git.toml` and `conformance/expected-npm.toml`.
+The npm package is an older edition of the suite. Some of its tests contradict tests of
+the current edition.
+
+`cargo xtask docs` renders this page from `conformance/scores.toml`, which the runs write, and from
+the reasons in `conformance/expected-git.toml` and `conformance/expected-npm.toml`.
 ";
 
 const PEERS_HEAD: &str = "
-## Beside others
+## Beside other caches
 
-The suite publishes what other caches came to, last on 2025-12-29. Here they are scored with its current code, like Petasos. Scores of
-the two editions of the suite do not compare, as their tests differ; a proxy that stores nothing passes 22 required tests.
+The suite publishes results of other caches, most recently on 2025-12-29. This table scores them
+with the suite's current code, like Petasos. Scores of the two editions of the suite cannot be
+compared, because their tests differ. A proxy that stores nothing passes 22 required tests.
 
 | cache | version | required | optional | check |
 |---|---|---|---|---|
@@ -154,7 +161,7 @@ fn beside_others(scores: &Scores) -> String {
 /// All tests of an edition that did not pass: a table for each kind, and a row for each reason.
 fn misses(runs: &[&Run], expected: &Expected) -> String {
     let Some(first) = runs.first() else { return String::new() };
-    let mut text = format!("\n## What does not pass: {}\n", first.suite);
+    let mut text = format!("\n## Tests that do not pass: {}\n", first.suite);
     for kind in Kind::ALL {
         let rows = rows(runs, kind, expected);
         if rows.is_empty() {

@@ -11,13 +11,19 @@ const BEFORE: &str = "\
 
     petasos bench URL -t 30s -c 20 --fail-if 'p95 > 300ms' --fail-if 'errors > 0.1%' --fail-if 'rate < 500'
 
-`--fail-if` names a condition under which the run has failed: METRIC, one of `>`, `>=`, `<`, `<=`, and a value. Each is printed below
-the report with what was found, and if any holds, the exit code is 1. What is not known, such as the p95 of a run without a good
-answer, counts as failed. Without `--fail-if`, and with conditions that are not about `errors` or `good`, every failed request makes
-the exit code 1; a condition about `errors` or `good` takes the place of that rule. A mistake in an expression is told with its
-column before anything is loaded, with exit code 2.
+With `--fail-if` a script can fail when a run is too slow or has too many errors. The flag takes a
+condition under which the run fails: METRIC, one of `>`, `>=`, `<`, `<=`, and a value. The load
+tester prints each condition below the report with the value that it found. If any condition holds,
+the exit code is 1. A condition on an unknown value also fails the run, for example on the p95 of a
+run without a good response.
 
-Times are those of good answers and need a unit: `us`, `ms`, `s` or `m`. Amounts are numbers, or with `%` shares. Rates are a second.
+By default, every failed request makes the exit code 1. A condition about `errors` or `good`
+replaces this rule; conditions about other metrics do not. A run that was cut short or has no good
+response always has exit code 1. A mistake in an expression is an error with exit code 2. The
+message names the column, and no request has been sent.
+
+Times are those of good responses and need a unit: `us`, `ms`, `s` or `m`. Amounts are numbers, or
+shares with `%`. Rates are per second.
 
 ";
 
@@ -27,11 +33,11 @@ pub fn thresholds_reference() -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(page, "## Times\n\n| metric | meaning |\n|---|---|");
     for (name, about, _) in FIGURES {
-        let _ = writeln!(page, "| `{name}` | {about} of the latency |");
+        let _ = writeln!(page, "| `{name}` | {about} |");
     }
     let _ = writeln!(
         page,
-        "\nWith a phase before it a figure is about that phase: `waiting.p95 > 200ms`.\n\n| phase | from, to |\n|---|---|"
+        "\nWithout a phase, a figure is about `latency`. For another phase, write its name first:\n`waiting.p95 > 200ms`.\n\n| phase | from, to |\n|---|---|"
     );
     for (name, about, _) in PHASES {
         let _ = writeln!(page, "| `{name}` | {about} |");

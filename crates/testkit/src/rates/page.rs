@@ -154,26 +154,30 @@ fn bound(urls: u64, rate: f64, lifetime: f64, grace: f64) -> f64 {
 const HEAD: &str = "\
 # Hit ratio at low rates
 
-How many requests of an ordinary site's visitors are answered from the store when few visitors come, measured on the
-WordPress lab in real time:
+This page shows how many requests Petasos answers from the store on an ordinary site with few
+visitors. The figures are measured on the WordPress lab in real time:
 
     cargo xtask long traffic wordpress --rates                 an hour: six rounds of ten minutes
     cargo xtask long traffic wordpress --rates --minutes 5     shorter rounds
     cargo xtask long traffic wordpress --rates --resume        only the rounds that an interrupted run has not finished
     cargo xtask long traffic wordpress --rates --write         keeps the rounds; `cargo xtask docs` renders this page
 
-In each round four edges stand before one WordPress. Each edge is told nothing but its address, has an empty store at the
-start, and gets the traffic of `crates/testkit/src/traffic.rs` at a rate of its own: 5% robots, the others visitors with six
-tracking cookies and an unknown one, three in ten with campaign parameters. URLs are drawn by Zipf's law with exponent 1. The
-front page and the newest post are the most popular; files, lists, feeds and other posts follow in a drawn order. The
-requests are evenly spaced, and the same in all rounds.
+In each round, four edges are in front of one WordPress. Each edge is configured only with the
+address of WordPress, and its store is empty at the start. Each edge receives the traffic of
+`crates/testkit/src/traffic.rs` at a different rate. 5% of the requests are from robots, the others
+from visitors with six tracking cookies and an unknown one. Three in ten requests have campaign
+parameters. URLs are drawn by Zipf's law with exponent 1. The front page and the newest post are the
+most popular; files, lists, feeds and other posts follow in a drawn order. The requests are evenly
+spaced, and the same in all rounds.
 
-An editor who is logged in changes the title of the newest post. Without the plugin the editor does so through each edge,
-because an edge knows only the writes that pass it. With the plugin the editor uses one edge, and WordPress purges all four.
-The requests of the editor do not count.
+In some rounds, a logged-in editor changes the title of the newest post. Without the plugin the
+editor does so through each edge, because an edge knows only the writes that pass it. With the
+plugin the editor uses one edge, and WordPress purges all four. The requests of the editor do not
+count.
 
-A *hit* is a response from the store that did not wait for the origin, fresh or stale. Everything else counts against the
-ratio, also a revalidation with 304 and the checks of the leak guard. The warm-up counts too.
+A *hit* is a response from the store that did not wait for the origin, fresh or stale. All other
+responses count as no hits, including revalidations with 304 and checks of the leak guard. The
+warm-up counts too.
 
 ";
 
@@ -185,12 +189,14 @@ const HITS: &str = "\
 ";
 
 const KNOWN_SITE: &str = "
-The last row is the share of requests whose URL had been requested before in a round of ten minutes. No cache that starts
-empty can answer more. The ratio at low rates is bounded by the number of URLs, not by the edge.
+The last row is the share of requests whose URL had been requested before in a round of ten minutes.
+No cache that starts empty can answer more. The number of URLs limits the ratio at low rates, not
+the edge.
 
-The rest of the gap at low rates is the leak guard. It sends up to 64 would-be hits of visitors with cookies to the origin
-while a site is new to the edge, and as many of static files, once in the life of a process. With these as hits, as they
-are from then on:
+The rest of the gap at low rates is the leak guard. While a site is new to the edge, it sends up to
+64 would-be hits of visitors with cookies to the origin, and up to 64 would-be hits of static files.
+Both limits apply once in the life of a process. The next table counts these requests as hits,
+because later requests of this kind are hits:
 
 | plugin | saves | 0.5/s | 1/s | 5/s | 12/s |
 |---|---|---:|---:|---:|---:|
@@ -199,10 +205,11 @@ are from then on:
 const LONG_RUN: &str = "
 ## In the long run
 
-In the long run the lifetime of pages is the bound, because most URLs are requested less often than their copies expire.
-This is the share of hits if nothing is saved, the store has been warm for long, and every URL has this lifetime. From one
-fetch of a URL to the next, the requests within its lifetime are hits. The next one is a hit as well if it comes within the
-60 s in which the profile serves a page without a stated lifetime while it is refreshed.
+In the long run the lifetime of pages limits the hit ratio, because most URLs are requested less
+often than their copies expire. The table shows the expected share of hits without edits, after the
+store has been warm for long, if every URL has the stated lifetime. Requests within the lifetime
+after a fetch are hits. Without the plugin, WordPress states no lifetime, and the profile serves an
+expired page for another 60 s while it is refreshed. The first request in these 60 s is a hit too.
 
 | plugin | lifetime | 0.5/s | 1/s | 5/s | 12/s |
 |---|---|---:|---:|---:|---:|
@@ -211,13 +218,17 @@ fetch of a URL to the next, the requests within its lifetime are hits. The next 
 const REASONS: &str = "
 ## Why requests were no hits
 
-The reasons are those of [reasons.md](reasons.md). `miss-absent` is the first request for a URL, or the first one after its
-stored response was removed. `pass-leak-guard` is a would-be hit that was compared with the origin's response.
-`stale-origin-slow` is a stale response that was sent after the origin had been silent for a second: builds ran on the same
-two cores. `pass-unknown-cookie` are requests before the first page of WordPress was seen, when the site still had the profile
-`default`.
-`miss-invalidated` are the post and, without the plugin, the lists: without tags a list does not say which posts it shows, so
-each is fetched again after a save.
+[reasons.md](reasons.md) describes all reasons. In these rounds, they mean:
+
+- `miss-absent`: the first request for a URL, or the first one after its stored response was
+  removed.
+- `pass-leak-guard`: a would-be hit that was compared with the origin's response.
+- `stale-origin-slow`: a stale response, sent after the origin had been silent for a second. Builds
+  ran on the same two cores.
+- `pass-unknown-cookie`: a request before the edge saw the first page of WordPress. Until then the
+  site has the profile `default`.
+- `miss-invalidated`: a request for the post or, without the plugin, for a list. Without tags the
+  edge does not know which posts a list shows, so it fetches each list again after a save.
 
 | plugin | saves | rate | requests | fresh hits | stale hits | no hits |
 |---|---|---:|---:|---:|---:|---|
@@ -226,13 +237,16 @@ each is fetched again after a save.
 const PROMISE: &str = "
 ## Age of the pages
 
-Each page that shows the saved post is compared with the last save that was answered before the request was sent. These
-must be new at the next request: with the plugin all pages, without it the post itself and all lists. Feeds of comments are
-left out, because WordPress confirms them with 304 after a new title. Without the plugin other posts, which link to the
-saved one, are refreshed in the background when they are requested more than ten seconds after the save, so their old copy
-may be up to 360 s old: 300 s of lifetime and 60 s in which it is served while it is refreshed.
+The test compares each page that shows the saved post with the last save. It counts a save only if
+WordPress answered it before the page was requested. With the plugin, all pages must be new at the
+next request. Without it, the post itself and all lists must be new. Feeds of comments are left out,
+because WordPress confirms them with 304 after a new title.
 
-| plugin | saves | rate | saves seen | answers that must be new | older than that | old copies of other posts | oldest |
+Without the plugin, the edge refreshes other posts that link to the saved one in the background. It
+does so when they are requested more than ten seconds after the save. Their old copy may be up to
+360 s old: 300 s of lifetime, and 60 s in which it is served while it is refreshed.
+
+| plugin | saves | rate | saves seen | responses that must be new | outdated ones | old copies of other posts | oldest |
 |---|---|---:|---:|---:|---:|---:|---:|
 ";
 

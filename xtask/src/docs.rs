@@ -56,10 +56,10 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Markdown files at the top of the repository and in docs/.
+/// Markdown files at the top of the repository, in docs/ and in docs/decisions/.
 fn pages() -> Result<Vec<String>> {
     let mut pages = Vec::new();
-    for folder in [".", "docs"] {
+    for folder in [".", "docs", "docs/decisions"] {
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "md") {

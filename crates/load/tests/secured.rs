@@ -86,7 +86,8 @@ fn handshake_bytes_are_held_back_until_read() {
     let front = TlsFront::start(origin.address(), Certificate::Good);
     for pipeline in [1, 2] {
         // A response that arrives in one piece is not held back, so the time is the handshake's. A
-        // handshake that arrives while the thread looks for it is not either, so one of many counts.
+        // handshake that arrives while the thread looks for it is not either, so one of many
+        // counts.
         let one = || {
             let outcome = run(&Plan { pipeline, ..plan(&front, 1) }).unwrap();
             assert_eq!(outcome.good, 1);

@@ -8,8 +8,10 @@ use std::fmt::Write;
 pub fn reasons_reference() -> String {
     let mut page = String::from(
         "# Verdicts and reasons\n\n\
-         Every answer of the edge has one verdict and one reason for it. The reason stands in the `detail` of the\n\
-         answer's `Cache-Status` (RFC 9211), in the access log, and as a label of the metric `petasos_requests_total`.\n\n\
+         This page explains why Petasos answered a request as it did, and how you can change that.\n\n\
+         Every response of the edge has one verdict and one reason for it. You find the reason in the\n\
+         `detail` of the response's `Cache-Status` (RFC 9211), in the access log, and as a label of the\n\
+         metric `petasos_requests_total`.\n\n\
          This page is rendered from the table of reasons by `cargo xtask docs`.\n",
     );
     for verdict in Verdict::ALL {

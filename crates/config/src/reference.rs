@@ -16,7 +16,7 @@ pub fn settings_reference() -> String {
          any `[[site]]`, the top describes the only site. An unknown key is an error. A flag takes precedence\n\
          over the file.\n\n\
          This page is rendered from the settings table by `cargo xtask docs`.\n\n\
-         | setting | of | accepts | default | flag | what it does |\n|---|---|---|---|---|---|\n",
+         | setting | of | accepts | default | flag | meaning |\n|---|---|---|---|---|---|\n",
     );
     for setting in SETTINGS {
         let scope = match setting.scope {

@@ -35,21 +35,21 @@ pub fn observing_reference() -> String {
          If lines arrive faster than they can be written, the edge drops and counts the surplus. It does the\n\
          same with messages to standard error, so neither a full disk nor a closed terminal stops the edge.\n\n\
          ## Signals\n\n\
-         | signal | what it does |\n|---|---|\n\
+         | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and reports that changed settings need a restart. |\n\
          | SIGUSR1 | Opens the access log again, for use after a rotation. If that fails, the edge \
          continues to write to the file that was open. |\n\
          | SIGUSR2 | Nothing. |\n\
          | SIGTERM, SIGINT | Takes no new connection and closes idle ones. Upgraded connections and event streams end after \
          `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
-         one ends everything at once. |\n\n\
+         signal ends everything at once. |\n\n\
          For rotation by logrotate, add `postrotate` with `pkill -USR1 -x petasos`, or\n\
          `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
          origins have the label `site`, whose value is the site's first name, or `any`.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
-         | metric | kind | what it says and what to do |\n|---|---|---|\n"
+         | metric | kind | meaning; what to do |\n|---|---|---|\n"
     );
     for row in METRICS {
         let (suffix, kind) = match row.kind {

@@ -33,7 +33,7 @@ const INTRODUCTION: &str = "\
 # Profiles
 
 A profile tells Petasos how to cache a kind of site: which cookies matter, which paths pass, and
-what a write changes. You choose one with `--profile NAME`, or with the site's setting
+which pages a write changes. You choose one with `--profile NAME`, or with the site's setting
 `profile = \"NAME\"`. `profile = \"./my.toml\"` reads a profile from a file with the format of those in
 `crates/profiles/data`; it may extend a profile of this page. A site's own settings
 (docs/settings.md) take precedence over its profile, or extend its lists.
@@ -68,9 +68,9 @@ them:
   `/load.php?`. The start page is `/`, or the target of its redirect, requested without `Cookie` and
   `Authorization`. Visitors may have written other documents completely, for example uploads or raw
   views.
-* Only elements count that a browser has in the document's `head`, in its first 16 KiB, and in a
-  charset in which bytes cannot be mistaken for markup. Text in scripts, comments, titles,
-  attributes, `noscript`, templates and the body does not count.
+* Only elements count that a browser has in the document's `head`, in its first 16 KiB. The
+  document's charset must be one in which bytes cannot be mistaken for markup. Text in scripts,
+  comments, titles, attributes, `noscript`, templates and the body does not count.
 * Only responses to a GET without a query count, with status 200 and type `text/html`. A sign that
   occurs in the request's own target does not count, because an application may reflect it.
 
@@ -99,23 +99,23 @@ the origin's response to the visitor's own cookies, as it does with pages. If a 
 scripts depend on a cookie, such as one for a dark theme, the site should send `Vary: Cookie` with
 them, or set `static_files = false`.
 
-A file server whose configuration states no lifetime sends `Last-Modified` alone. This static file
-is fresh for a tenth of the time since its last change, as RFC 9111 section 4.2.2 suggests, and for
-five minutes at most. Visitors therefore get a changed file after five minutes at the latest, and
-earlier if the file changed recently. After a purge they get it at once, and a file under a new URL
-is not affected. Browsers assume the same lifetime without the limit of five minutes. A file that
-says `no-cache`, `private`, `max-age=0` or `must-revalidate` gets no assumed lifetime. The site's
-`static_ttl_max` sets a shorter or longer limit. If the site or its profile has a lifetime for every
-response that states none, static files get that lifetime.
+A file server whose configuration states no lifetime sends `Last-Modified` alone. Petasos then
+treats the static file as fresh for a tenth of the time since its last change, as RFC 9111 section
+4.2.2 suggests. The maximum is five minutes. Visitors therefore get a changed file after five
+minutes at the latest, and earlier if the file changed recently. After a purge they get it at once,
+and a file under a new URL is not affected. Browsers assume the same lifetime without the limit of
+five minutes. A file that says `no-cache`, `private`, `max-age=0` or `must-revalidate` gets no
+assumed lifetime. The site's `static_ttl_max` sets a shorter or longer limit. If the site or its
+profile has a lifetime for every response that states none, static files get that lifetime.
 
 Flask sends its own files with `no-cache` unless `SEND_FILE_MAX_AGE_DEFAULT` gives them a lifetime.
 The profile `default` obeys this `no-cache`. The profiles `flask` and `moinmoin` know that the
-framework sends it with every file, so they use the file for ten seconds before Petasos asks the
-origin again. Four conditions apply: the file is at one of the profile's paths of static files or
-one of `static_paths`; it has a static type; it has `ETag` and `Last-Modified`; and `no-cache` is
-its only directive for caches. Browsers still get `no-cache`, so a browser with an old file asks
-again at its next use. `static_ttl_max = \"0s\"` switches off both this use and the assumed lifetime.
-`petasos why` says when a profile uses a file that says `no-cache`.
+framework sends it with every file. They use the file for ten seconds before Petasos asks the origin
+again. Four conditions apply: the file is at one of the profile's paths of static files or one of
+`static_paths`; it has a static type; it has `ETag` and `Last-Modified`; and `no-cache` is its only
+directive for caches. Browsers still get `no-cache`, so a browser with an old file asks again at its
+next use. `static_ttl_max = \"0s\"` switches off both this use and the assumed lifetime. `petasos why`
+says when a profile uses a file that says `no-cache`.
 
 *Sent downstream* means the `Cache-Control` that browsers, and caches between them and the edge,
 receive. No purge reaches them. If a system states no lifetime, or one for the cache in front of it,
@@ -179,14 +179,14 @@ gets the post. The site's `not_found_ttl` shortens that time for 404 and 410.
 *Parameters that name pages* are those that the application reads. A parameter in no row is unknown:
 a flood of `/?x=1`, `/?x=2` and so on would reach the application each time. A site therefore
 fetches at most `unknown_parameters_per_minute` different addresses with unknown parameters per path
-and minute, and ten times as many for all its paths together. Beyond that, a request gets the stored
-page, fresh or stale. If none is stored, it gets 429 with `Retry-After`. With
+and minute. For all its paths together, the limit is ten times as high. Beyond that, a request gets
+the stored page, fresh or stale. If none is stored, it gets 429 with `Retry-After`. With
 `beyond_unknown_parameters = \"page\"`, the operator vouches that unknown parameters change nothing;
 the request then gets the page without them.
 
 Paths and parameters that *pass unless their responses say public* belong to interfaces such as
-WordPress' REST API, whose responses may be for one client only. If the response to a passed request
-says `public` and a lifetime, Petasos looks up and shares the same URL from the next request on, as
+WordPress' REST API. Their responses may be for one client only. If the response to a passed request
+says `public` and a lifetime, Petasos shares the same URL from the next request on. This lasts as
 long as its responses continue to say so.
 
 *Mobile themes*: an application may send different content for the same URL to telephones, by

@@ -105,17 +105,18 @@ const AFTER_LIMITS: &str = "
 The edge keeps a list of at most 512 prefixes, bans and groups of tags, with which it compares
 stored responses. Equal entries count once. A purge never waits until all responses were compared.
 If these purges arrive faster than the edge can compare, the oldest entry becomes a purge of its
-whole site, for all responses that were not yet compared with it. `petasos_purges_widened_total`
-counts these cases. Purges of pages and of single tags are not in this list.
+whole site. It then applies to all responses that were not yet compared with it.
+`petasos_purges_widened_total` counts these cases. Purges of pages and of single tags are not in
+this list.
 ";
 
 const INTRODUCTION: &str = "\
 # Purging
 
-A purge removes changed pages from the cache. You can send one with `petasos purge`, with the purge
-requests of content systems and their plug-ins, with response fields of the application, or with a
-JSON API on the admin address. Once a purge is answered, no later request gets a purged page, not
-even from a fetch that was in progress.
+A purge removes changed pages from the cache. You can send one with `petasos purge`, or with the
+JSON API on the admin address. Content systems and their plug-ins send theirs as purge requests, or
+as fields of the application's responses. Once a purge is answered, no later request gets a purged
+page, not even from a fetch that was in progress.
 
 A *hard* purge removes the stored responses. A *soft* purge marks them stale. A request then gets
 the stale copy only if the response's own `stale-while-revalidate` or the request's `max-stale`
@@ -179,7 +180,8 @@ gets 403 with the reason, and `petasos_purges_forbidden_total` counts it.
 | MediaWiki, Wagtail and others that send a bare PURGE | visitors' address; their own address in `purge_peers` |
 
 `petasos serve --token-file FILE --create-token` writes a random token into FILE unless the file
-exists. Only its owner can read it. Clients send the token as `Authorization: Bearer`, or in TOKENS.
+exists. Only its owner can read it. Clients send the token as `Authorization: Bearer`, or in
+TOKENS.
 
 ### Applications that can send no token
 

@@ -16,8 +16,7 @@ pub fn reasons_reference() -> String {
     );
     for verdict in Verdict::ALL {
         // Writing into a String cannot fail.
-        let _ =
-            writeln!(page, "\n## {}\n\n| reason | what it means and what to do |\n|---|---|", verdict.name());
+        let _ = writeln!(page, "\n## {}\n\n| reason | meaning; what to do |\n|---|---|", verdict.name());
         for reason in Reason::ALL.iter().filter(|reason| reason.verdict() == verdict) {
             let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.advice());
         }

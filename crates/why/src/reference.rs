@@ -281,16 +281,16 @@ fn direct(page: &mut String) {
     let _ = write!(
         page,
         "\nThe command judges the plain response by the rules of the edge, with the profile that `auto` chooses\n\
-        for the response. If the page is refused only because it states no lifetime, the command names the\n\
-        setting that gives it one. This is `--profile wordpress` for a site that is probably WordPress, and\n\
-        `--ttl` for others. To find further obstacles, the command judges the response again without the\n\
-        first one.\n\n\
-        `-H 'Name: value'` adds a field to every request, such as a cookie or a `Host`. The command verifies\n\
-        certificates with the system's trust store; `SSL_CERT_FILE` names another one, and `--insecure`\n\
-        accepts any certificate. Exit code 0: the command judged the page, whatever the verdict; 2: it could\n\
-        not.\n\n\
-        ### The JSON document\n\n\
-        `--json` prints the same facts. `[]` means the elements of a list. Format {FORMAT}.\n\n\
+         for the response. If the page is refused only because it states no lifetime, the command names the\n\
+         setting that gives it one. This is `--profile wordpress` for a site that is probably WordPress, and\n\
+         `--ttl` for others. To find further obstacles, the command judges the response again without the\n\
+         first one.\n\n\
+         `-H 'Name: value'` adds a field to every request, such as a cookie or a `Host`. The command verifies\n\
+         certificates with the system's trust store; `SSL_CERT_FILE` names another one, and `--insecure`\n\
+         accepts any certificate. Exit code 0: the command judged the page, whatever the verdict; 2: it could\n\
+         not.\n\n\
+         ### The JSON document\n\n\
+         `--json` prints the same facts. `[]` means the elements of a list. Format {FORMAT}.\n\n\
          | member | meaning |\n|---|---|\n"
     );
     for (member, what) in DIRECT_MEMBERS {
@@ -302,8 +302,8 @@ fn direct(page: &mut String) {
 fn tables(page: &mut String) {
     page.push_str(
         "\n## Cookies that are known by name\n\n\
-        `*` matches any text; the first row that matches counts. These rows only explain a verdict. The\n\
-        site's profile decides how Petasos treats a cookie.\n\n\
+         `*` matches any text; the first row that matches counts. These rows only explain a verdict. The\n\
+         site's profile decides how Petasos treats a cookie.\n\n\
         | cookie | software | purpose | advice if it prevents sharing | source |\n|---|---|---|---|---|\n",
     );
     for row in KNOWN_COOKIES {
@@ -335,7 +335,7 @@ fn tables(page: &mut String) {
 fn question(probe: Probe) -> String {
     match probe {
         Probe::Plain => {
-            "the request that Petasos itself sends for a visitor without cookies; it accepts no content coding".to_owned()
+            "the request that Petasos sends for a visitor without cookies; without content coding".to_owned()
         }
         Probe::NoiseCookies => format!("`Cookie: {NOISE_COOKIES}`"),
         Probe::NoiseParameters => format!("`{NOISE_PARAMETERS}` in the query"),
@@ -343,7 +343,7 @@ fn question(probe: Probe) -> String {
         Probe::Compressed => "`Accept-Encoding: br, gzip`".to_owned(),
         Probe::CompressedVia => format!("`Accept-Encoding: br, gzip` and `Via: {VIA}`"),
         Probe::Conditional => {
-            "`If-None-Match` and `If-Modified-Since` with the validators of the plain response, if it has them".to_owned()
+            "`If-None-Match` and `If-Modified-Since` with the plain response's validators, if any".to_owned()
         }
         Probe::PlainAgain => "nothing".to_owned(),
     }

@@ -8,12 +8,15 @@ use std::fmt::Write;
 pub fn settings_reference() -> String {
     let mut page = String::from(
         "# Settings\n\n\
-         `petasos serve FILE` reads a TOML file; `petasos check FILE` reads it, resolves it and explains what is\n\
-         wrong, without binding anything. A dot in a key stands for a TOML table: `limits.queue_max` is `queue_max`\n\
-         in `[limits]`. A setting of a *site* stands in a `[[site]]`, or at the top as the default of all sites;\n\
-         without any `[[site]]` the top describes the only one. An unknown key is an error. A flag wins over the file.\n\n\
+         You configure Petasos with a TOML file or with flags. `petasos serve FILE` runs the edge with the\n\
+         settings of FILE. `petasos check FILE` reads and resolves the file and explains every mistake; it\n\
+         opens no port.\n\n\
+         A dot in a key means a TOML table: `limits.queue_max` is `queue_max` in `[limits]`. Write a setting\n\
+         of a *site* in a `[[site]]` table, or at the top of the file as the default for all sites. Without\n\
+         any `[[site]]`, the top describes the only site. An unknown key is an error. A flag takes precedence\n\
+         over the file.\n\n\
          This page is rendered from the settings table by `cargo xtask docs`.\n\n\
-         | setting | of | accepts | default | flag | what it does |\n|---|---|---|---|---|---|\n",
+         | setting | of | accepts | default | flag | meaning |\n|---|---|---|---|---|---|\n",
     );
     for setting in SETTINGS {
         let scope = match setting.scope {

@@ -9,219 +9,243 @@ pub(crate) const SITE: &[Setting] = &[
         "names",
         Kind::Hosts,
         None,
-        "Host names of the site, without port. Left out: the site answers to any name; only one site can.",
+        "Host names of the site, without port. If left out: the site answers to any name; only one site can.",
     ),
     site(
         "ports",
         Kind::Ports,
         None,
-        "Ports in `Host` by which visitors reach the site, as where a port of a container is mapped: `[8080]`. The default \
-         port, that of `listen` and the one in X-Forwarded-Port from one of `trusted_proxies` need not be listed. Pages of \
-         other ports are stored within `limits.foreign_ports_max`. Left out: no further ports.",
+        "Ports in `Host` by which visitors reach the site, for example `[8080]` for a mapped port of a \
+         container. Three ports need no entry: the default port, that of `listen`, and that in \
+         X-Forwarded-Port from one of `trusted_proxies`. Petasos stores pages of other ports within \
+         `limits.foreign_ports_max`. If left out: no further ports.",
     ),
-    site("origin", Kind::Origin, None, "The application behind the site. Every site needs one.")
-        .flag("--origin"),
+    site(
+        "origin",
+        Kind::Origin,
+        None,
+        "URL of the application server behind the site. Every site needs one.",
+    )
+    .flag("--origin"),
     site(
         "profile",
         Kind::Profile,
         Some(AUTO),
-        "The rules for the kind of site: which cookies mean a session, which paths are never shared, which \
-         lifetime an answer gets that states none; docs/profiles.md has them. `auto` is `default` until an answer says \
-         what the site runs on, then the profile for that. A path, such as `./my.toml`, is that of a \
-         profile of your own. `rfc` is the letter of the standards: it forwards and shares \
-         whatever they allow, and is for applications that say in every answer what may be shared.",
+        "Rules for the kind of site: which cookies mean a session, which paths are never shared, and which \
+         lifetime a response gets that states none. docs/profiles.md lists them. `auto` means `default` \
+         until a response reveals the system behind the site, then that system's profile. A path, such as \
+         `./my.toml`, names a profile of your own. `rfc` follows the standards only: it forwards and shares \
+         whatever they allow. Use it for applications that mark every response that may be shared.",
     )
     .flag("--profile"),
     site(
         "ttl",
         Kind::Duration,
         None,
-        "Lifetime of 200 and 301 answers to GET that state none and set no cookie, for requests without \
-         Cookie or Authorization. Left out: the profile's, which for `default` is none.",
+        "Lifetime of 200 and 301 responses to GET that state none and set no cookie, for requests without \
+         Cookie or Authorization. If left out: the profile's value, which for `default` is none.",
     )
     .flag("--ttl"),
     site(
         "not_found_ttl",
         Kind::Duration,
         None,
-        "Lifetime of 404 and 410 answers that state none, and the most that one gets that states more: a page may \
-         be published any moment. Left out: the profile's, 30s for `default`; `rfc` obeys the answer.",
+        "Lifetime of 404 and 410 responses that state none, and the upper limit for those that state one. \
+         It is short because a page may be published at any moment. If left out: the profile's value, 30s \
+         for `default`; `rfc` obeys the response.",
     ),
     site(
         "error_ttl",
         Kind::Duration,
         None,
-        "The most that a 5xx answer is shared, however long a lifetime it states; one that states none is not. \
-         Left out: the profile's, 5s for `default`; `rfc` obeys the answer.",
+        "Longest time that Petasos shares a 5xx response, whatever lifetime the response states. A 5xx \
+         response without a lifetime is not shared. If left out: the profile's value, 5s for `default`; \
+         `rfc` obeys the response.",
     ),
     site(
         "stale_on_error",
         Kind::Choice(&["obey", "override"]),
         Some("obey"),
-        "When the origin fails, stored answers may be sent although they are stale. `obey` asks each answer: \
-         must-revalidate, proxy-revalidate, s-maxage and no-cache forbid it. `override` lifts must-revalidate and \
-         proxy-revalidate, which many systems send with every page; the `rfc` profile never does.",
+        "Whether Petasos may send stale responses when the origin fails. `obey` follows each response: \
+         must-revalidate, proxy-revalidate, s-maxage and no-cache forbid it. `override` ignores \
+         must-revalidate and proxy-revalidate, which many systems send with every page; the `rfc` profile \
+         always obeys them.",
     ),
     site(
         "stale_on_error_max",
         Kind::Duration,
         Some("1d"),
-        "How long after its lifetime an answer may be sent for that reason, unless its own stale-if-error says \
-         otherwise.",
+        "Time after the end of its lifetime for which a response may be sent because the origin fails. The \
+         response's own stale-if-error takes precedence.",
     ),
     site(
         "targeted_fields",
         Kind::Choices(&["Surrogate-Control", "CDN-Cache-Control"]),
         None,
-        "Fields of an answer that speak to this cache in place of Cache-Control; the first that is there and can be \
-         read counts. Left out: the profile's, both in this order.",
+        "Response fields that address this cache and replace Cache-Control. The first field that is present \
+         and readable counts. If left out: the profile's fields, which are both, in this order.",
     ),
     site(
         "session_cookies",
         Kind::Patterns,
         None,
-        "Cookies that mark a visitor's session, beside those the profile knows: requests with one pass.",
+        "Cookies that mark a visitor's session, in addition to those of the profile. A request with one of \
+         them passes.",
     ),
     site(
         "noise_cookies",
         Kind::Patterns,
         None,
-        "Cookies that never change a page, beside those the profile knows: they are removed from requests whose \
-         answer may be shared.",
+        "Cookies that never change a page, in addition to those of the profile. Petasos removes them from \
+         requests whose response may be shared.",
     ),
     site(
         "stripped_cookies",
         Kind::Patterns,
         None,
-        "Cookies that are removed from responses to requests without a session, so that these responses may be shared \
-         although the application sets the cookie for every visitor. A visitor then gets the cookie from the first \
-         response that is not shared, such as one to a form. Not for a cookie that a token in the page belongs to.",
+        "Cookies that Petasos removes from responses to requests without a session. These responses may \
+         then be shared although the application sets the cookie for every visitor. A visitor then gets the \
+         cookie from the first response that is not shared, for example to a form. Do not list a cookie that \
+         belongs to a token in the page.",
     ),
     site(
         "static_files",
         Kind::Switch,
         None,
-        "Whether static files (styles, scripts, fonts, pictures, sound, film) are fetched without cookies and answer \
-         requests with any cookies, as docs/profiles.md tells. Left out: the profile's, which is `true` for all but `rfc`.",
+        "Whether Petasos fetches static files (styles, scripts, fonts, pictures, sound, film) without \
+         cookies and answers requests with any cookies from the store, as docs/profiles.md describes. If \
+         left out: the profile's value, which is `true` for all but `rfc`.",
     ),
     site(
         "static_paths",
         Kind::Patterns,
         None,
-        "Paths where no response of a static type depends on cookies, beside those the profile knows, such as \
-         `/static/*`: cookies of requests are ignored and cookies of responses removed, also where Vary names Cookie. \
-         HTML, JSON and other types at such a path are still sent to visitors with sessions by the origin.",
+        "Paths where no response of a static type depends on cookies, in addition to those of the profile, \
+         such as `/static/*`. Petasos ignores the request's cookies and removes the response's cookies \
+         there, even if Vary names Cookie. At these paths, visitors with sessions still get HTML, JSON and \
+         other types from the origin.",
     ),
     site(
         "static_ttl_max",
         Kind::Duration,
         None,
-        "Longest lifetime that is assumed for a static file with `Last-Modified` that states none; it is a tenth of the \
-         time since its last change. So a changed file is seen after this time at the latest, and at once after a purge. \
-         `0s`: the origin is asked before each use. It also limits how long the profiles `flask` and `moinmoin` use files \
-         that say `no-cache`. `ttl`, of the site or its profile, takes precedence. Left out: the profile's, 5m for `default`.",
+        "Longest lifetime that Petasos assumes for a static file with `Last-Modified` that states none. The \
+         assumed lifetime is a tenth of the time since the file's last change. Visitors see a changed file \
+         after this time at the latest, and at once after a purge. `0s`: Petasos asks the origin before each \
+         use. The setting also limits how long the profiles `flask` and `moinmoin` use files that say \
+         `no-cache`. The site's or its profile's `ttl` takes precedence. If left out: the profile's value, \
+         5m for `default`.",
     ),
     site(
         "tracking_parameters",
         Kind::Patterns,
         None,
-        "Query parameters that only measure where a visitor came from, beside those the profile knows: a page is the \
-         same with them and without them, and they are not forwarded when the answer may be shared.",
+        "Query parameters that only measure where a visitor came from, in addition to those of the profile. \
+         A page is the same with and without them. Petasos does not forward them when the response may be \
+         shared.",
     ),
     site(
         "known_parameters",
         Kind::Patterns,
         None,
-        "Query parameters that the application reads, beside those the profile knows: different values are different \
-         pages. `unknown_parameters_per_minute` counts all others.",
+        "Query parameters that the application reads, in addition to those of the profile: different values \
+         are different pages. `unknown_parameters_per_minute` counts all other parameters.",
     ),
     site(
         "unknown_parameters_per_minute",
         Kind::Count(1, 60_000),
         None,
-        "Different addresses with unknown query parameters that are fetched of one path in a minute; of all paths of the \
-         site ten times as many. It keeps a flood of made-up parameters from the origin. Stored pages are served without \
-         limit. Left out: the profile's, which is 1200 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
+        "Number of different addresses with unknown query parameters that Petasos fetches in a minute from \
+         one path. For all paths of the site together the limit is ten times as high. This keeps a flood of \
+         made-up parameters away from the origin. Stored pages are served without limit. If left out: the \
+         profile's value, which is 1200 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
     ),
     site(
         "beyond_unknown_parameters",
         Kind::Choice(&["refuse", "page"]),
         None,
-        "What a request gets beyond `unknown_parameters_per_minute`. `refuse`: 429 with Retry-After. `page`: the page \
-         without its unknown parameters; only for a site whose pages no unknown parameter changes. Left out: the \
-         profile's, which is `refuse`.",
+        "Response to a request beyond `unknown_parameters_per_minute`. `refuse`: 429 with Retry-After. \
+         `page`: the page without its unknown parameters; only for a site whose pages no unknown parameter \
+         changes. If left out: the profile's value, which is `refuse`.",
     ),
     site(
         "noise_fields",
         Kind::Patterns,
         None,
-        "Request fields that never change a page, beside those every profile knows: they are removed from requests \
-         whose answer may be shared. A request with any other unknown field passes.",
+        "Request fields that never change a page, in addition to those that every profile knows. Petasos \
+         removes them from requests whose response may be shared. A request with any other unknown field \
+         passes.",
     ),
     site(
         "forwarded_fields",
         Kind::Patterns,
         None,
-        "Request fields that the application reads without their changing a page, such as trace identifiers, or \
-         whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
+        "Request fields that Petasos forwards even when the response may be shared. The application reads \
+         them without changing the page, such as trace identifiers, or it names them in Vary where they \
+         change the page.",
     ),
     site(
         "device_class",
         Kind::Choice(&["none", "mobile"]),
         Some("none"),
-        "Which devices get pages of their own. `mobile`: a mobile device, as WordPress' wp_is_mobile knows it by its \
-         User-Agent, and all others; the origin is told one User-Agent for each class, which also bounds the variants of \
-         pages with Vary: User-Agent. For a theme or plug-in that shows other pages to telephones. The profile `rfc` \
-         forwards every User-Agent as it is.",
+        "Device classes that get their own variants of each page. `mobile`: one class for mobile devices, \
+         which WordPress' wp_is_mobile recognises by their User-Agent, and one for all others. The origin \
+         gets one User-Agent for each class, which also bounds the variants of pages with Vary: User-Agent. \
+         Use it for a theme or plug-in that shows other pages to telephones. The profile `rfc` forwards \
+         every User-Agent unchanged.",
     ),
     site(
         "client_address",
         Kind::ClientAddress,
         None,
-        "The client address that the origin is told in X-Forwarded-For on a fetch whose answer may be shared. An IP \
-         address that is nobody's: an answer that refuses it is sent to no client, and each client asks with its own \
-         address. `leader`: the address of the client whose request leads the fetch; only for an origin that marks \
-         every answer that depends on the address as private. docs/client-address.md says more. Left out: the \
-         profile's, which is 192.0.2.1 for `default`.",
+        "Client address in the X-Forwarded-For of a fetch whose response may be shared. An IP address: a \
+         constant that belongs to no client. If the origin refuses the constant, no client gets that \
+         response, and each client's request goes to the origin with its own address. `leader`: the address \
+         of the client whose request leads the fetch. Use it only if the origin marks every response that \
+         depends on the address as private. docs/client-address.md says more. If left out: the profile's \
+         value, which is 192.0.2.1 for `default`.",
     ),
     site(
         "exact_etags",
         Kind::Switch,
         None,
-        "Whether every change of a page changes its ETag, as one made from the content does. After a purge the origin \
-         is then asked by the ETag whether the page is still the same. `false`: such a request is unconditional unless \
-         the stored Last-Modified is at least 2 seconds older than its Date, because many systems make the ETag from \
-         that date, and a second change within a second changes neither. Left out: the profile's, which is `false`.",
+        "Whether every change of a page changes its ETag, as with an ETag made from the content. After a \
+         purge, Petasos then uses the ETag to ask the origin whether the page has changed. `false`: this \
+         request is unconditional unless the stored Last-Modified is at least 2 seconds older than its Date. \
+         Many systems make the ETag from that date, so a second change within a second changes neither. If \
+         left out: the profile's value, which is `false`.",
     ),
     site(
         "error_page",
         Kind::Text,
         None,
-        "HTML file that visitors get where the origin fails and no stored page can stand in, at most 64 KiB, read at the \
-         start. `{status}`, `{phrase}` and `{message}` in it are replaced. What failed stands in the log and, as the \
-         reason, in Cache-Status. Left out: a plain page.",
+        "HTML file that visitors get if the origin fails and no stored page may replace the error. The file \
+         has at most 64 KiB and is read at the start. Petasos replaces `{status}`, `{phrase}` and \
+         `{message}` in it. The log names the failure, and Cache-Status has its reason. If left out: a plain \
+         page.",
     ),
     site(
         "via_to_origin",
         Kind::Switch,
         Some("true"),
-        "Whether requests to the origin carry the field Via, as RFC 9110 section 7.6.3 demands of a gateway. Some web \
-         servers do not compress responses to requests with it: nginx, unless gzip_proxied is `any`. `false` leaves it \
-         off; CDN-Loop, by which Petasos detects loops, is always sent.",
+        "Whether requests to the origin carry the field Via, as RFC 9110 section 7.6.3 demands of a \
+         gateway. Some web servers do not compress responses to requests with Via: nginx, unless \
+         gzip_proxied is `any`. `false` leaves it off; Petasos always sends CDN-Loop, by which it detects \
+         loops.",
     ),
     site(
         "host",
         Kind::Text,
         None,
-        "The public name that the origin is told as Host, for trying the edge on another address. Left out: \
-         the Host that the visitor sent.",
+        "Public host name that the origin gets as Host, for trying the edge on another address. If left \
+         out: the Host that the visitor sent.",
     )
     .flag("--host"),
     site(
         "proto",
         Kind::Choice(&["http", "https"]),
         Some("http"),
-        "The public scheme that the origin is told in X-Forwarded-Proto.",
+        "Public scheme that the origin gets in X-Forwarded-Proto.",
     )
     .flag("--proto"),
 ];

@@ -66,14 +66,21 @@ const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
 
 /// Settings of the edge itself: its addresses, its storage and its trusted peers.
 const EDGE: &[Setting] = &[
-    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect. `:PORT` is every address of the machine.").flag("--listen"),
+    global(
+        "listen",
+        Kind::Address,
+        "127.0.0.1:8080",
+        "Address where clients connect. `:PORT` means every address of the machine.",
+    )
+    .flag("--listen"),
     global(
         "admin",
         Kind::Address,
         "127.0.0.1:8081",
-        "Where metrics and status are served, and where this machine may purge without a token. A client on another machine, \
-         or behind a proxy, reads and purges only with the token of `token_file`; `/healthz` answers everybody. Keep it on a \
-         loopback address, because nothing is encrypted there, and have no proxy forward to it.",
+        "Address that serves metrics and status and accepts purges. A client on this machine reads them \
+         without a token, and purges without one unless `token_file` is set. A client on another machine, or \
+         behind a proxy, needs the token of `token_file` for both. Every client may read `/healthz`. Keep \
+         this address on loopback, because Petasos does not encrypt it, and let no proxy forward to it.",
     )
     .flag("--admin"),
     row(
@@ -81,8 +88,9 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Count(1, 1024),
         None,
-        "Threads that serve connections. Left out: one for each processor core but one, and at least one, so that an \
-         application on the same machine keeps a core under a flood of hits.",
+        "Threads that serve connections. If left out: one less than the number of processor cores, and at \
+         least one. The remaining core keeps an application on the same machine responsive during a flood of \
+         hits.",
     )
     .flag("--workers"),
     row(
@@ -90,8 +98,9 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Size,
         None,
-        "Memory that the process may occupy, stored responses and bodies on their way included; docs/performance.md states \
-         the margin. Left out: a quarter of the machine's memory, or of the control group's limit where there is one.",
+        "Memory that the process may occupy, including stored responses and bodies in transfer; \
+         docs/performance.md states the margin. If left out: a quarter of the machine's memory, or of the \
+         control group's limit if there is one.",
     )
     .flag("--memory"),
     row(
@@ -99,26 +108,27 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Text,
         None,
-        "Directory where stored responses are kept too, so that a restart, even after a crash, begins with a warm \
-         cache, and what memory has no room for is not fetched again. It belongs to one edge alone; a directory with \
-         files of other programs is refused. Left out: memory only.",
+        "Directory where Petasos also keeps stored responses. A restart, even after a crash, then begins \
+         with a warm cache, and responses that were evicted from memory need no new fetch. The directory \
+         belongs to one edge alone; Petasos refuses a directory with files of other programs. If left out: \
+         memory only.",
     )
     .flag("--disk"),
     global(
         "disk_size",
         Kind::Size,
         "10GiB",
-        "The most that the files in the directory `disk` may take. When it is reached, the oldest go that are not \
-         in memory too.",
+        "Largest total size of the files in the directory `disk`. When it is reached, Petasos evicts the \
+         oldest responses that are not in memory too.",
     )
     .flag("--disk-size"),
     global(
         "purge_durability",
         Kind::Choice(&["process", "power"]),
         "process",
-        "What a purge outlives once it was answered, where there is a `disk`. `process`: the end of the process, \
-         however it ends; after a power cut every stored response is validated before it is used. `power`: a power cut \
-         too; each purge waits until the disk has it.",
+        "Events that an answered purge survives when `disk` is set. `process`: any end of the process; \
+         after a power cut Petasos validates every stored response before it uses it. `power`: also a power \
+         cut; each purge waits until it is on the disk.",
     )
     .flag("--purge-durability"),
     row(
@@ -126,51 +136,52 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Text,
         None,
-        "Directory, best on another device than `disk`, with a small file that vouches for the contents of `disk`. When \
-         `disk` fails while a page is purged, the file is spoiled, and the next start begins with an empty `disk`. `none`: \
-         no such directory. Left out: $STATE_DIRECTORY; else /var/lib/petasos for root, and petasos in $XDG_STATE_HOME \
-         or ~/.local/state for other users.",
+        "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
+         `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
+         with an empty `disk`. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
+         /var/lib/petasos for root, and petasos in $XDG_STATE_HOME or ~/.local/state for other users.",
     ),
     row(
         "runtime_directory",
         Scope::Global,
         Kind::Text,
         None,
-        "As `state_directory`, for a directory that may be empty after a restart of the machine. It is used if \
-         `purge_durability` is `process`. It must outlive the service: a file that is missing at a start after a \
-         crash makes `disk` begin empty. `none`: no such directory. Left out: petasos in $XDG_RUNTIME_DIR, else \
-         /run/petasos unless systemd removes that with the service ($RUNTIME_DIRECTORY).",
+        "Directory with the same role as `state_directory`, which may be empty after a restart of the \
+         machine. Petasos uses it if `purge_durability` is `process`. The directory must outlive the \
+         service: if its file is missing at a start after a crash, `disk` begins empty. `none`: no such \
+         directory. If left out: petasos in $XDG_RUNTIME_DIR, else /run/petasos unless systemd removes that \
+         with the service ($RUNTIME_DIRECTORY).",
     ),
     row(
         "spool_directory",
         Scope::Global,
         Kind::Text,
         None,
-        "Directory for files without names, in which bodies wait between a client and an origin when memory has no room \
-         for them. It may hold anything else. `none`: bodies wait in memory only. Left out: /var/tmp, else the system's \
-         temporary directory.",
+        "Directory for unnamed files with bodies that wait between a client and an origin when memory has \
+         no room for them. The directory may hold other files. `none`: bodies wait in memory only. If left \
+         out: /var/tmp, else the system's temporary directory.",
     ),
     global(
         "spool_size",
         Kind::Size,
         "1GiB",
-        "The most that the files in `spool_directory` may take. When it is reached, a larger request streams to the \
-         origin, and the origin waits for a slow reader of its response.",
+        "Largest total size of the files in `spool_directory`. When it is reached, a larger request streams \
+         to the origin, and the origin waits for a slow reader of its response.",
     ),
     global(
         "purge_partial_status",
         Kind::Numbers(&[503, 202]),
         "503",
-        "Status of a purge that is in force but would be forgotten by a restart, because neither `disk` nor \
-         `state_directory` nor `runtime_directory` can be written. The content says so either way. `202` is for clients \
-         that give up after a 503.",
+        "Status of a purge that is in force but that a restart would undo, because Petasos can write \
+         neither `disk` nor `state_directory` nor `runtime_directory`. The response's content says so with \
+         either status. `202` is for clients that give up after a 503.",
     ),
     row(
         "access_log",
         Scope::Global,
         Kind::Text,
         None,
-        "File that gets one line for each request, or `-` for standard output. Left out: no access log.",
+        "File that gets one line for each request, or `-` for standard output. If left out: no access log.",
     )
     .flag("--access-log"),
     row(
@@ -178,9 +189,10 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Peers,
         None,
-        "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto are believed. \
-         An entry is an address, a prefix such as 10.0.0.0/8, or @ and the path of a file with one of these in each \
-         line, which is read at the start; `#` begins a comment there. Left out: nobody's are.",
+        "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto Petasos \
+         believes. An entry is an address, a prefix such as 10.0.0.0/8, or @ and the path of a file. The \
+         file has one address or prefix per line, `#` begins a comment, and Petasos reads it at the start. \
+         If left out: Petasos believes no proxy.",
     )
     .flag("--trusted-proxies"),
     row(
@@ -188,9 +200,10 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Peers,
         None,
-        "Addresses whose PURGE, BAN and other purge methods are obeyed at `listen` without a token, if the request was \
-         not forwarded; entries as in `trusted_proxies`. For applications that can send no token. List no address of a \
-         proxy that forwards visitors: they could purge. Left out: purges need the token, or the admin address.",
+        "Addresses whose PURGE, BAN and other purge methods Petasos obeys at `listen` without a token, if \
+         no proxy forwarded the request. Entries have the form of those in `trusted_proxies`. This is for \
+         applications that cannot send a token. List no address of a proxy that forwards visitors, because \
+         they could purge. If left out: purges need the token, or the admin address.",
     )
     .flag("--purge-peers"),
     row(
@@ -198,16 +211,17 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Text,
         None,
-        "File whose first line is the secret that purges must show, but for those of `purge_peers` at `listen`. Left \
-         out: at `admin` this machine may purge, and at `listen` only `purge_peers`.",
+        "File whose first line is the secret token for purges. Clients in `purge_peers` purge at `listen` \
+         without it. If left out: this machine may purge at `admin`, and only `purge_peers` may purge at \
+         `listen`.",
     )
     .flag("--token-file"),
     global(
         "create_token",
         Kind::Switch,
         "false",
-        "Creates the file `token_file` with a random secret of 256 bits at the start, readable by its owner alone. An \
-         existing file is left as it is.",
+        "At the start, creates the file `token_file` with a random secret of 256 bits that only its owner \
+         can read. Petasos leaves an existing file unchanged.",
     )
     .flag("--create-token"),
 ];
@@ -218,49 +232,56 @@ const LIMITS: &[Setting] = &[
         "limits.connections_max",
         Kind::Count(1, COUNT_MAX),
         "10000",
-        "Connections from visitors, all workers together.",
+        "Largest number of open connections from clients, all workers together.",
     ),
     global(
         "limits.connections_per_address_max",
         Kind::Count(0, COUNT_MAX),
         "1000",
-        "Connections from one client address; an IPv6 network of 64 bits counts as one address. Addresses of \
-         `trusted_proxies` and of this machine have no limit of their own. `0`: none has.",
+        "Largest number of connections from one client address; an IPv6 network of 64 bits counts as one \
+         address. Addresses of `trusted_proxies` and of this machine are exempt. `0`: no limit per address.",
     ),
     global(
         "limits.request_head_bytes_max",
         Kind::Size,
         "32KiB",
-        "Request line and header fields of one request.",
+        "Largest size of one request's head: its request line and header fields.",
     ),
     global(
         "limits.purge_head_bytes_max",
         Kind::Size,
         "96KiB",
-        "The same for requests to purge from those who may: their headers list tags, 64 KiB of them and more.",
+        "Largest size of the head of a purge request from an authorised client. It exceeds \
+         `limits.request_head_bytes_max` because purge headers may list 64 KiB of tags and more.",
     ),
-    global("limits.request_fields_max", Kind::Count(1, FIELDS_MAX), "128", "Header fields of one request."),
-    global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Content of one request."),
+    global(
+        "limits.request_fields_max",
+        Kind::Count(1, FIELDS_MAX),
+        "128",
+        "Largest number of header fields in one request.",
+    ),
+    global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Largest content of one request."),
     global(
         "limits.request_head_timeout",
         Kind::Duration,
         "10s",
-        "From a request's first octet to the end of its head.",
+        "Longest time from the first byte of a request to the end of its head.",
     ),
     global("limits.request_body_timeout", Kind::Duration, "30s", "Longest pause inside a request's content."),
     global(
         "limits.request_buffer_bytes_max",
         Kind::Size,
         "64MiB",
-        "Content of a request that is read whole before the origin is asked, so that a slow client keeps no fetch from \
-         others. A larger content streams to the origin, as does one with `Expect: 100-continue`, an upgrade, and gRPC. \
-         `0B`: every content streams.",
+        "Largest content of a request that Petasos reads whole before it contacts the origin, so that a \
+         slow client does not occupy a fetch. Larger content streams to the origin, and so does content of a \
+         request with `Expect: 100-continue`, an upgrade, or gRPC. `0B`: all content streams.",
     ),
     global(
         "limits.response_buffer_bytes_max",
         Kind::Size,
         "256MiB",
-        "Content of one response that waits in `spool_directory` for a slow client, so that the origin need not wait.",
+        "Largest content of one response that waits in `spool_directory` for a slow client, so that the \
+         origin need not wait.",
     ),
     global(
         "limits.buffer_memory_percent",
@@ -273,59 +294,60 @@ const LIMITS: &[Setting] = &[
         "limits.request_rate_min",
         Kind::Size,
         "512B",
-        "Bytes per second that a client must send of a request's content while the edge waits for it, on average over \
-         `limits.rate_window`. `0B`: no minimum.",
+        "Lowest rate, in bytes per second, at which a client must send a request's content while the edge \
+         waits for it. Petasos averages it over `limits.rate_window`. `0B`: no minimum.",
     ),
     global(
         "limits.response_rate_min",
         Kind::Size,
         "512B",
-        "Bytes per second that a client must take of a response while the edge waits for it, on average over \
-         `limits.rate_window`. `0B`: no minimum.",
+        "Lowest rate, in bytes per second, at which a client must read a response while the edge waits for \
+         it. Petasos averages it over `limits.rate_window`. `0B`: no minimum.",
     ),
     global(
         "limits.rate_window",
         Kind::Duration,
         "1m",
-        "Time of waiting for a client over which `limits.request_rate_min` and `limits.response_rate_min` are measured.",
+        "Time of waiting for a client over which Petasos measures `limits.request_rate_min` and \
+         `limits.response_rate_min`.",
     ),
     global(
         "limits.idle_timeout",
         Kind::Duration,
         "1m",
-        "How long a connection is kept that asks for nothing.",
+        "Time after which Petasos closes a client connection without a request.",
     ),
     global(
         "limits.write_timeout",
         Kind::Duration,
         "1m",
-        "How long a visitor may take no octet of a response.",
+        "Longest time in which a client reads no byte of a response.",
     ),
     global(
         "limits.tunnel_idle_timeout",
         Kind::Duration,
         "1h",
-        "How long an upgraded connection may be silent.",
+        "Longest time without data on an upgraded connection.",
     ),
     global(
         "limits.drain_timeout",
         Kind::Duration,
         "30s",
-        "How long requests in flight may go on after SIGTERM.",
+        "Longest time that requests in progress may continue after SIGTERM.",
     ),
     global(
         "limits.drain_streams",
         Kind::Duration,
         "5s",
-        "How long upgraded connections, such as WebSocket, and event streams go on after SIGTERM. Their clients connect \
-         again by themselves.",
+        "Time that upgraded connections, such as WebSocket, and event streams continue after SIGTERM. Their \
+         clients reconnect by themselves.",
     ),
-    global("limits.connect_timeout", Kind::Duration, "3s", "To connect to an origin."),
+    global("limits.connect_timeout", Kind::Duration, "3s", "Longest time to connect to an origin."),
     global(
         "limits.first_byte_timeout",
         Kind::Duration,
         "1m",
-        "From the end of a request to the first octet of the origin's response.",
+        "Longest time from the end of a request to the first byte of the origin's response.",
     ),
     global(
         "limits.between_bytes_timeout",
@@ -337,243 +359,266 @@ const LIMITS: &[Setting] = &[
         "limits.response_head_bytes_max",
         Kind::Size,
         "64KiB",
-        "Status line and header fields of one response.",
+        "Largest size of one response's head: its status line and header fields.",
     ),
-    global("limits.response_fields_max", Kind::Count(1, FIELDS_MAX), "256", "Header fields of one response."),
+    global(
+        "limits.response_fields_max",
+        Kind::Count(1, FIELDS_MAX),
+        "256",
+        "Largest number of header fields in one response.",
+    ),
     global(
         "limits.fetches_max",
         Kind::Count(1, COUNT_MAX),
         "64",
-        "Requests that one origin works on at a time.",
+        "Largest number of requests that one origin processes at a time.",
     ),
     global(
         "limits.client_fetches_max",
         Kind::Count(1, COUNT_MAX),
         "32",
-        "Requests of one client address, or of one IPv6 network of 64 bits, that one origin works on at a time. Further \
-         requests of the client wait in the queue while other clients go ahead. A proxy in front counts as one client \
-         unless it is one of `trusted_proxies`.",
+        "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that one \
+         origin processes at a time. Further requests of the client wait in the queue while other clients go \
+         ahead. A proxy in front counts as one client unless it is one of `trusted_proxies`.",
     ),
     global(
         "limits.stalled_fetches_max",
         Kind::Count(0, COUNT_MAX),
         "256",
-        "Fetches of one origin that do not count for `limits.fetches_max`, because the origin waits until a slow client has \
-         taken more of the response or has sent more of the request. One client has half of \
-         them at most. Beyond this number a slow client's fetch counts until it has ended.",
+        "Largest number of fetches per origin that do not count for `limits.fetches_max`. In these fetches \
+         the origin waits until a slow client has read more of the response or has sent more of the request. \
+         One client may have at most half of them. Beyond this number, a slow client's fetch counts until it \
+         has ended.",
     ),
     global(
         "limits.queue_max",
         Kind::Count(0, COUNT_MAX),
         "1024",
-        "Requests that wait for one origin when all its fetches are in use. Those that people wait for come before those of robots, and take their places when the queue is full; who names itself a robot, or nothing, counts as a robot.",
+        "Longest queue of requests that wait for one origin when all its fetches are in use. Requests from \
+         people precede requests from robots. When the queue is full, a person's request replaces the last \
+         robot's. A client that names itself a robot, or sends no User-Agent, counts as a robot.",
     ),
     global(
         "limits.client_queue_max",
         Kind::Count(0, COUNT_MAX),
         "512",
-        "Requests of one client address, or of one IPv6 network of 64 bits, that wait for one origin; further requests of \
-         the client are answered 503.",
+        "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that wait for \
+         one origin. Petasos answers further requests of the client with 503.",
     ),
     global(
         "limits.queue_timeout",
         Kind::Duration,
         "10s",
-        "How long a request waits in that queue before it is answered 503.",
+        "Longest time that a request waits in the queue of an origin (`limits.queue_max`). Petasos then \
+         answers it with 503.",
     ),
     global(
         "limits.idle_connections_max",
         Kind::Count(0, COUNT_MAX),
         "64",
-        "Unused connections kept to one origin.",
+        "Largest number of unused connections that Petasos keeps to one origin.",
     ),
     global(
         "limits.idle_connection_timeout",
         Kind::Duration,
         "4s",
-        "How long an unused connection to an origin is kept. Less than the origin's own keep-alive time; \
-         Apache's is 5s.",
+        "Time that Petasos keeps an unused connection to an origin. It must be less than the origin's own \
+         keep-alive time; Apache's is 5s.",
     ),
     global(
         "limits.flight_wait",
         Kind::Duration,
         "10s",
-        "How long a request waits for another request's fetch of the same page.",
+        "Longest time that a request waits for another request's fetch of the same page.",
     ),
     global(
         "limits.stale_wait",
         Kind::Duration,
         "1s",
-        "How long a request waits for a fetch while a stale copy of its page, which may be sent if the origin fails, lies \
-         ready; then the copy is sent. A fetch counts as silent for the origin's breaker after the same time, or after \
-         three times the usual 99th percentile of the time to the first byte if that is longer, but at most after \
-         `limits.flight_wait`.",
+        "Longest time that a request waits for a fetch while a stale copy of its page is available that may \
+         be sent if the origin fails. Petasos then sends the copy. A fetch also counts as silent for the \
+         origin's breaker after this time. If three times the usual 99th percentile of the time to the first \
+         byte is longer, that time counts. It is never more than `limits.flight_wait`.",
     ),
     global(
         "limits.probe_pause_max",
         Kind::Duration,
         "5s",
-        "Longest pause between two probes of an origin whose breaker is open, and how long a probe is waited for before \
-         the next one. An origin that refuses connections is probed once a second at least while there are requests.",
+        "Longest pause between two probes of an origin whose breaker is open. The next probe also waits at \
+         most this long for the one before it. Petasos probes an origin that refuses connections at least \
+         once a second while there are requests.",
     ),
     global(
         "limits.failure_pause",
         Kind::Duration,
         "1s",
-        "How long the origin is left alone with a page after a fetch of it ended without a response or with 500, 502, 503 \
-         or 504. In that time a stale copy that may stand in for the error is sent at once, and nothing stale is refreshed \
-         in the background. Requests that waited for the fetch and have no such copy wait as long, and then share one new \
-         fetch. Purged pages, and pages whose response forbids staleness, are asked for at once.",
+        "Pause before Petasos requests a page from the origin again after a fetch of it ended without a \
+         response or with 500, 502, 503 or 504. During the pause, Petasos sends a stale copy at once if it \
+         may replace the error, and starts no background refresh of the page. Requests that waited for the \
+         fetch and have no such copy wait for the same time, then share one new fetch. Purged pages, and \
+         pages whose response forbids staleness, are requested at once.",
     ),
     global(
         "limits.hit_for_miss",
         Kind::Duration,
         "2m",
-        "How long it is remembered that a page turned out not to be shareable, so that its requests do not wait for one another.",
+        "Lifetime of a hit-for-miss entry: the time that Petasos remembers that a page cannot be shared. \
+         Requests for this page do not wait for one another.",
     ),
     global(
         "limits.hit_for_miss_entries_max",
         Kind::Count(0, COUNT_MAX),
         "65536",
-        "Pages of which that is remembered.",
+        "Largest number of hit-for-miss entries (see `limits.hit_for_miss`).",
     ),
     global(
         "limits.leak_guard_every",
         Kind::Count(0, COUNT_MAX),
         "1000",
-        "Of the requests with cookies that would be answered from the store, one in so many, and 64 of each site while it is new, goes to the application instead; where its answer is another page, visitors with cookies get that page from the application until another look shows no difference, after an hour at the earliest. `0`: none.",
+        "Sampling rate of the leak guard: the origin gets one in this many hits with cookies, and 64 of \
+         each new site. If the origin's response differs from the stored page, visitors with cookies get \
+         that page from the origin. This lasts until another check shows no difference, and at least an \
+         hour. `0` switches the guard off.",
     ),
     global(
         "limits.writes_per_minute",
         Kind::Count(0, COUNT_MAX),
         "20",
-        "Writes in a minute, for each site, that make pages stale by the rules of the site's profile. After further \
-         ones stored pages are served while they are refreshed in the background. `0`: always so.",
+        "Number of writes per minute and site that make pages stale by the rules of the site's profile. \
+         After further writes, Petasos serves stored pages while it refreshes them in the background. `0`: \
+         it does so after every write.",
     ),
     global(
         "limits.page_writes_per_minute",
         Kind::Count(0, COUNT_MAX),
         "120",
-        "Stored pages in a minute, for each site, that are removed because a request with an unsafe method named them \
-         (RFC 9111 section 4.4). Further ones are served until a fetch in the background has replaced them.",
+        "Number of stored pages per minute and site that Petasos removes because a request with an unsafe \
+         method named them (RFC 9111 section 4.4). It serves further pages until a background fetch has \
+         replaced them.",
     ),
     global(
         "limits.self_purge_memory",
         Kind::Duration,
         "1h",
-        "How long the rules of a site's profile for writes invalidate nothing after an authorised client has purged \
-         pages of the site during a write or within ten seconds after it.",
+        "Time for which the write rules of a site's profile invalidate nothing because the site purges by \
+         itself. It begins when an authorised client purges pages of the site during a write or within ten \
+         seconds after it.",
     ),
     global(
         "limits.foreign_ports_max",
         Kind::Count(0, 65_535),
         "4",
-        "Ports in `Host`, of one site, for which pages are fetched into the store although they are not the site's: not \
-         the default port, that of `listen` or `host`, one of `ports`, or the one in X-Forwarded-Port from one of `trusted_proxies`. \
-         Each port has copies of its own, and any client can name one. Requests for further ports pass until a port was \
+        "Number of foreign ports in `Host`, per site, for which Petasos stores pages. A port is foreign \
+         unless it is the default port, that of `listen` or `host`, one of `ports`, or the one in \
+         X-Forwarded-Port from one of `trusted_proxies`. The limit exists because each port has its own \
+         copies, and any client can name one. Requests for further ports pass until one of the ports was \
          unused for an hour.",
     ),
     global(
         "limits.object_bytes_max",
         Kind::Size,
         "64MiB",
-        "Content of one response that is stored in memory; larger ones go to the disk, or are passed on but not \
-         stored where there is no `disk`.",
+        "Largest content of one response that is stored in memory. Larger responses go to the `disk`; \
+         without one, Petasos forwards them and does not store them.",
     ),
     global(
         "limits.decoded_bytes_max",
         Kind::Size,
         "256MiB",
-"Content of one response after it was decoded from gzip, for a client that does not accept gzip. A response that \
-         turns out to be longer is cut off.",
+        "Largest content of one response after Petasos has decoded it from gzip for a client that does not accept \
+ gzip. Petasos cuts off a longer response.",
     ),
     global(
         "limits.disk_object_bytes_max",
         Kind::Size,
         "1GiB",
-        "Content of one response that is stored on the disk; larger ones are passed on but not stored.",
+        "Largest content of one response that is stored on the disk. Petasos forwards larger responses and \
+         does not store them.",
     ),
     global(
         "limits.disk_fill_percent",
         Kind::Count(1, 100),
         "25",
-        "Share of `disk_size`, in percent, that responses on their way to the disk may take together. Space that is \
-         being written to cannot be evicted, so further responses are passed on but not stored.",
+        "Share of `disk_size`, in percent, that responses being written to the disk may take together. \
+         Petasos cannot evict a response while it is written, so it forwards further responses and does not \
+         store them.",
     ),
     global(
         "limits.disk_timeout",
         Kind::Duration,
         "2s",
-        "Longest time that a request, or the answer to a purge, waits for the disk. An operation of the disk that takes \
-         longer switches the `disk` off until the disk answers again.",
+        "Longest time that a request, or the response to a purge, waits for the disk. A slower disk \
+         operation switches the `disk` off until the disk answers again.",
     ),
     global(
         "limits.completion_timeout",
         Kind::Duration,
         "5m",
-        "Longest time that a response waits for the origin, all waits together, when the disk cannot give the rest of its \
-         content and the origin is asked for it. After that the response is cut off at the client.",
+        "Longest total time that a response waits for the origin after the disk failed to deliver the rest \
+         of its content. Petasos then cuts the response off at the client.",
     ),
     global(
         "limits.disk_verify_rate",
         Kind::Size,
         "2MiB",
-        "Bytes per second that are read from the disk in the background to find damaged responses before a client meets \
-         them. When everything was read, reading begins again. `0B` switches it off.",
+        "Bytes per second that Petasos reads from the disk in the background to find damaged responses \
+         before a client meets them. After it has read everything, it begins again. `0B` switches it off.",
     ),
     global(
         "limits.access_log_lines_max",
         Kind::Count(1, COUNT_MAX),
         "8192",
-        "Access log lines that wait to be written; further ones are dropped and counted.",
+        "Largest number of access log lines that wait to be written. Petasos drops and counts further lines.",
     ),
     global(
         "refill.enabled",
         Kind::Switch,
         "false",
-        "After each purge the most requested of the purged pages are fetched again before visitors ask for them. \
-         Without it, after purges that ask for it.",
+        "Whether Petasos fetches the most requested of the purged pages again after each purge, before \
+         visitors request them. `false`: it does so only after purges that ask for it.",
     )
     .flag("--refill"),
     global(
         "refill.rate",
         Kind::Count(1, 1000),
         "5",
-        "Pages fetched again in a second at most, one after the other, and only while nothing waits for the origin.",
+        "Largest number of pages that Petasos refills per second. It fetches one at a time, and only while \
+         no request waits for the origin.",
     ),
     global(
         "refill.pages_max",
         Kind::Count(0, 100_000),
         "1000",
-        "Most requested pages that are remembered for this. 0: none.",
+        "Number of the most requested pages that Petasos remembers for refilling. 0: none.",
     ),
     row(
         "static_tree.directory",
         Scope::Global,
         Kind::Text,
         None,
-        "Directory where pages that every visitor without a session gets are also written as files, for a web server to \
-         serve them by itself: docs/static-tree.md. It belongs to one edge alone and must hold nothing else. Left out: \
-         none are written.",
+        "Directory where Petasos also writes, as files, the pages that every visitor without a session \
+         gets. A web server can then serve them by itself: docs/static-tree.md. The directory belongs to one \
+         edge alone and must hold nothing else. If left out: Petasos writes no pages.",
     ),
     site(
         "static_tree.layout",
         Kind::Choice(&["typo3", "wp-super-cache", "cache-enabler", "boost", "none"]),
         Some("typo3"),
-        "How these files are named: as by TYPO3's static file cache, WP Super Cache, Cache Enabler or Drupal's Boost. \
-         `none`: no page of the site is written.",
+        "Naming scheme of the files in `static_tree.directory`: that of TYPO3's static file cache, WP Super \
+         Cache, Cache Enabler or Drupal's Boost. `none`: Petasos writes no page of the site.",
     ),
     global(
         "static_tree.pages_max",
         Kind::Count(1, COUNT_MAX),
         "10000",
-        "Pages that the tree has at a time; further ones are not written.",
+        "Largest number of pages in the static tree. When it is reached, Petasos writes no further pages.",
     ),
     global(
         "static_tree.size",
         Kind::Size,
         "1GiB",
-        "The most that all its files may take; further pages are not written.",
+        "Largest total size of the files in the static tree. When it is reached, Petasos writes no further \
+         pages.",
     ),
 ];
 

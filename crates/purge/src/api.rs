@@ -68,7 +68,7 @@ pub enum Route {
 
 /// The resources, their clients and what each invalidates, for the documentation.
 pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
-    ("/purge", "Petasos", "what the JSON says, see below"),
+    ("/purge", "Petasos", "the selectors of the JSON content, see below"),
     (
         "/service/ID/purge",
         "Fastly's clients",

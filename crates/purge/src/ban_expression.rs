@@ -67,21 +67,21 @@ pub enum BanFault {
 /// The fields that a condition may test, each with its meaning, for the documentation.
 pub(crate) const SUBJECTS: &[(&str, &str)] = &[
     ("req.url", "path and query of the page"),
-    ("req.http.host", "host of the page, with its port or without; letter case does not count"),
+    ("req.http.host", "host of the page, with or without its port; letter case does not count"),
     ("obj.status", "status code of the stored response"),
-    ("obj.http.NAME", "a header of the stored response; each of its lines"),
+    ("obj.http.NAME", "a header of the stored response; each of its lines counts separately"),
     (
         "obj.http.X-Cache-Tags, or another header that carries tags",
-        "the tags, whichever header stated them: each by itself, and all in alphabetical order joined by commas",
+        "the tags, from whichever header: each alone, and all in alphabetical order joined by commas",
     ),
 ];
 
 /// The operators with their meanings, for the documentation.
 pub(crate) const OPERATORS: &[(&str, &str)] = &[
-    ("==", "is exactly this"),
-    ("!=", "is not this, or is missing"),
-    ("~", "the regular expression finds something in it"),
-    ("!~", "it is there, and the regular expression finds nothing in it"),
+    ("==", "is exactly the argument"),
+    ("!=", "differs from the argument, or is missing"),
+    ("~", "contains a match of the regular expression"),
+    ("!~", "is present and contains no match of the regular expression"),
 ];
 
 /// Parses an expression into its conditions, at least one.

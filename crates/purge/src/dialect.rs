@@ -58,7 +58,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         name: "refresh",
         who: "Drupal",
         sign: "`REFRESH <url>`",
-        meaning: "the page is marked stale and fetched again at once, while the answer has the count",
+        meaning: "the page becomes stale and is fetched again at once; the response has the count of purged pages",
         read: refresh,
     },
     Dialect {
@@ -66,7 +66,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         who: "Symfony HttpCache and FOSHttpCache (`Clear-Cache: true`); TYPO3 (`X-Varnish-Purge-All: 1`, \
               `Varnish-Ban-All: 1`)",
         sign: "`PURGE /` or `BAN /` with one of these headers",
-        meaning: "the whole site; with `X-TYPO3-Sitename` or `Varnish-Ban-TYPO3-Sitename` the pages of that installation",
+        meaning: "the whole site; with `X-TYPO3-Sitename` or `Varnish-Ban-TYPO3-Sitename`, the pages of that installation",
         read: whole_site,
     },
     Dialect {
@@ -80,37 +80,35 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         name: "conditions",
         who: "FOSHttpCache",
         sign: "`BAN /` with `X-Host`, `X-Url` or `X-Content-Type`, each a regular expression, and perhaps a header with tags",
-        meaning: "a ban of all conditions that are not `.*`; tags alone are tags",
+        meaning: "a ban with all conditions that are not `.*`; a request with tags alone purges by tags",
         read: conditions,
     },
     Dialect {
         name: "tags",
         who: "Drupal, FOSHttpCache, Symfony, Magento, TYPO3, Proxy Cache Purge, Varnish's xkey, clients of CDNs",
         sign: "`PURGE`, `BAN`, `PURGEKEYS` or `PURGETAGS` with a header that carries tags",
-        meaning: "whatever has one of the tags; with a TYPO3 site name, of that installation",
+        meaning: "all pages with one of the tags; with a TYPO3 site name, only those of that installation",
         read: tagged,
     },
     Dialect {
         name: "pattern",
         who: "Proxy Cache Purge, WP Rocket, VCaching",
         sign: "`X-Purge-Method: regex` or `X-VC-Purge-Method: regex`",
-        meaning: "the pages of the host whose target begins so; `.*` and `*` stand for anything, and a target with one of \
-                  `( ) [ ] { } ^ $ | \\` is a regular expression",
+        meaning: "the pages of the host whose target begins with this target; `.*` and `*` match any text, and a target with one of `( ) [ ] { } ^ $ | \\` is a regular expression",
         read: declared_pattern,
     },
     Dialect {
         name: "wildcard",
         who: "W3 Total Cache, Drupal (zero-configuration purger)",
         sign: "a target with `*`, unless `X-Purge-Method` says otherwise",
-        meaning: "the pages of the host that fit; `.*` and `*` stand for anything",
+        meaning: "the pages of the host that match; `.*` and `*` match any text",
         read: wildcard,
     },
     Dialect {
         name: "url",
         who: "MediaWiki, WordPress plug-ins, Drupal, Wagtail, Plone, FOSHttpCache, Symfony, curl",
         sign: "`PURGE <url>`, `BAN <url>` or `URIBAN <url>`",
-        meaning: "the page: path and query exactly, all variants, GET and HEAD, http and https; below `/purge/` also the \
-                  page without that, as FOSHttpCache's nginx client writes it",
+        meaning: "the page with exactly this path and query: all variants, GET and HEAD, http and https; a path below `/purge/` also means the page without that prefix, as FOSHttpCache's nginx client writes it",
         read: url,
     },
 ];

@@ -47,24 +47,24 @@ fn render(page: &mut String) -> fmt::Result {
         [format!("`{}`", row.name), row.who.to_owned(), row.meaning.to_owned()]
     })?;
     page.push_str(BANS);
-    table(page, ["field", "what it is"], SUBJECTS, |row| [code(row.0), row.1.to_owned()])?;
+    table(page, ["field", "meaning"], SUBJECTS, |row| [code(row.0), row.1.to_owned()])?;
     table(page, ["operator", "holds if the field"], OPERATORS, |row| [code(row.0), row.1.to_owned()])?;
     page.push_str(AFTER_BANS);
-    table(page, ["path", "called by", "what is invalidated"], ROUTES, |row| {
+    table(page, ["path", "called by", "purges"], ROUTES, |row| {
         [code(row.0), row.1.to_owned(), row.2.to_owned()]
     })?;
     page.push_str(NATIVE);
-    table(page, ["type", "selectors", "what is invalidated"], TYPES, |row| {
+    table(page, ["type", "selectors", "purges"], TYPES, |row| {
         [code(row.0), row.1.to_owned(), row.2.to_owned()]
     })?;
     page.push_str(AFTER_NATIVE);
     for (name, value) in [
         ("tags of one response, or in one header", TAGS_MAX),
-        ("octets of a tag", TAG_BYTES_MAX),
-        ("octets of a regular expression", PATTERN_BYTES_MAX),
-        ("octets of a ban expression", BAN_BYTES_MAX),
+        ("bytes of a tag", TAG_BYTES_MAX),
+        ("bytes of a regular expression", PATTERN_BYTES_MAX),
+        ("bytes of a ban expression", BAN_BYTES_MAX),
         ("conditions of a ban", CONDITIONS_MAX),
-        ("octets of a call's content", CONTENT_BYTES_MAX),
+        ("bytes of a call's content", CONTENT_BYTES_MAX),
         ("selectors of a call", SELECTORS_MAX),
         ("bans of a call", BANS_MAX),
     ] {
@@ -102,38 +102,51 @@ fn code(text: &str) -> String {
 }
 
 const AFTER_LIMITS: &str = "
-The edge keeps 512 prefixes, bans and groups of tags, with which it compares stored responses; equal ones are one. A purge
-never waits until all responses were compared. If more purges of this kind come than the edge can follow, the oldest becomes
-a purge of its site for the responses that nothing has compared with it yet, and `petasos_purges_widened_total` counts it.
-Pages and single tags are not in this list.
+The edge keeps a list of at most 512 prefixes, bans and groups of tags, with which it compares
+stored responses. Equal entries count once. A purge never waits until all responses were compared.
+If these purges arrive faster than the edge can compare, the oldest entry becomes a purge of its
+whole site. It then applies to all responses that were not yet compared with it.
+`petasos_purges_widened_total` counts these cases. Purges of pages and of single tags are not in
+this list.
 ";
 
 const INTRODUCTION: &str = "\
 # Purging
 
-What was changed must not be served from the cache any longer. Petasos understands the purge requests that content
-systems and their plug-ins send, what applications say in their answers, and a JSON API on the admin address. Once a purge
-is answered, no later request gets what it meant, not even from a fetch that was under way.
+A purge removes changed pages from the cache. You can send one with `petasos purge`, or with the
+JSON API on the admin address. Content systems and their plug-ins send theirs as purge requests, or
+as fields of the application's responses. Once a purge is answered, no later request gets a purged
+page, not even from a fetch that was in progress.
 
-A *hard* purge removes. A *soft* one marks stale: visitors who may have it stale are answered at once while it is fetched
-again. Purging what is not there is no error: it is answered 200 too, with a count of 0 in `X-Purged-Count` and in the JSON
-content. Prefixes, bans and tags that are needed together are in force at once, but what they meet is found little by
-little; the JSON content says how many are `uncounted`. What cannot be read is answered 400 with the reason. A purge is
-never forwarded to the application.
+A *hard* purge removes the stored responses. A *soft* purge marks them stale. A request then gets
+the stale copy only if the response's own `stale-while-revalidate` or the request's `max-stale`
+permits it; a background fetch replaces the copy. Every other request goes to the origin, and the
+stale copy may replace an error of the origin.
 
-A URL means its page under every equivalent percent-encoding (RFC 3986 section 6.2.2): `/caf%C3%A9` also means `/caf%c3%a9`,
-and `/%7Euser` also means `/~user`. An encoded delimiter such as `%2F` stays another character. Prefixes and `req.url` in bans
-compare both the URL as it is stored and its canonical spelling. A POST that succeeds invalidates its page in the same way,
-under all names of its site.
+A purge of a page that is not stored is no error: Petasos answers it with 200 too, with a count of 0
+in `X-Purged-Count` and in the JSON content. Prefixes, bans and groups of tags are in force at once.
+Petasos finds the responses that they match step by step, and the JSON content says how many such
+purges are `uncounted`. Petasos answers a purge that it cannot parse with 400 and the reason. It
+never forwards a purge to the application.
 
-200 means that the purge is in force and that a restart does not bring the pages back. If the disk cache cannot be written, the
-next start is made to begin with an empty one, and the purge is still answered 200. This is recorded at the first of these
-places that can be written: the directory `disk`, `state_directory`, `runtime_directory`. If none can, the answer is 503 and
-its JSON content has `in_force` true and `durable` false. The setting `purge_partial_status` changes 503 to 202. The edge then
-tries again each second, and the metric `petasos_purges_at_risk` is 1 until a place works. Purges that come in an application's answers have no
-client to be told; they count in that metric. While the disk of `disk` hangs, the record is made in one of the other two places,
-and it is taken back when the disk answers and has all purges: the disk cache is then as warm as before. If a file of the static tree cannot be removed, the answer is 503 with `in_force`
-false.
+A URL means its page under every equivalent percent-encoding (RFC 3986 section 6.2.2): `/caf%C3%A9`
+also means `/caf%c3%a9`, and `/%7Euser` also means `/~user`. An encoded delimiter such as `%2F`
+stays a different character. Prefixes, and `req.url` in bans, are compared with the stored URL and
+with its canonical spelling. A successful POST invalidates its page in the same way, under all names
+of its site.
+
+200 means that the purge is in force and that a restart does not bring the pages back. If the disk
+cache cannot be written, Petasos makes sure that the next start begins with an empty one, and still
+answers 200. It records this in the first of three places that it can write: the directory `disk`,
+`state_directory`, `runtime_directory`. If it can write none, it answers 503, and the JSON content
+has `in_force` true and `durable` false. The setting `purge_partial_status` changes 503 to 202. The
+edge then tries again each second, and the metric `petasos_purges_at_risk` is 1 until a place works.
+A purge in an application's response has no client that could get this status; it counts in that
+metric only.
+
+While the disk of `disk` hangs, Petasos records the purge in one of the other two places. It
+withdraws the record when the disk answers and has all purges, and the disk cache is then as warm as
+before. If a file of the static tree cannot be removed, Petasos answers 503 with `in_force` false.
 
 | place | after the end of the process | after a restart of the machine |
 |---|---|---|
@@ -142,45 +155,53 @@ false.
 | `runtime_directory`, with `purge_durability` `process` | the purge holds | every stored response is validated before it is used |
 | `runtime_directory`, with `purge_durability` `power` | not used | not used |
 
-Put `state_directory` on another device than `disk`. If the directory `disk` cannot be opened when the edge starts, only
-`state_directory` counts. A container needs it on a volume: a state directory that is gone after a crash makes the disk cache begin
-empty.
+Put `state_directory` on another device than `disk`. If the edge cannot open the directory `disk` at
+its start, only `state_directory` counts. In a container, put it on a volume: if the state directory
+is missing after a crash, the disk cache begins empty.
 
 This page is rendered from the tables of the code by `cargo xtask docs`.
 
-## Who may
+## Authorised clients
 
-At the visitors' address a purge needs the token, or comes from one of `purge_peers`. An address on loopback is not enough
-there, because a proxy on the same machine has one and forwards the requests of anybody. At the admin address a purge needs the
-token; while there is no `token_file`, a client on the same machine is obeyed as well. An address counts only for a request that
-was not forwarded, so without `X-Forwarded-*`, `X-Real-IP`, `Forwarded`, `Via` and similar fields. Requests to the admin address
-whose `Host` or `Origin` is another's are refused, so that no page in a browser can send them. Every other client is answered
-403 with the reason, and counted in `petasos_purges_forbidden_total`.
+At the visitors' address (`listen`), a purge must carry the token or come from one of `purge_peers`.
+A loopback address is not enough there, because a proxy on the same machine has one and forwards the
+requests of every client. At the admin address, a purge must carry the token. Without a
+`token_file`, Petasos also obeys clients on the same machine there.
 
-| client | how it may |
+The client's address counts only if no proxy forwarded the request: it has no `X-Forwarded-*`,
+`X-Real-IP`, `Forwarded`, `Via` or similar field. The admin address refuses a request whose `Host`
+or `Origin` belongs to another site, so that no page in a browser can send it. Every other client
+gets 403 with the reason, and `petasos_purges_forbidden_total` counts it.
+
+| client | way to purge |
 |---|---|
 | `petasos purge`, scripts, the WordPress plugin on the same machine | admin address; with the token if there is one |
 | clients that can send a header | visitors' address, with the token |
 | MediaWiki, Wagtail and others that send a bare PURGE | visitors' address; their own address in `purge_peers` |
 
-`petasos serve --token-file FILE --create-token` writes a random token into FILE unless the file exists. Only its owner can read
-it. Clients show the token as `Authorization: Bearer`, or in TOKENS.
+`petasos serve --token-file FILE --create-token` writes a random token into FILE unless the file
+exists. Only its owner can read it. Clients send the token as `Authorization: Bearer`, or in
+TOKENS.
 
 ### Applications that can send no token
 
-MediaWiki purges what `$wgCdnServers` names, at the visitors' address and without a token. List the address that it connects from:
+MediaWiki sends purges to the servers in `$wgCdnServers`, at the visitors' address and without a
+token. List the address from which it connects:
 
 ```toml
 purge_peers = [\"10.0.0.5\"]
 ```
 
-An entry is an address, a prefix such as `10.0.0.0/8`, or `@` and the path of a file with one of these in each line.
+An entry is an address, a prefix such as `10.0.0.0/8`, or `@` and the path of a file with one
+address or prefix per line.
 
-This is unsafe when any proxy on a listed address forwards visitors, because a forwarded purge looks like one of the application.
-An example is `127.0.0.1` with nginx on the same machine in front of Petasos. Then give the application another address than the
-proxy, for example a container's. If they must share one, the proxy has to mark each request that it forwards: nginx by
-`proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;`, HAProxy in mode http by `option forwardfor`. HAProxy in mode tcp
-and other proxies of connections cannot do this; do not list their addresses.
+This is unsafe if a proxy with a listed address forwards visitors, because a forwarded purge looks
+like one of the application. An example is `127.0.0.1` with nginx on the same machine in front of
+Petasos. Then give the application another address than the proxy, for example a container's. If
+they must share one, configure the proxy to mark each request that it forwards. In nginx, use
+`proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;`. In HAProxy in mode http, use
+`option forwardfor`. HAProxy in mode tcp and other proxies of connections cannot do this; do not
+list their addresses.
 
 ## The command
 
@@ -188,25 +209,29 @@ and other proxies of connections cannot do this; do not list their addresses.
 petasos purge https://www.example.org/news       this page, in all variants
 petasos purge --prefix https://www.example.org/news/
 petasos purge --host www.example.org
-petasos purge --tag node:1 --tag node:7          what has one of the tags; with --all-tags, all of them
+petasos purge --tag node:1 --tag node:7          pages with one of the tags; with --all-tags, all of
+them
 petasos purge --ban 'req.url ~ \"^/news\" && obj.status == 404'
 petasos purge --all
 ```
 
-`--soft` marks stale and removes nothing; `--refill` has the most requested of the pages fetched again. The running edge is told at its admin address (`--admin`, 127.0.0.1:8081); the token
-is taken from PETASOS_TOKEN or from `--token-file`. Exit code 0: it is done, whether anything was stored or not; 2: it is not.
+`--soft` marks pages stale and removes nothing. `--refill` makes the edge fetch the most requested
+of the pages again. The command calls the running edge at its admin address (`--admin`,
+127.0.0.1:8081), with the token from PETASOS_TOKEN or `--token-file`. Exit code 0: the purge is
+done, even if no page was stored; 2: it is not.
 
 ## Purge requests
 
-The target may be in origin-form or absolute-form. The first dialect of this table whose sign a request has is the one it
-is read by.
+Petasos recognises the dialect of a purge request by its sign; the first row of this table that
+matches counts. The request's target may be in origin-form or absolute-form.
 
 ";
 
 const AFTER_DIALECTS: &str = "\
-`Fastly-Soft-Purge: 1`, `X-Purge: invalidate` or `X-Purge: revalidate` makes any of these soft. Paths of Zope's virtual
-hosting, as Plone sends them, mean the public page: `/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news`
-on `www.example.org`.
+`Fastly-Soft-Purge: 1`, `X-Purge: invalidate` or `X-Purge: revalidate` makes any of these purges
+soft. A path of Zope's virtual hosting, as Plone sends it, means the public page:
+`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on
+`www.example.org`.
 
 ```
 curl -X PURGE http://127.0.0.1:8080/news -H 'Authorization: Bearer TOKEN' -H 'Host: www.example.org'
@@ -214,60 +239,73 @@ curl -X PURGE 'http://127.0.0.1:8080/news/*' -H 'Authorization: Bearer TOKEN' -H
 curl -X PURGE http://127.0.0.1:8080/ -H 'Authorization: Bearer TOKEN' -H 'Host: www.example.org' -H 'Cache-Tags: node:1 node:7'
 ```
 
-A GET with `X-Refresh: 1` from somebody who may purge fetches its page again and is answered with it, as FOSHttpCache's
-nginx client expects; from anybody else it is a request like any other. Heads of requests that purge may be as long as
-`limits.purge_head_bytes_max`, so that they can name many tags; a client that `purge_peers` does not list sends the token before
-them.
+When an authorised client sends a GET with `X-Refresh: 1`, Petasos fetches the page again and
+answers with the new response, as FOSHttpCache's nginx client expects. From any other client it is
+an ordinary request. The head of a purge request may have `limits.purge_head_bytes_max`, so that it
+can name many tags. A client that `purge_peers` does not list must send the token before the tags.
 
 ## Which site, and which hosts
 
-The site is the scope of a purge. A name of a site (`names`, or the `host` that its application is told) means all its
-names, with any port: a page purged as `http://example.org/news` is gone under `www.example.org:8080` too. On a site without
-`names`, which answers to any name, each name is taken for itself, with any port. A host that no site has means all sites,
-as where a client names the cache by its address; so do, unless they are names of a site, IP addresses and names without a
-dot such as `localhost`. What an application says in its answers means its own site only.
+The scope of a purge is a site. A name of a site (`names`, or the `host` that its application gets)
+means all names of that site, with any port. A page purged as `http://example.org/news` is therefore
+gone under `www.example.org:8080` too. A site without `names` answers to any name; there a purge
+means only the host that it names, with any port.
 
-A page whose `No-Vary-Search` makes other targets equivalent to its own is purged with each of them; by a pattern, prefix or
-ban if one of them could be meant.
+A host that belongs to no site means all sites. IP addresses and names without a dot, such as
+`localhost`, also mean all sites unless they are names of a site: a client may name the cache by its
+address. A purge in an application's response means its own site only.
+
+`No-Vary-Search` can make several targets equivalent. A purge of one of them purges the page. A
+pattern, prefix or ban purges the page if it could match one of them.
 
 ## Refilling
 
-After a purge the next visitor of each page waits for the application. With `refill.enabled` (`petasos serve --refill`),
-or for a purge that asks for it (`petasos purge --refill`, `\"refill\": true` in JSON, `Petasos-Refill: 1` in any purge
-request), the most requested pages that are gone or stale are fetched again first: the most requested of all before the
-others, one at a time, at most `refill.rate` a second, and only while the application works on less than half of what it
-may get and nothing waits for it. What several purges in a row mean is fetched once. After three errors of the application
-in a row the rest is left to visitors.
+After a purge, the next visitor of each page waits for the application. Refilling avoids this: the
+edge fetches the most requested of the purged or stale pages again before visitors request them. It
+does so after every purge with `refill.enabled` (`petasos serve --refill`), and after a purge that
+asks for it: `petasos purge --refill`, `\"refill\": true` in JSON, or `Petasos-Refill: 1` in any purge
+request.
 
-The edge counts for this how often stored pages are asked for, and forgets half of it every ten minutes. It sends nothing
-that a visitor has sent but what is negotiated, such as languages; pages that depend on cookies, credentials or other fields
-of a visitor's own are never fetched so.
+The edge fetches the most requested page first, one page at a time, and at most `refill.rate` pages
+a second. It fetches only while the application uses less than half of its permitted fetches and no
+request waits for it. A page that several purges in a row match is fetched once. After three errors
+of the application in a row, the refill stops, and visitors' requests fetch the remaining pages.
+
+For this purpose the edge counts the requests for stored pages, and halves the counts every ten
+minutes. A refill sends only negotiated fields of a visitor's request, such as languages. Pages that
+depend on cookies, credentials or other personal fields of a visitor are never refilled.
 
 ## Tags
 
-A response says in these headers what it is made of; they are taken out before it goes to the visitor. A tag is a run of
-characters without white space and commas; letter case counts. All headers share one namespace, and each site has its own. A
-response with more tags than the limit, or longer ones, is not stored, since a purge would miss it.
+An application tags a response with the items that the page contains, in the headers of this table.
+Petasos removes these headers before the response goes to the client. A tag is a sequence of
+characters without white space and commas; letter case counts. All headers share one namespace, and
+each site has its own. Petasos does not store a response with more or longer tags than the limits
+allow, because a purge would miss it.
 
-*Words* are separated by spaces or commas. An *expression* also takes `|` as a separator, and the regular expressions that
-clients make of lists of tags, such as `(^|,)(a|b)(,|$)`. Tags are always meant whole: `node:1` never means `node:10`. Any other
-regular expression is searched for in each tag, and in all tags of a response in alphabetical order joined by commas.
+*Words* are separated by spaces or commas. An *expression* may also use `|` as a separator. It may
+also be a regular expression that a client made from a list of tags, such as `(^|,)(a|b)(,|$)`. A
+tag always matches as a whole: `node:1` never means `node:10`. Petasos searches for any other
+regular expression in each tag of a response. It also searches in all tags of the response, in
+alphabetical order and joined by commas.
 
 ";
 
 const AFTER_TAGS: &str = "\
-`Cache-Groups` (RFC 9875) makes a response a member of groups of its origin; it goes on to the visitor.
+`Cache-Groups` (RFC 9875) makes a response a member of groups of its origin. Petasos forwards this
+field to the client.
 
-## What applications say in their answers
+## Purges in an application's responses
 
 ";
 
 const BANS: &str = "\
-All but the last are taken out before the answer goes on.
+Petasos removes all of these fields but the last before it forwards the response.
 
 ## Ban expressions
 
-A ban is a list of conditions that must all hold, in the language of Varnish's `ban` command:
+A ban is a list of conditions in the language of Varnish's `ban` command. It matches a response if
+all conditions hold:
 
 ```
 req.url ~ \"^/news\" && obj.http.content-type ~ \"html\"
@@ -276,13 +314,13 @@ req.url ~ \"^/news\" && obj.http.content-type ~ \"html\"
 ";
 
 const AFTER_BANS: &str = "\
-The argument is a word, or a text in double quotes in which `\\\"` and `\\\\` stand for a quote and a backslash and any other
-backslash for itself. Regular expressions have Perl's syntax without look-around and back-references, and take time linear in what
-they search.
+The argument is a word, or a text in double quotes. In quotes, `\\\"` means a quote and `\\\\` a
+backslash; any other backslash means itself. Regular expressions have Perl's syntax without
+look-around and back-references. Their run time is linear in the length of the searched text.
 
 ## The JSON API
 
-`POST` to these paths of the admin address. `ID` is the name of a site.
+Send `POST` to one of these paths of the admin address. `ID` is the name of a site.
 
 ";
 
@@ -297,13 +335,15 @@ curl http://127.0.0.1:8081/purge -H 'Authorization: Bearer TOKEN' \\
 ";
 
 const AFTER_NATIVE: &str = "\
-`\"purge\": false` makes it soft; without it, it is hard. `\"refill\"`, true or false, says whether the most requested of the
-pages are fetched again. `\"site\"` names the site whose tags, bans or everything is meant; without it all sites are. A call is carried out whole or not at all; what is wrong is told by its path, such as
-`selectors[2]`, in the shape of the API that was called.
+`\"purge\": false` makes the purge soft; without it, the purge is hard. `\"refill\"`, true or false,
+says whether the edge refills the most requested of the pages. `\"site\"` limits a purge by tags, bans
+or everything to one site; without it, the purge means all sites. Petasos carries out a call
+completely or not at all. A refusal names the faulty part by its path, such as `selectors[2]`, in
+the format of the API that was called.
 
 ## Limits
 
-| what | at most |
+| limit | at most |
 |---|---|
 ";
 

@@ -34,19 +34,18 @@ pub(crate) const SIGNALS: &[Signal] = &[
     Signal {
         name: PURGE,
         who: "LiteSpeed's plugins",
-        meaning: "tags (`a`, `tag=a`), paths (`/a`) or everything (`*`) of the site, soft after `stale`; what follows \
-                  `private` is left out",
+        meaning: "tags (`a`, `tag=a`), paths (`/a`) or everything (`*`) of the site, soft after `stale`; Petasos ignores the part after `private`",
     },
-    Signal { name: PURGE2, who: "LiteSpeed's plugins", meaning: "the same" },
+    Signal { name: PURGE2, who: "LiteSpeed's plugins", meaning: "the same as `X-LiteSpeed-Purge`" },
     Signal {
         name: INVALIDATE,
         who: "Ghost",
-        meaning: "paths of the host, separated by commas; `*` stands for anything, `/*` for the whole host",
+        meaning: "paths of the host, separated by commas; `*` matches any text, `/*` the whole host",
     },
     Signal {
         name: names::CACHE_GROUP_INVALIDATION,
         who: "RFC 9875",
-        meaning: "groups of the origin, in the answer to a method that is not safe; passed on to the client",
+        meaning: "groups of the origin, in the response to an unsafe method; Petasos forwards this field to the client",
     },
 ];
 

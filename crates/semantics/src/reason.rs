@@ -87,169 +87,169 @@ macro_rules! reasons {
 
 reasons! {
     HitFresh "hit-fresh" Hit
-        "A stored response that is still fresh answered the request; nothing to do.";
+        "A fresh stored response answered the request; nothing to do.";
     HitRevalidated "hit-revalidated" Hit
-        "The origin confirmed by a 304 that the stored response is still right; a longer lifetime would save the question.";
+        "The origin confirmed the stored response with a 304; a longer lifetime would save this request to the origin.";
     StaleClientAllows "stale-client-allows" Stale
         "The request's own max-stale accepts a response of this age; nothing to do.";
     StaleWhileRevalidate "stale-while-revalidate" Stale
-        "The response's stale-while-revalidate lets it answer while it is fetched anew; nothing to do.";
+        "The response's stale-while-revalidate permits its use while a background fetch replaces it; nothing to do.";
     StaleOnError "stale-on-error" Stale
-        "The origin failed and a stale response stood in; mend the origin.";
+        "The origin failed, so the client got a stale response; repair the origin.";
     StaleOnErrorOverride "stale-on-error-override" Stale
-        "The origin failed and the profile lets a stale response stand in although it forbids that; mend the origin.";
+        "The origin failed, and the profile permits a stale response although the response itself forbids that; repair the origin.";
     StaleOriginSlow "stale-origin-slow" Stale
-        "The origin took longer than a request may wait and a stale response stood in; look at what the origin is doing.";
+        "The origin took longer than a request may wait, so the client got a stale response; find out why the origin is slow.";
     StaleBreakerOpen "stale-breaker-open" Stale
-        "The origin refuses connections or is silent, so a stale response was sent at once without asking it; mend the origin.";
+        "The origin refuses connections or is silent, so the client got a stale response at once; repair the origin.";
 
     MissAbsent "miss-absent" Miss
-        "Nothing was stored under this key; if it stays so, look at the store-refused reasons and at the memory limit.";
+        "Nothing was stored under this key; if this persists, look at the store-refused reasons and at the memory limit.";
     MissExpired "miss-expired" Miss
-        "The response is older than its lifetime; a longer s-maxage or default TTL would keep it longer.";
+        "The stored response is older than its lifetime; a longer s-maxage or default TTL would keep it longer.";
     MissNoCache "miss-no-cache" Miss
         "The response says no-cache, so the origin is asked before every use; if it may be reused for a while, send s-maxage instead.";
     MissNoLifetime "miss-no-lifetime" Miss
         "The response states no lifetime, or one of zero, so the origin is asked before every use; send s-maxage, or set a default TTL.";
     MissPart "miss-part" Miss
-        "Only another part of the content was stored; nothing to do unless the whole is small enough to be fetched at once.";
+        "Only another part of the content was stored; nothing to do unless the whole content is small enough to fetch at once.";
     MissInvalidated "miss-invalidated" Miss
         "A write has invalidated a group that the stored response belongs to; nothing to do.";
     MissVariant "miss-variant" Miss
         "Only other variants were stored; name fewer request fields in the response's Vary.";
     MissReload "miss-reload" Miss
-        "The request's Cache-Control asked for a newer response than the stored one; nothing to do.";
+        "The request's Cache-Control demanded a newer response than the stored one; nothing to do.";
     MissRefresh "miss-refresh" Miss
-        "The request ordered its page to be fetched again (X-Refresh), and its sender may; nothing to do.";
+        "An authorised client ordered this page to be fetched again (X-Refresh); nothing to do.";
     MissCollapsed "miss-collapsed" Miss
         "The request shared the fetch that another request had started; nothing to do.";
     StoreRefusedMethod "store-refused-method" Miss
-        "The answer to this method has no content to store; the next GET fills the store.";
+        "The response to this method has no content to store; the next GET fills the store.";
     StoreRefusedStatus "store-refused-status" Miss
-        "Responses with this status are not stored; nothing to do unless the status is unexpected.";
+        "Petasos does not store responses with this status; nothing to do unless the status is unexpected.";
     StoreRefusedMaintenance "store-refused-maintenance" Miss
-        "The origin says that the site is closed (503), which visitors are shown in place of stale pages; end the maintenance mode if it is not meant.";
+        "The origin says that the site is closed (503), and visitors see that instead of stale pages; end the maintenance mode if it is not intended.";
     StoreRefusedRedirect "store-refused-redirect" Miss
-        "The response redirects to this page with a tracking parameter, which is no part of the key; let the link carry it.";
+        "The response redirects to this page with a tracking parameter, which is not part of the key; put the parameter into the link instead.";
     StoreRefusedPartial "store-refused-partial" Miss
-        "The origin sent a part of the content and did not say clearly which one; find out why it did so.";
+        "The origin sent a part of the content and did not say clearly which part; find out why.";
     StoreRefusedSetCookie "store-refused-set-cookie" Miss
         "The response sets a cookie; stop the application from starting a session for anonymous visitors.";
     StoreRefusedPrivate "store-refused-private" Miss
-        "The response says private; if the page is the same for everyone, send public or s-maxage instead.";
+        "The response says private; if the page is the same for every visitor, send public or s-maxage instead.";
     StoreRefusedNoStore "store-refused-no-store" Miss
-        "The response says no-store, or its Cache-Control cannot be read to the end; if the page may be shared, correct the field.";
+        "The response says no-store, or its Cache-Control cannot be parsed to the end; if the page may be shared, correct the field.";
     StoreRefusedNoCache "store-refused-no-cache" Miss
-        "The response says no-cache and has no validator by which the origin could confirm it; send an ETag, or s-maxage if it may be reused for a while.";
+        "The response says no-cache and has no validator for revalidation; send an ETag, or s-maxage if it may be reused for a while.";
     StoreRefusedUnmarked "store-refused-unmarked" Miss
-        "The profile shares this URL only where the answer says public and for how long, and this one does not; send Cache-Control: public, max-age if it is the same for everyone.";
+        "The profile shares this URL only if the response says public and a lifetime, and this one does not; send Cache-Control: public, max-age if it is the same for every visitor.";
     StoreRefusedAuthorization "store-refused-authorization" Miss
-        "The request carried credentials and the response does not say that it may be shared all the same; nothing to do.";
+        "The request carried credentials, and the response does not say that it may be shared nevertheless; nothing to do.";
     StoreRefusedNoFreshness "store-refused-no-freshness" Miss
-        "The response does not say how long it is fresh and has no validator; send s-maxage or max-age, or set a default TTL.";
+        "The response states no lifetime and has no validator; send s-maxage or max-age, or set a default TTL.";
     StoreRefusedExpired "store-refused-expired" Miss
         "The response was stale when it arrived and has no validator; send a lifetime above zero and compare the clocks of both machines.";
     StoreRefusedVaryStar "store-refused-vary-star" Miss
-        "The response's Vary is * or cannot be read; name the request fields that matter instead.";
+        "The response's Vary is * or cannot be parsed; name the request fields that change the response instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss
-        "The response's Vary names the client's address, so it is different for everyone; leave the address out if the page does not depend on it.";
+        "The response's Vary names the client's address, so each client has its own response; remove the address from Vary if the page does not depend on it.";
     StoreRefusedDenied "store-refused-denied" Miss
-        "The origin refused the shared fetch, which carries an address that is no client's, so each client asks with its own; if the page is open to everybody, let the origin accept the address client_address.";
+        "The origin refused the shared fetch, which carries no client's address, so each client's request goes to the origin separately; if the page is public, let the origin accept the address client_address.";
     StoreRefusedTooLarge "store-refused-too-large" Miss
-        "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
+        "The body is larger than the limit for one stored response; raise the limit if responses of this size should be stored.";
 
     StoreRefusedTags "store-refused-tags" Miss
-        "The response has more or longer tags than can be kept, so a purge would miss it; send fewer tags.";
+        "The response has more or longer tags than Petasos can keep, so a purge would miss it; send fewer tags.";
 
     PassMethod "pass-method" Pass
-        "Only GET and HEAD are answered from the store; nothing to do.";
+        "Petasos answers only GET and HEAD from the store; nothing to do.";
     PassMethodOverride "pass-method-override" Pass
-        "The request names another method than its own in a header field, so its answer is for this client alone; nothing to do.";
+        "A header field of the request names another method than its own, so its response is for this client alone; nothing to do.";
     PassRequestBody "pass-request-body" Pass
-        "The request has content, which is no part of the key; nothing to do unless a client sends it by mistake.";
+        "The request has content, which is not part of the key; nothing to do unless a client sends it by mistake.";
     PassUpgrade "pass-upgrade" Pass
-        "The request asks for another protocol, such as WebSocket; nothing to do.";
+        "The request demands another protocol, such as WebSocket; nothing to do.";
     PassAuthorization "pass-authorization" Pass
-        "The request carries credentials, so its answer is for this client alone; nothing to do.";
+        "The request carries credentials, so its response is for this client alone; nothing to do.";
     PassCookie "pass-cookie" Pass
-        "The request carries a cookie that the profile knows to mark a session, and the response is no static file; if it is a file all the same, let it say public with a lifetime, or list its path in static_paths.";
+        "The request has a session cookie, and the response is no static file; if it is one nevertheless, let it say public with a lifetime, or list its path in static_paths.";
     PassUnknownCookie "pass-unknown-cookie" Pass
-        "The request carries a cookie that the profile does not know; if it never changes a page, declare it as noise.";
+        "The request carries a cookie that the profile does not know; if the cookie never changes a page, declare it as noise.";
     PassUnknownField "pass-unknown-field" Pass
-        "The request carries a header field that is no part of the key and might change the answer; if it never does, declare it as noise.";
+        "The request has a header field that is not part of the key and might change the response; if it never does, declare it as noise.";
     PassAccept "pass-accept" Pass
-        "The request accepts a stream of events, or media types that the stored response is not the first choice of; let the origin send Vary: Accept if it negotiates types.";
+        "The request accepts a stream of events, or prefers another media type than that of the stored response; let the origin send Vary: Accept if it negotiates types.";
     PassForeignOrigin "pass-foreign-origin" Pass
-        "The request comes from a script of another site, and the response that permitted every site has changed while it was fetched; nothing to do.";
+        "The request comes from a script of another site, and the response that permitted every site changed during the fetch; nothing to do.";
     PassPath "pass-path" Pass
-        "The profile never shares this path; nothing to do unless the path is wrong there.";
+        "The profile never shares this path; nothing to do unless the profile's rule is wrong for this path.";
     PassParameter "pass-parameter" Pass
-        "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+        "The profile never shares a URL with this query parameter; nothing to do unless the profile's rule is wrong for this parameter.";
     PassUnmarked "pass-unmarked" Pass
-        "The profile shares this URL only where the answer says public and for how long, and no answer has said so of late; send Cache-Control: public, max-age if it is the same for everyone.";
+        "The profile shares this URL only if its response says public and a lifetime, and no recent response did; send Cache-Control: public, max-age if it is the same for every visitor.";
     PassForwardedPrefix "pass-forwarded-prefix" Pass
-        "A trusted proxy took the request from below another path (X-Forwarded-Prefix), for which the application makes its links; let the proxy forward the whole path if such pages should be shared.";
+        "A trusted proxy removed a prefix from the request's path (X-Forwarded-Prefix), and the application writes that prefix into its links; let the proxy forward the whole path if these pages should be shared.";
     PassForeignPort "pass-foreign-port" Pass
-        "The Host field names a port that is not the site's, and limits.foreign_ports_max other such ports were used within the last hour; if visitors use that port, list it in the site's setting ports.";
+        "The Host field names a port that is not the site's, and limits.foreign_ports_max other foreign ports were used within the last hour; if visitors use that port, list it in the site's setting ports.";
     PassLeakGuard "pass-leak-guard" Pass
-        "The request has cookies and its page is looked at, or was found to depend on them; add those that change pages to session_cookies (`petasos why` names them).";
+        "The leak guard checks this page or found that it depends on the request's cookies; add cookies that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass
-        "The request forbids storing its answer; nothing to do.";
+        "The request forbids storing its response; nothing to do.";
 
     Purged "purged" Done
-        "The request asked that stored responses be forgotten or renewed, which was done; nothing to do.";
+        "A purge request removed stored responses or marked them stale; nothing to do.";
 
     PurgeForbidden "purge-forbidden" Refused
-        "The request asked for a purge and its client may not; let it send the token or purge at the admin address, or list it in purge_peers unless a proxy with its address forwards visitors.";
+        "The client of this purge request is not authorised; let it send the token, purge at the admin address, or list its address in purge_peers unless a proxy with this address forwards visitors.";
     PurgeMalformed "purge-malformed" Refused
-        "The request asked for a purge that could not be understood; the answer says which header is wrong.";
+        "The purge request could not be parsed; the response says which header is wrong.";
     BadRequest "bad-request" Refused
-        "The request does not follow the grammar of HTTP/1; correct the client.";
+        "The request violates the grammar of HTTP/1; correct the client.";
     AmbiguousFraming "ambiguous-framing" Refused
-        "Two readers could disagree about where the request ends, which is how requests are smuggled; correct the client.";
+        "Two servers could disagree about where the request ends, and attackers use that to smuggle requests; correct the client.";
     HeadTooLarge "head-too-large" Refused
         "The request's head exceeds the limit; shorten cookies or the URL, or raise the limit.";
     BodyTooLarge "body-too-large" Refused
-        "The request's content exceeds the limit; raise the limit if such uploads should be possible.";
+        "The request's content exceeds the limit; raise the limit if uploads of this size should be possible.";
     RequestTimeout "request-timeout" Refused
-        "The request did not arrive whole in time; nothing to do unless there are many.";
+        "The request did not arrive completely in time; nothing to do unless there are many.";
     RequestLost "request-lost" Refused
-        "The request's content could not be read back from spool_directory; look at that directory's disk.";
+        "Petasos could not read the request's content back from spool_directory; look at that directory's disk.";
     VisitorGone "visitor-gone" Refused
-        "The visitor closed the connection before the request or its answer was complete; nothing to do unless there are many.";
+        "The client closed the connection before the request or its response was complete; nothing to do unless there are many.";
     ConnectRefused "connect-refused" Refused
-        "The request takes the edge for a forward proxy; correct the client.";
+        "The client uses the edge as a forward proxy; correct the client.";
     LoopDetected "loop-detected" Refused
-        "The request has come through this edge before; correct the origin's address, which leads back to the edge.";
+        "The request has passed through this edge before; correct the origin's address, which leads back to the edge.";
     LastHop "last-hop" Refused
-        "The request's Max-Forwards lets it go no further than here; nothing to do.";
+        "The request's Max-Forwards permits no further hop; nothing to do.";
     TraceRefused "trace-refused" Refused
-        "TRACE is not passed on, because its answer would repeat fields that may be secret; nothing to do.";
+        "Petasos does not forward TRACE, because the response would repeat fields that may be secret; nothing to do.";
     UnknownSite "unknown-site" Refused
-        "No site has this host name; add it as a name or alias of a site.";
+        "No site has this host name; add it to the names of a site.";
     ParameterFlood "parameter-flood" Refused
-        "More different addresses with unknown parameters were asked for than unknown_parameters_per_minute lets the origin be asked; name parameters that the application reads in known_parameters, or raise the limit.";
+        "More different addresses with unknown parameters were requested than unknown_parameters_per_minute permits; name parameters that the application reads in known_parameters, or raise the limit.";
     OnlyIfCached "only-if-cached" Refused
-        "The request wants a stored response only and there is none that it may have; nothing to do.";
+        "The request accepts only a stored response, and none may be used for it; nothing to do.";
 
     OriginRefusedConnection "origin-refused-connection" Failed
         "The origin refuses connections; start it, or correct its address.";
     OriginUnreachable "origin-unreachable" Failed
-        "The origin cannot be reached; check its address, its name and the network.";
+        "Petasos cannot reach the origin; check its address, its name and the network.";
     OriginTimeout "origin-timeout" Failed
-        "The origin did not answer in time; look at what it was doing, or raise the time limit.";
+        "The origin did not respond in time; find out why it is slow, or raise the time limit.";
     OriginTruncated "origin-truncated" Failed
-        "The origin closed the connection in the middle of its answer; look at its error log.";
+        "The origin closed the connection in the middle of its response; look at its error log.";
     OriginBadResponse "origin-bad-response" Failed
-        "The origin's answer does not follow the grammar of HTTP/1; look at what else listens at its address.";
+        "The origin's response violates the grammar of HTTP/1; check which other program listens at its address.";
     OriginFailing "origin-failing" Failed
-        "The origin answered everybody who asked for this page in the last moment with an error, so it was not asked once more; mend the origin.";
+        "The origin just answered every request for this page with an error, so Petasos did not ask it again; repair the origin.";
     OriginBreakerOpen "origin-breaker-open" Failed
-        "No connection to the origin can be made, so it was not tried for this request; start the origin, which is probed by one request at a time.";
+        "Petasos can open no connection to the origin and did not try for this request; start the origin, which Petasos probes with one request at a time.";
     QueueFull "queue-full" Failed
-        "The origin is busy and the queue before it is full; make the origin faster or the limits larger.";
+        "The origin is busy and its queue is full; make the origin faster or raise the limits.";
     QueueTimeout "queue-timeout" Failed
-        "The request waited in the queue before the origin for as long as it may; make the origin faster or the limits larger.";
+        "The request waited in the origin's queue for the longest permitted time; make the origin faster or raise the limits.";
 }
 
 impl fmt::Display for Reason {

@@ -310,14 +310,21 @@ pub fn clients_reference() -> String {
 const INTRODUCTION: &str = "\
 # Clients
 
-What real clients send, and whether they get a stored response under the profile `default`. A visitor without cookies has
-asked for each target before; then each client asks twice, and its second request counts. The leak guard is off, because it
-answers the first requests with cookies from the origin. `e2e_clients` sends the table to the binary.
+This table shows the header fields of real clients, and whether each client gets a stored response
+under the profile `default`. The test `e2e_clients` sends these requests to the binary. First, a
+visitor without cookies requests each target. Then each client requests its target twice, and the
+second request counts. The leak guard is off in this test, because it sends the first requests with
+cookies to the origin.
 
-The targets: `/page` and `/list` are HTML, the second with a part of itself for scripts that ask for one. `/style.css`,
-`/script.js` and `/media/7` are a style sheet that says `public` with a lifetime, a script that states a lifetime only, and
-a picture that says `public` with one. `/open.woff2` permits every site to use it. `/reflected.woff2` and `/api/reflected`
-permit the site that `Origin` names. `/feed` is RSS, `/api/items` JSON.
+The targets are:
+
+- `/page` and `/list`: HTML. `/list` can also return a part of itself to scripts that request one.
+- `/style.css`: a style sheet that says `public` with a lifetime.
+- `/script.js`: a script that states only a lifetime.
+- `/media/7`: a picture that says `public` with a lifetime.
+- `/open.woff2`: a font that permits every site to use it.
+- `/reflected.woff2` and `/api/reflected`: responses that permit the site that `Origin` names.
+- `/feed`: RSS. `/api/items`: JSON.
 
 This page is rendered from `crates/testkit/src/clients.rs` by `cargo xtask docs`.
 

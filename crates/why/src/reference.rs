@@ -10,211 +10,242 @@ use std::fmt::Write;
 
 /// The members of the JSON document of `--direct`, as paths, with their descriptions.
 pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
-    ("format", "The number 1. It changes when a member changes its meaning or goes away; new ones may come."),
-    ("url", "The page."),
-    ("verified", "Whether the server's certificate was verified; true without TLS too."),
-    ("page.status", "The status code of the plain answer."),
-    ("page.status_text", "Its registered name; empty if it has none."),
+    (
+        "format",
+        "The number 1. It changes if a member changes its meaning or is removed; new members may be added.",
+    ),
+    ("url", "The URL of the page."),
+    ("verified", "Whether the server's certificate was verified; also true without TLS."),
+    ("page.status", "The status code of the plain response."),
+    ("page.status_text", "The registered name of the status; empty if it has none."),
     ("page.content_type", "The media type as stated, or null."),
-    ("page.content_bytes", "Octets of content without content coding."),
-    ("page.is_cut", "Whether the content is longer and was not read further."),
-    ("page.location", "Where a redirect leads, or null."),
-    ("page.caching_fields[]", "The fields that guide caches, as `Name: value`."),
-    ("page.strict_fault", "What Petasos would refuse the answer for, or null."),
+    ("page.content_bytes", "Size of the content in bytes, without content coding."),
+    ("page.is_cut", "Whether the content is longer and only its beginning was read."),
+    ("page.location", "The target of a redirect, or null."),
+    ("page.caching_fields[]", "The fields that control caches, as `Name: value`."),
+    ("page.strict_fault", "The fault for which Petasos would refuse the response, or null."),
     (
         "verdict.cacheable",
-        "`yes`; `revalidated`: kept, but the application is asked each time; `with-settings`: under `settings`; `no`.",
+        "`yes`; `revalidated`: stored, but the application is asked before each use; `with-settings`: with \
+         the settings in `settings`; `no`.",
     ),
-    ("verdict.profile", "The profile that judged."),
-    ("verdict.reason", "The one reason, as in [reasons.md](reasons.md), or null."),
-    ("verdict.advice", "What the reason says, or null."),
-    ("verdict.lifetime_secs", "For how long it is fresh in all, with the settings that are named, or null."),
-    ("verdict.ttl_secs", "For how long it still was when it arrived, negative if it was stale, or null."),
+    ("verdict.profile", "The profile by which the page was judged."),
+    ("verdict.reason", "The reason, as in [reasons.md](reasons.md), or null."),
+    ("verdict.advice", "The advice of the reason, or null."),
+    ("verdict.lifetime_secs", "Whole lifetime in seconds, with the settings in `settings`, or null."),
+    (
+        "verdict.ttl_secs",
+        "Remaining lifetime in seconds when the response arrived, negative if it was stale, or null.",
+    ),
     (
         "verdict.stale_while_revalidate_secs",
-        "For how long after that it may be shown while it is refreshed, or null.",
+        "Seconds after the lifetime in which it may be sent while a refresh runs, or null.",
     ),
     (
         "verdict.stale_if_error_secs",
-        "For how long after that it may be shown while the application fails, or null.",
+        "Seconds after the lifetime in which it may be sent if the application fails, or null.",
     ),
-    ("obstacles[].reason", "What is in the way, the weightiest first; the first is the verdict's reason."),
-    ("obstacles[].advice", "What the reason says."),
+    (
+        "obstacles[].reason",
+        "A reason that prevents sharing, the most important first; the first is the verdict's reason.",
+    ),
+    ("obstacles[].advice", "The advice of the reason."),
     (
         "obstacles[].culprit.kind",
-        "`cookie`, `field`, `parameter`, `path`, `method` or `directive`; `culprit` may be null.",
+        "The kind of cause: `cookie`, `field`, `parameter`, `path`, `method` or `directive`; `culprit` may \
+         be null.",
     ),
-    ("obstacles[].culprit.name", "Its name."),
+    ("obstacles[].culprit.name", "The name of the cause."),
     ("obstacles[].culprit.value", "A field's value, or null. Values of cookies are never shown."),
-    ("obstacles[].culprit.software", "Whose it is, or null."),
-    ("obstacles[].remedy", "What to do in the application; may be empty."),
-    ("obstacles[].source", "Where a system's own remedy is from, or null."),
-    ("obstacles[].solved_by_setting", "Whether `settings` are enough against it."),
+    ("obstacles[].culprit.software", "The software that sets it, or null."),
+    ("obstacles[].remedy", "Advice on how to change the application; may be empty."),
+    ("obstacles[].source", "The source of a remedy that is specific to a system, or null."),
+    ("obstacles[].solved_by_setting", "Whether the settings in `settings` remove this obstacle."),
     (
         "settings[].key",
         "A setting of Petasos, see [settings.md](settings.md), that makes the page shareable.",
     ),
-    ("settings[].value", "Its value; a list as the configuration file has it."),
-    ("software[].name", "What the site runs on."),
-    ("software[].evidence", "What gave it away."),
-    ("fronts[].request", "A question at which a cache in front spoke."),
-    ("fronts[].field", "The field it spoke in."),
-    ("fronts[].value", "What it said."),
-    ("fronts[].software", "Whose field that is, or null."),
-    ("fronts[].says", "`hit`, `miss`, `pass` or `other`."),
-    ("cookies[].name", "A cookie that the plain answer sets."),
-    ("cookies[].software", "Whose it is, or null."),
-    ("cookies[].purpose", "What it is for, or null."),
+    ("settings[].value", "The setting's value; a list as in the configuration file."),
+    ("software[].name", "The name of a system that the site runs on."),
+    ("software[].evidence", "The sign by which Petasos detected it."),
+    ("fronts[].request", "A request whose response has a field of a cache in front of the site."),
+    ("fronts[].field", "The name of this field."),
+    ("fronts[].value", "The value of this field."),
+    ("fronts[].software", "The software that sets this field, or null."),
+    ("fronts[].says", "The result that the cache reports: `hit`, `miss`, `pass` or `other`."),
+    ("cookies[].name", "A cookie that the plain response sets."),
+    ("cookies[].software", "The software that sets it, or null."),
+    ("cookies[].purpose", "The purpose of the cookie, or null."),
     (
         "cookies[].request",
-        "`looked-up` if Petasos ignores it in requests, else the reason for which they pass.",
+        "`looked-up` if Petasos ignores the cookie in requests, else the reason for which these requests \
+         pass.",
     ),
-    ("changes[].request", "A question that was compared with the plain one."),
+    ("changes[].request", "A request whose response was compared with the plain response."),
     (
         "changes[].result",
-        "`same`; `spots`; `different`; `other-answer`: status or fields differ; `unknown`: two plain answers differ \
-         throughout; `unanswered`. What differs between two plain answers too does not count.",
+        "`same`; `spots`; `different`; `other-answer`: status or fields differ; `unknown`: two plain \
+         responses differ throughout; `unanswered`. A difference that also occurs between two plain \
+         responses does not count.",
     ),
-    ("changes[].fields[]", "What differs beside the content, as `Name: value`."),
-    ("changes[].spots_count", "In how many spots the contents differ."),
-    ("changes[].spots[].line", "The line of one of the first of them, from 1."),
+    ("changes[].fields[]", "The fields that differ, as `Name: value`."),
+    ("changes[].spots_count", "Number of spots in which the contents differ."),
+    ("changes[].spots[].line", "The line number of one of the first spots, from 1."),
     (
         "changes[].spots[].looks_like",
-        "`form-token`, `time`, `number`, `identifier`, `parameter` (the question's own) or `text`.",
+        "`form-token`, `time`, `number`, `identifier`, `parameter` (the request's own) or `text`.",
     ),
-    ("changes[].spots[].before", "What stands before it."),
-    ("changes[].spots[].plain", "What the plain answer has there."),
-    ("changes[].spots[].other", "What the other has."),
+    ("changes[].spots[].before", "The text before the spot."),
+    ("changes[].spots[].plain", "The text of the plain response in the spot."),
+    ("changes[].spots[].other", "The text of the other response in the spot."),
     (
         "compression.coding",
-        "The content coding that was chosen, or null; `compression` is null if nobody asked.",
+        "The content coding of the response, or null; `compression` is null if no request accepted a coding.",
     ),
-    ("compression.content_bytes", "Octets of content with it."),
+    ("compression.content_bytes", "Size of the content in bytes with this coding."),
     ("compression.vary_names_it", "Whether Vary names Accept-Encoding."),
     (
         "compression.survives_via",
-        "Whether a request with Via, such as Petasos sends, gets a coding too; null if that was not asked.",
+        "Whether the response to a request with Via, which Petasos sends, is also compressed; null if no \
+         such request was sent.",
     ),
     ("validation.etag", "The entity tag, or null."),
     ("validation.last_modified", "The date of the last change, or null."),
-    ("validation.conditional_status", "The status a conditional request got, or null."),
-    ("validation.works", "Whether that was a 304 that speaks of the plain answer."),
-    ("hints[]", "What else is worth knowing, in sentences."),
-    ("requests[].request", "A question that was put."),
-    ("requests[].status", "The status of its answer, or null."),
-    ("requests[].error", "Why there was none, or null."),
-    ("requests[].head_ms", "Milliseconds from sending it to the answer's head, or null."),
+    ("validation.conditional_status", "The status of the response to a conditional request, or null."),
+    ("validation.works", "Whether that response was a 304 whose validators match the plain response."),
+    ("hints[]", "Further advice, in sentences."),
+    ("requests[].request", "The name of a request that was sent."),
+    ("requests[].status", "The status of its response, or null."),
+    ("requests[].error", "The error if there was no response, or null."),
+    ("requests[].head_ms", "Milliseconds from sending the request to the response's head, or null."),
     ("requests[].whole_ms", "Milliseconds to the end of the content, or null."),
 ];
 
 /// The members of the edge's answer, as paths, with their descriptions.
 pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
-    ("format", "The number 1. It changes when a member changes its meaning or goes away; new ones may come."),
-    ("verdict", "What would be done with the request, as in [reasons.md](reasons.md)."),
+    (
+        "format",
+        "The number 1. It changes if a member changes its meaning or is removed; new members may be added.",
+    ),
+    ("verdict", "The verdict that the request would get, as in [reasons.md](reasons.md)."),
     (
         "reason",
-        "The one reason. For a fetch, the reason to fetch, or that of the last answer if that is remembered.",
+        "The reason for the verdict. For a fetch: the reason to fetch or, if the edge remembers the last \
+         response, that response's reason.",
     ),
-    ("advice", "What the reason says."),
+    ("advice", "The advice of the reason."),
     (
         "asks",
-        "What the application is asked: `nothing`; `renewal`: nothing that the request waits for; `confirmation`: whether \
-         the stored answer is still right, and if it is, the verdict is `hit` with `hit-revalidated`; `page`: the page, in \
-         a fetch that others may share; `own-answer`: an answer for this request alone.",
+        "The request that the application would get. `nothing`: none. `renewal`: a background refresh, for \
+         which the request does not wait. `confirmation`: a conditional request; if the stored response is \
+         still right, the verdict is `hit` with `hit-revalidated`. `page`: a fetch that other requests may \
+         share. `own-answer`: a request for this client alone.",
     ),
     (
         "culprit.kind",
-        "`cookie`, `field`, `parameter`, `path`, `method` or `directive`; `culprit` may be null.",
+        "The kind of cause: `cookie`, `field`, `parameter`, `path`, `method` or `directive`; `culprit` may \
+         be null.",
     ),
-    ("culprit.name", "The part of the request, or of the last answer, that is the cause."),
-    ("site.name", "The site's first name, or `any`; `site` is null if no site has the name."),
-    ("site.profile", "Its profile, as configured."),
-    ("site.rules", "The profile whose rules are in force; differs for `auto` and for a file."),
+    ("culprit.name", "The part of the request, or of the last response, that is the cause."),
+    ("site.name", "The site's first name, or `any`; `site` is null if no site has the requested host name."),
+    ("site.profile", "The site's profile, as configured."),
+    (
+        "site.rules",
+        "The profile whose rules are in force; it differs from `site.profile` for `auto` and for a file.",
+    ),
     (
         "site.recognised_by",
-        "The signs that the site's profile was detected by, for `auto`; null until it is.",
+        "The signs by which the site's profile was detected, for `auto`; null before a detection.",
     ),
-    ("site.recognised_since", "Since when, as a date of HTTP."),
-    ("site.origin", "The application behind it."),
+    ("site.recognised_since", "The time of the detection, as an HTTP date."),
+    ("site.origin", "The address of the site's origin."),
     (
         "site.uncompressed",
-        "What was seen, as a sentence, if the application sent a large text without compression although gzip was \
-         offered; else null.",
+        "A sentence, if the application sent a large text without compression although the request accepted \
+         gzip; else null.",
     ),
-    ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has one."),
+    ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has a key."),
     ("key.host", "The host, as the application gets it."),
     (
         "key.target",
         "The path and the query, without the parameters that change no page by the site's profile.",
     ),
-    ("key.is_equivalent", "Whether `No-Vary-Search` makes the target stand for the request's own."),
+    ("key.is_equivalent", "Whether `No-Vary-Search` makes this target equivalent to the request's own."),
     ("key.variant_fields[]", "The request fields that select among variants, as far as known."),
     (
         "stored.status",
-        "The status of what is stored for the request, whether it may be used or not; `stored` may be null.",
+        "The status of the stored response for the request, even if it may not be used; `stored` may be \
+         null.",
     ),
-    ("stored.content_bytes", "Octets of content that are there."),
-    ("stored.is_part", "Whether that is a part only."),
-    ("stored.age_secs", "How old it is."),
-    ("stored.lifetime_secs", "How long it is fresh in all."),
-    ("stored.ttl_secs", "How long it still is; below zero when stale."),
+    ("stored.content_bytes", "Size of the stored content in bytes."),
+    ("stored.is_part", "Whether only a part of the content is stored."),
+    ("stored.age_secs", "Age of the stored response in seconds."),
+    ("stored.lifetime_secs", "Whole lifetime of the stored response in seconds."),
+    ("stored.ttl_secs", "Remaining lifetime in seconds; below zero if the response is stale."),
     (
         "stored.stale_while_revalidate_secs",
-        "How long after its lifetime it may be shown while it is renewed.",
+        "Seconds after the end of the lifetime in which it may be sent while a refresh runs.",
     ),
     (
         "stored.stale_if_error_secs",
-        "How long after its lifetime it may be shown while the application fails.",
+        "Seconds after the end of the lifetime in which it may be sent if the application fails.",
     ),
     (
         "stored.stale_if_error_overrides",
-        "Whether that is so only because the site's `stale_on_error` says `override`.",
+        "Whether the stale response may replace an error only because the site's `stale_on_error` says \
+         `override`.",
     ),
-    ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
+    ("stored.is_validated_always", "Whether the stored response demands revalidation before each use."),
     (
         "stored.no_cache_overridden",
-        "Whether it says so and the site's profile uses it all the same, for `stored.lifetime_secs`.",
+        "Whether the response says `no-cache` and the site's profile nevertheless uses it, for \
+         `stored.lifetime_secs`.",
     ),
-    ("stored.is_purged_softly", "Whether a soft purge has made it stale."),
-    ("stored.location", "Where it redirects to, or null."),
-    ("stored.cache_control", "What the application says in `Cache-Control`."),
+    ("stored.is_purged_softly", "Whether a soft purge has made the response stale."),
+    ("stored.location", "The target of the stored redirect, or null."),
+    ("stored.cache_control", "The `Cache-Control` of the application."),
     (
         "stored.sent_cache_control",
-        "What visitors get in its place, by the site's profile; `null` if they get the same.",
+        "The `Cache-Control` that visitors get instead, by the site's profile; `null` if they get the \
+         application's.",
     ),
     ("other_variants_only", "Whether other variants of the page are stored and none for this request."),
     (
         "remembered.reason",
-        "Why the last answer for the page could not be shared; `remembered` is null if nothing is known.",
+        "The reason why the last response for the page could not be shared; `remembered` is null if none is \
+         known.",
     ),
-    ("remembered.advice", "What that reason says."),
-    ("remembered.culprit.kind", "As above; `culprit` may be null."),
-    ("remembered.culprit.name", "The part of that answer that was the cause."),
-    ("is_being_fetched", "Whether the page is being fetched right now."),
+    ("remembered.advice", "The advice of that reason."),
+    ("remembered.culprit.kind", "The same kinds as `culprit.kind`; `culprit` may be null."),
+    ("remembered.culprit.name", "The part of that response that was the cause."),
+    ("is_being_fetched", "Whether a fetch of the page is in progress."),
     (
         "if_origin_fails.verdict",
-        "What would be done if the application failed now; `if_origin_fails` is null for an error.",
+        "The verdict if the application failed now; `if_origin_fails` is null for an error.",
     ),
-    ("if_origin_fails.reason", "The reason for that."),
+    ("if_origin_fails.reason", "The reason for that verdict."),
 ];
 
 /// The reference of `petasos why` as Markdown.
 pub fn why_reference() -> String {
     let mut page = format!(
         "# petasos why\n\n\
-         Why is this page answered from the cache, or not, whose fault is it, and what would help?\n\n\
+         `petasos why` explains whether a page can be answered from the cache. It names the cause, and the\n\
+         change that would help.\n\n\
          ## A running edge: `petasos why URL`\n\n    \
          petasos why https://www.example.org/ -H 'Cookie: theme=dark'\n\n\
-         The edge is asked at its admin address (`--admin`, {ADMIN_DEFAULT}) what would become of a GET for this page with these\n\
-         fields. It takes the request through its own steps and leaves out what they do: nothing is fetched, counted or kept for\n\
-         longer. A URL with https means a request that comes through the first of `trusted_proxies`, as the edge itself speaks\n\
-         no TLS; a purge method means a request of the first of `purge_peers`. Exit code 0: there is an answer; 2: there is none.\n\n\
-         `--json` prints the document that the edge gives. It is also there for other programs: `POST /why` at the admin\n\
-         address, `Content-Type: application/json`, with `url` and, if need be, `method` and `headers`, a list of names and\n\
-         values.\n\n    \
+         The command asks the edge at its admin address (`--admin`, {ADMIN_DEFAULT}) how it would answer a GET\n\
+         for this page with these fields. The edge runs the request through its pipeline without side\n\
+         effects: it fetches and counts nothing, and extends no response's stay in the store. A URL with\n\
+         https means a request through the first of `trusted_proxies`, because the edge itself speaks no TLS.\n\
+         A purge method means a request of the first of `purge_peers`. Exit code 0: the edge has answered; 2:\n\
+         it has not.\n\n\
+         `--json` prints the edge's JSON document. Other programs get the same document by `POST /why` at the\n\
+         admin address, with `Content-Type: application/json`. Send `url` and, if needed, `method` and\n\
+         `headers`, a list of names and values.\n\n    \
          curl -s -H 'Content-Type: application/json' http://{ADMIN_DEFAULT}/why \\\n         \
          -d '{{\"url\": \"http://www.example.org/\", \"headers\": [[\"Cookie\", \"theme=dark\"]]}}'\n\n\
-         | member | what it says |\n|---|---|\n"
+         | member | meaning |\n|---|---|\n"
     );
     for (member, what) in ANSWER_MEMBERS {
         // Writing into a String cannot fail.
@@ -231,12 +262,13 @@ fn direct(page: &mut String) {
         page,
         "\n\
          ## Any site: `petasos why --direct URL`\n\n\
-         It needs no Petasos in front of the site, no account and no set-up.\n\n    \
+         This command needs no Petasos in front of the site, no account and no set-up.\n\n    \
          petasos why --direct https://www.example.org/\n\n\
-         The page is asked for {count} times at most, one request after the other, with a pause between them (`--pause`,\n\
-         {pause} ms), {time} s at most for each and {bytes} MiB of content. Redirects are reported, not followed; no other host\n\
-         is contacted. A page that answers with a redirect or an error is asked for twice.\n\n\
-         | question | what is different |\n|---|---|\n",
+         The command sends at most {count} requests for the page, one after the other, with a pause between them\n\
+         (`--pause`, {pause} ms). It allows at most {time} s for each request, and at most {bytes} MiB of content. It\n\
+         reports redirects and does not follow them, and it contacts no other host. If the page answers with\n\
+         a redirect or an error, the command sends only two requests.\n\n\
+         | request | difference from the plain request |\n|---|---|\n",
         count = Probe::ALL.len(),
         pause = PAUSE_DEFAULT.as_millis(),
         time = TIME_MAX.as_secs(),
@@ -248,16 +280,18 @@ fn direct(page: &mut String) {
     }
     let _ = write!(
         page,
-        "\nThe plain answer is judged by the rules that the accelerator itself goes by, under the profile that `auto` chooses for it;\n\
-         if the page is refused for the lack of a lifetime only, the setting that gives it one is named (`--profile wordpress`\n\
-         where WordPress can only be guessed, `--ttl` elsewhere). What stands behind the first obstacle is found by judging the answer\n\
-         again without it.\n\n\
-         `-H 'Name: value'` adds a field to every question, such as a cookie or a `Host`. Certificates are verified by the system's\n\
-         trust store; `SSL_CERT_FILE` names another, `--insecure` believes any. Exit code 0: the page was judged, whatever the\n\
-         verdict; 2: it could not be.\n\n\
+        "\nThe command judges the plain response by the rules of the edge, with the profile that `auto` chooses\n\
+         for the response. If the page is refused only because it states no lifetime, the command names the\n\
+         setting that gives it one. This is `--profile wordpress` for a site that is probably WordPress, and\n\
+         `--ttl` for others. To find further obstacles, the command judges the response again without the\n\
+         first one.\n\n\
+         `-H 'Name: value'` adds a field to every request, such as a cookie or a `Host`. The command verifies\n\
+         certificates with the system's trust store; `SSL_CERT_FILE` names another one, and `--insecure`\n\
+         accepts any certificate. Exit code 0: the command judged the page, whatever the verdict; 2: it could\n\
+         not.\n\n\
          ### The JSON document\n\n\
-         `--json` prints the same facts. `[]` stands for the elements of a list. Format {FORMAT}.\n\n\
-         | member | what it says |\n|---|---|\n"
+         `--json` prints the same facts. `[]` means the elements of a list. Format {FORMAT}.\n\n\
+         | member | meaning |\n|---|---|\n"
     );
     for (member, what) in DIRECT_MEMBERS {
         let _ = writeln!(page, "| `{member}` | {} |", escaped(what));
@@ -268,9 +302,9 @@ fn direct(page: &mut String) {
 fn tables(page: &mut String) {
     page.push_str(
         "\n## Cookies that are known by name\n\n\
-         `*` stands for any run of characters; the first row that matches counts. These rows explain a verdict and never\n\
-         make one: what a cookie means to the accelerator, the site's profile says.\n\n\
-         | cookie | whose | for | what to do when it is in the way | source |\n|---|---|---|---|---|\n",
+         `*` matches any text; the first row that matches counts. These rows only explain a verdict. The\n\
+         site's profile decides how Petasos treats a cookie.\n\n\
+        | cookie | software | purpose | advice if it prevents sharing | source |\n|---|---|---|---|---|\n",
     );
     for row in KNOWN_COOKIES {
         let _ = writeln!(
@@ -284,8 +318,8 @@ fn tables(page: &mut String) {
         );
     }
     page.push_str(
-        "\n## Field values that give their writer away\n\n\
-         | field | whose | what to do | source |\n|---|---|---|---|\n",
+        "\n## Field values that identify their software\n\n\
+        | field | software | what to do | source |\n|---|---|---|---|\n",
     );
     for row in KNOWN_VALUES {
         let (remedy, source) = (escaped(row.remedy), escaped(row.source));
@@ -301,7 +335,7 @@ fn tables(page: &mut String) {
 fn question(probe: Probe) -> String {
     match probe {
         Probe::Plain => {
-            "what Petasos itself asks for a visitor without cookies; without content coding".to_owned()
+            "the request that Petasos sends for a visitor without cookies; without content coding".to_owned()
         }
         Probe::NoiseCookies => format!("`Cookie: {NOISE_COOKIES}`"),
         Probe::NoiseParameters => format!("`{NOISE_PARAMETERS}` in the query"),
@@ -309,7 +343,7 @@ fn question(probe: Probe) -> String {
         Probe::Compressed => "`Accept-Encoding: br, gzip`".to_owned(),
         Probe::CompressedVia => format!("`Accept-Encoding: br, gzip` and `Via: {VIA}`"),
         Probe::Conditional => {
-            "`If-None-Match` and `If-Modified-Since` of the plain answer, if it has what they need".to_owned()
+            "`If-None-Match` and `If-Modified-Since` with the plain response's validators, if any".to_owned()
         }
         Probe::PlainAgain => "nothing".to_owned(),
     }

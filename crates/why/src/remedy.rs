@@ -45,7 +45,7 @@ pub(crate) const KNOWN_VALUES: &[KnownValue] = &[
     KnownValue {
         field: names::EXPIRES,
         value: "Wed, 11 Jan 1984 05:00:00 GMT",
-        remedy: "WordPress' nocache_headers() writes this: for visitors who are logged in, for 404, and where a plug-in or theme calls it (WooCommerce does for cart, checkout and account). On an ordinary page look for what calls nocache_headers() or defines DONOTCACHEPAGE.",
+        remedy: "WordPress' nocache_headers() writes this: for visitors who are logged in, for 404, and where a plug-in or theme calls it (WooCommerce does for cart, checkout and account). On an ordinary page, find the code that calls nocache_headers() or defines DONOTCACHEPAGE.",
         software: "WordPress",
         source: "wp-includes/functions.php: wp_get_nocache_headers",
     },
@@ -73,14 +73,14 @@ pub(crate) const KNOWN_VALUES: &[KnownValue] = &[
     KnownValue {
         field: names::CACHE_CONTROL,
         value: "max-age=0, private, must-revalidate",
-        remedy: "Rails writes this when an action says nothing of caching; in the action: expires_in 5.minutes, public: true.",
+        remedy: "Rails writes this when an action says nothing about caching. In the action, call expires_in 5.minutes, public: true.",
         software: "Rails",
         source: "guides.rubyonrails.org: caching",
     },
     KnownValue {
         field: names::CACHE_CONTROL,
         value: "no-cache, private",
-        remedy: "Symfony, and Laravel with it, writes this when an answer says nothing of caching; in the controller: setPublic() and setSharedMaxAge(300), in Laravel the middleware cache.headers.",
+        remedy: "Symfony, and thus Laravel, writes this when a response says nothing about caching. In Symfony's controller, call setPublic() and setSharedMaxAge(300); in Laravel, use the middleware cache.headers.",
         software: "Symfony, Laravel",
         source: "symfony/http-foundation: ResponseHeaderBag.php",
     },

@@ -61,7 +61,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "messages",
         "Django",
         Session,
-        "A message that the next page shows. Nothing to do unless every page sets it.",
+        "It contains a message for the next page. Nothing to do unless every page sets it.",
         "docs.djangoproject.com: messages framework",
     ),
     row(

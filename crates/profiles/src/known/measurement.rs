@@ -7,9 +7,9 @@ use super::Use::{Analytics, Consent};
 use super::{KnownCookie, row};
 
 const ANALYTICS: &str =
-    "A script in the browser sets it and no page depends on it. A server that sets it needs not to.";
+    "A script in the browser sets it, and no page depends on it. A server need not set it.";
 const BANNER: &str =
-    "The consent banner should be shown and hidden by its script, so that the page stays one for all.";
+    "Let a script show and hide the consent banner, so that the page is the same for every visitor.";
 
 /// Measurement and consent.
 pub(super) const ROWS: &[KnownCookie] = &[

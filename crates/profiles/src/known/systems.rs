@@ -68,7 +68,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "*UserID",
         "MediaWiki",
         Session,
-        "Remembers who was logged in. Nothing to do.",
+        "It identifies the user who was logged in. Nothing to do.",
         "mediawiki: includes/session/CookieSessionProvider.php",
     ),
     row(
@@ -82,7 +82,8 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "PrestaShop-*",
         "PrestaShop",
         Session,
-        "PrestaShop sets it for every visitor, and keeps cart and language in it. Its pages cannot be shared without a full-page-cache module that fills these parts by script.",
+        "PrestaShop sets it for every visitor, with the cart and the language. Its pages cannot be shared \
+         without a full-page-cache module that fills in these parts by script.",
         "PrestaShop: classes/Cookie.php",
     ),
     row(
@@ -152,7 +153,8 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "_forum_session",
         "Discourse",
         Session,
-        "Discourse keeps an anonymous cache of its own and sends no lifetimes; only its assets are for a cache in front.",
+        "Discourse has its own cache for anonymous visitors and sends no lifetimes. A cache in front can \
+         share only its assets.",
         "discourse: config/initializers",
     ),
     row(
@@ -166,7 +168,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "statusmessages",
         "Plone",
         Session,
-        "A message that the next page shows. Nothing to do unless every page sets it.",
+        "It contains a message for the next page. Nothing to do unless every page sets it.",
         "plone: Products.statusmessages",
     ),
     row(
@@ -180,14 +182,16 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "MoodleSession*",
         "Moodle",
         Session,
-        "Moodle starts a session for every visitor. Its pages are not for sharing; its theme and plug-in files are.",
+        "Moodle starts a session for every visitor. Its pages cannot be shared; its theme and plug-in files \
+         can.",
         "moodle: lib/classes/session/manager.php",
     ),
     row(
         "phpbb*",
         "phpBB",
         Session,
-        "The forum starts a session for every visitor and counts it. Its pages are not for sharing; its files are.",
+        "The forum starts a session for every visitor and counts it. Its pages cannot be shared; its files \
+         can.",
         "phpbb: phpbb/session.php",
     ),
     row(
@@ -222,14 +226,14 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "oc_sessionPassphrase",
         "Nextcloud",
         Session,
-        "Nextcloud starts a session for every visitor. Its pages are not for sharing.",
+        "Nextcloud starts a session for every visitor. Its pages cannot be shared.",
         "nextcloud/server: lib/private/Session/CryptoWrapper.php",
     ),
     row(
         "nc_sameSiteCookie*",
         "Nextcloud",
         Protection,
-        "Nextcloud sets it for every visitor. Its pages are not for sharing.",
+        "Nextcloud sets it for every visitor. Its pages cannot be shared.",
         "nextcloud/server: lib/base.php",
     ),
 ];

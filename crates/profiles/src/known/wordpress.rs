@@ -11,7 +11,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "wordpress_logged_in_*",
         "WordPress",
         Session,
-        "Set at login. A request with it is answered for that visitor alone; nothing to do.",
+        "Set at login. A request with it passes; nothing to do.",
         "wp-includes/default-constants.php: LOGGED_IN_COOKIE",
     ),
     row(
@@ -32,7 +32,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "wordpress_no_cache",
         "WordPress plug-in",
         Session,
-        "A plug-in asks caches to let this visitor through. Nothing to do unless everybody gets it.",
+        "A plug-in tells caches to pass this visitor's requests. Nothing to do unless every visitor gets it.",
         "easyengine.io: WordPress cache rules",
     ),
     row(
@@ -109,7 +109,8 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "wp-wpml_current_language",
         "WPML",
         Preference,
-        "WPML sets it for everybody when \"Language filtering for AJAX operations\" is on (WPML, Languages). Switch that off: the language is in the URL.",
+        "WPML sets it for every visitor when \"Language filtering for AJAX operations\" is on (WPML, \
+         Languages). Switch that off: the language is in the URL.",
         "wpml.org/documentation/support/browser-cookies-stored-wpml",
     ),
     row(
@@ -158,7 +159,8 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "_lscache_vary",
         "LiteSpeed Cache",
         Preference,
-        "It groups visitors for LiteSpeed's own cache. In front of another server the plug-in does no good; remove it.",
+        "It groups visitors for LiteSpeed's own cache. With another web server the plug-in is useless; \
+         remove it.",
         "litespeedtech/lscache_wp: src/vary.cls.php",
     ),
     row(
@@ -172,7 +174,7 @@ pub(super) const ROWS: &[KnownCookie] = &[
         "pmpro_visit",
         "Paid Memberships Pro",
         Analytics,
-        "Its report of visits and logins counts with it, for everybody. No page depends on it.",
+        "The plug-in uses it for its report of visits and logins, for every visitor. No page depends on it.",
         "paid-memberships-pro: adminpages/reports",
     ),
     row(

@@ -24,12 +24,12 @@ use store::Mode;
 /// The types of selectors, what they list and what they invalidate, for the documentation.
 pub(crate) const TYPES: &[(&str, &str, &str)] = &[
     ("uri", "URLs", "these pages, on http and https"),
-    ("uri-prefix", "URLs", "all pages whose URL begins so"),
+    ("uri-prefix", "URLs", "all pages whose URL begins with a selector"),
     ("origin", "URLs without a path", "all pages of the host"),
     ("host", "host names", "all pages of the host"),
     ("group", "URLs without a path; the names in `groups`", "the groups (RFC 9875) of these origins"),
-    ("tag", "tags", "what has one of the tags, or all of them with `\"match\": \"all\"`"),
-    ("ban", "ban expressions", "what meets one of the expressions"),
+    ("tag", "tags", "pages with one of the tags, or with all of them for `\"match\": \"all\"`"),
+    ("ban", "ban expressions", "pages that match one of the expressions"),
     ("all", "none", "everything"),
 ];
 

@@ -128,6 +128,7 @@ fn times(total: &Histogram) -> ResponseTimes {
 pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
     GeneratorRecord {
         cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).sum(),
+        busy_wait_s: outcome.busy_wait.as_secs_f64(),
         busiest_thread: outcome.check.cpu_share_max,
         trust: outcome.check.trust.to_string(),
         reasons: outcome.check.reasons.clone(),

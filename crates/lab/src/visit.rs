@@ -528,11 +528,13 @@ impl Bench<'_> {
         };
         let generator = record::generator(outcome);
         let host = readings.watch.host;
+        // The cores are free for the server while the generator busy-waits on one of them.
+        let busy_wait = generator.busy_wait_s / (f64::from(self.cores) * readings.watch.seconds);
         let bound_by = bound_by(&Figures {
             concurrency: cell.load.concurrency,
             cores: self.cores,
             seconds: readings.watch.seconds,
-            host_busy: host.busy.zip(host.steal).map(|(busy, steal)| busy + steal),
+            host_busy: host.busy.zip(host.steal).map(|(busy, steal)| (busy + steal - busy_wait).max(0.0)),
             link: host.link,
             generator_thread: generator.busiest_thread,
             generator_cpu_s: generator.cpu_s,

@@ -93,6 +93,7 @@ fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
         not_started: recorder.counters.not_started,
         late: recorder.late,
         cpu: std::mem::take(&mut recorder.cpu),
+        busy_wait: recorder.busy_wait,
         samples,
         ..Outcome::of(shared.plan.clone(), shared.address(0))
     }

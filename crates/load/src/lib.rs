@@ -194,15 +194,25 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     let tls = Tls::of(plan)?;
     let mut shared = Shared::new(plan, clock, control, &routes, &images, tls);
     control.measuring_since(shared.course.measuring_since());
+    shared.busy_waits = busy_waits(plan, threads);
     control.series.begin(threads);
     let workers =
         (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
-    let (reports, is_real_time) = work(workers, plan.real_time)?;
+    let (reports, is_real_time) = work(workers, plan.real_time && !shared.busy_waits)?;
     let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
     }
     Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
+}
+
+/// Whether the threads of a run busy-wait. Only a run on the host of its server does: the latency of
+/// a network exceeds that of waking.
+fn busy_waits(plan: &Plan, threads: usize) -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let users = plan.users.saturating_mul(plan.pipeline);
+    let is_closed = plan.arrival == Arrival::Closed && plan.stages.is_empty();
+    plan.real_time && is_closed && worker::busy_wait::is_useful(users, threads, cores)
 }
 
 /// Runs every worker in its own thread. Returns their reports, and whether all threads had

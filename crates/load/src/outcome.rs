@@ -124,8 +124,11 @@ pub struct Outcome {
     pub stages: Vec<StageOutcome>,
     /// The URLs, in the order of the plan.
     pub urls: Vec<UrlOutcome>,
-    /// CPU time of each generator thread over the measured part.
+    /// CPU time of each generator thread over the measured part, without busy-waits.
     pub cpu: Vec<Duration>,
+    /// CPU time that the threads spent polling for responses instead of sleeping. Only runs with
+    /// [`Plan::real_time`] and at most one user for two cores have any.
+    pub busy_wait: Duration,
     /// How far the figures can be trusted.
     pub check: SelfCheck,
     /// Single requests, if the plan asked for them, ordered by their start.
@@ -558,6 +561,7 @@ impl Outcome {
             stages: Vec::new(),
             urls: Vec::new(),
             cpu: Vec::new(),
+            busy_wait: Duration::ZERO,
             check: SelfCheck::default(),
             samples: Vec::new(),
         }

@@ -96,6 +96,8 @@ pub(crate) struct Recorder {
     /// Requests of the warm-up that ended, and how many of them failed.
     pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
+    /// Processor time of busy-waits, which is not in `cpu`.
+    pub(crate) busy_wait: Duration,
     /// How long the threads were ready to run but waited for a core; `None` if the system does not
     /// report it.
     pub(crate) core_wait: Option<Duration>,
@@ -412,6 +414,7 @@ impl Recorder {
         self.late.good += other.late.good;
         self.late.complete += other.late.complete;
         self.cpu.extend(other.cpu);
+        self.busy_wait += other.busy_wait;
         self.core_wait = self.core_wait.zip(other.core_wait).map(|(ours, theirs)| ours + theirs);
         self.ledger.merge(&other.ledger);
         self.held_back += other.held_back;

@@ -11,6 +11,7 @@
 //! kinds. Timeouts are checked when a poll returns, at least every [`TICK_MAX`]. Only moments at
 //! which a request or user starts have a timer.
 
+pub(crate) mod busy_wait;
 mod carriers;
 mod closing;
 pub(crate) mod cpu;
@@ -33,6 +34,7 @@ use crate::timer::Timer;
 use crate::tls::Tls;
 use crate::traffic::Arrival;
 use crate::wire::Protocol;
+use busy_wait::BusyWait;
 use cpu::CpuMeter;
 pub(crate) use flow::PARTING_MAX;
 use message::Method;
@@ -80,6 +82,7 @@ pub(crate) struct Worker<'a> {
     /// The moment the timer was set to, if it was set for the current poll.
     timer_at: Option<Monotonic>,
     waking: Waking,
+    busy_wait: BusyWait,
     slots: Slots<Connection>,
     /// Connections that carry several requests, if the plan asks for them.
     carriers: Slots<Carrier>,
@@ -191,6 +194,7 @@ impl<'a> Worker<'a> {
             poll,
             timer_at: None,
             waking: Waking::default(),
+            busy_wait: BusyWait::new(shared.busy_waits),
             slots: Slots::new(hosts, addresses, bounds),
             carriers: Slots::new(hosts, addresses, bounds),
             stirred: Vec::new(),
@@ -244,8 +248,7 @@ impl<'a> Worker<'a> {
                 self.shared.fail(error);
                 break;
             }
-            now = self.tools.clock.monotonic();
-            self.woke = now;
+            now = self.woke;
             self.learn_waking(&events);
             if !events.is_empty() {
                 self.handle(&events);
@@ -301,7 +304,8 @@ impl<'a> Worker<'a> {
         recorder.unfinished += self.waiting.iter().filter(|exchange| exchange.measured).count() as u64;
         self.slots.iter().for_each(|slot| recorder.connection_over(slot.served));
         self.carriers.iter().for_each(|slot| recorder.connection_over(slot.served));
-        recorder.cpu.push(cpu.used());
+        recorder.cpu.push(cpu.used().saturating_sub(self.busy_wait.spent()));
+        recorder.busy_wait += self.busy_wait.spent();
         recorder.core_wait = cpu.waited();
         let first_head = match self.tools.several.first_head {
             head if head.is_empty() => self.tools.memo.first,
@@ -492,7 +496,7 @@ impl<'a> Worker<'a> {
         [wake, begin, due].into_iter().flatten().min()
     }
 
-    /// Waits for events, at most until other work is due.
+    /// Waits for events, at most until other work is due, and sets [`Worker::woke`].
     fn wait(&mut self, now: Monotonic, next_sweep: Monotonic, events: &mut Events) -> Result<(), LoadError> {
         let mut wait = next_sweep.since(now).min(TICK_MAX);
         if let Some(end) = self.shared.course.cut_off() {
@@ -513,7 +517,17 @@ impl<'a> Worker<'a> {
         if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() {
             wait = Duration::ZERO;
         }
-        match self.poll.poll(events, Some(wait)) {
+        let is_busy_wait = !wait.is_zero() && self.in_flight > 0 && self.busy_wait.is_due(now);
+        let wait = if is_busy_wait { Duration::ZERO } else { wait };
+        let polled = self.poll.poll(events, Some(wait));
+        self.woke = self.tools.clock.monotonic();
+        if !events.is_empty() {
+            self.busy_wait.woken(self.woke);
+        }
+        if is_busy_wait && now >= self.shared.course.measuring_since() {
+            self.busy_wait.spend(self.woke.since(now));
+        }
+        match polled {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                 Err(LoadError::system("epoll_wait", &error))
             }

@@ -265,6 +265,8 @@ fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
 pub(crate) fn place_of_generator(results: &Results) -> &'static str {
     let cells = results.cells.iter().chain(results.loads.iter().flat_map(|load| &load.cells));
     let measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
+        // A thread that busy-waits needs no priority.
+        Outcome::Measured(measured) if measured.generator.busy_wait_s > 0.0 => None,
         Outcome::Measured(measured) => Some(measured.generator.is_real_time),
         Outcome::Void { .. } => None,
     });

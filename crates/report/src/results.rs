@@ -330,9 +330,12 @@ pub struct WriteRecord {
 /// Resources that the load generator used, and its self-check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorRecord {
-    /// Processor time in seconds.
+    /// Processor time in seconds, without busy-waits.
     pub cpu_s: f64,
-    /// Share of one core that the busiest thread used, 0 to 1.
+    /// Processor time in seconds that was spent polling for responses instead of sleeping.
+    #[serde(default)]
+    pub busy_wait_s: f64,
+    /// Share of one core that the busiest thread used, without busy-waits, 0 to 1.
     pub busiest_thread: f64,
     /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: String,

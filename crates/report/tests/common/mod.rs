@@ -234,6 +234,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
         response: times(p95),
         generator: GeneratorRecord {
             cpu_s: 0.4,
+            busy_wait_s: 0.0,
             busiest_thread: 0.3,
             trust: "clean".to_owned(),
             reasons: Vec::new(),

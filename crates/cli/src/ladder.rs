@@ -12,7 +12,7 @@ use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
 use config::Diagnostic;
-use lab::{Choice, Effort, LabError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
+use ladder::{Choice, Effort, LadderError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::results::Results;
@@ -86,7 +86,7 @@ pub(crate) struct DemoArgs {
 /// # Errors
 /// If a name given with `--load` is not in the ladder, or the walk fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match lab::read_ladder_file(&args.file) {
+    match ladder::read_ladder_file(&args.file) {
         Ok(ladder) => {
             check_loads(&args.load, &ladder)?;
             let (effort, loads) = (args.common.effort(), args.load.clone());
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// If the walk fails.
 pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
-    match lab::read_ladder(DEMO_NAME, DEMO, None) {
+    match ladder::read_ladder(DEMO_NAME, DEMO, None) {
         Ok(ladder) => {
             let choice = Choice { effort: args.common.effort(), ..Choice::default() };
             measure(&ladder, choice, args.out.clone(), &args.common)
@@ -114,7 +114,7 @@ pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 /// Refuses names of loads that the ladder does not have.
 fn check_loads(wanted: &[String], ladder: &Ladder) -> anyhow::Result<()> {
     let known: Vec<&str> =
-        std::iter::once(lab::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
+        std::iter::once(ladder::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
     match wanted.iter().find(|id| !known.contains(&id.as_str())) {
         Some(id) => anyhow::bail!("there is no load `{id}` in this ladder; it has {}", known.join(", ")),
         None => Ok(()),
@@ -146,11 +146,11 @@ fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> an
     let (fresh, stay) = (common.fresh, common.stay);
     let options = Options { choice, out, fresh, stay, petasos, version: version() };
     let mut line = ProgressLine::new();
-    let walked = lab::walk(ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, &mut line);
+    let walked = ladder::walk(ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, &mut line);
     line.clear();
     let mut walk = match walked {
         Ok(walk) => walk,
-        Err(LabError::Interrupted) => {
+        Err(LadderError::Interrupted) => {
             return Ok(explained(&["the walk was interrupted before anything was measured".to_owned()]));
         }
         Err(error) => return Err(error.into()),
@@ -313,12 +313,12 @@ fn progress(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::{DEMO, DEMO_NAME, progress};
-    use lab::{Phase, Status};
+    use ladder::{Phase, Status};
     use std::time::Duration;
 
     #[test]
     fn the_built_in_ladder_can_be_read() {
-        if let Err(problems) = lab::read_ladder(DEMO_NAME, DEMO, None) {
+        if let Err(problems) = ladder::read_ladder(DEMO_NAME, DEMO, None) {
             panic!("{}", problems[0]);
         }
     }

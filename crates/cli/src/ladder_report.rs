@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "{shown} has the schema {}, and this version reads {SCHEMA}",
         results.schema
     );
-    let out = args.out.clone().unwrap_or_else(|| args.file.with_file_name(lab::REPORT_FILE));
+    let out = args.out.clone().unwrap_or_else(|| args.file.with_file_name(ladder::REPORT_FILE));
     ensure!(
         !is_one_file(&out, &args.file),
         "--out names the results themselves: choose another file for the page"

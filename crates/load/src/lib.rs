@@ -18,7 +18,7 @@
 //! take. Each thread counts for itself, and [`Outcome`] is the sum. The documentation of the
 //! `outcome` module defines every term and figure.
 //!
-//! Other crates show results (`report`), compare runs with each other (`lab`), and handle signals
+//! Other crates show results (`report`), compare runs with each other (`ladder`), and handle signals
 //! and arguments (`cli`).
 
 mod ab_account;

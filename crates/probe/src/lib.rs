@@ -2,7 +2,7 @@
 //!
 //! Invariant: a file that cannot be read or parsed never produces a wrong number. Figures that
 //! depend on it are `None`, or they leave out that process. Watching does not change the watched
-//! processes. The meaning of the figures is decided elsewhere (`lab`).
+//! processes. The meaning of the figures is decided elsewhere (`ladder`).
 //!
 //! The parsers take text and are pure. [`ProcFs`] reads the files. [`watch`] samples at 10 Hz from
 //! a separate thread.

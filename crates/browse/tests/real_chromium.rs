@@ -121,7 +121,7 @@ fn http2_page_uses_one_connection_or_names_the_reason() {
     for (url, reason) in [
         (
             format!("https://localhost:{}/", nginx.secure_http1_port),
-            "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on",
+            "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake",
         ),
         (format!("{}/", origin.url()), "the server does not speak HTTP/2 without TLS"),
     ] {

@@ -54,7 +54,7 @@ fn exit_code_1_comes_with_a_reason() {
     let origin = Origin::start(|_| response("500 Internal Server Error", &[], b"oh"));
     let output = petasos(["bench", &origin.url(), "-n", "3", "--accept-invalid"]);
     assert_eq!(output.code, Some(1));
-    let says = "petasos: exit code 1: no request was answered as expected\n";
+    let says = "petasos: exit code 1: no response was as expected\n";
     assert_eq!(output.stderr, says);
     let missed = petasos([
         "bench",

@@ -292,7 +292,10 @@ fn sentence_is_about_the_mean_at_a_given_rate() {
 fn incomparable_sides_are_refused_by_name() {
     let runs = around(1.0);
     let error = |sides: &[Side]| compare(sides, Options::default()).unwrap_err().to_string();
-    assert_eq!(error(&[side("a", &runs)]), "a comparison needs at least two sides; name another file, directory or URL");
+    assert_eq!(
+        error(&[side("a", &runs)]),
+        "a comparison needs at least two sides; name another file, directory or URL"
+    );
     assert_eq!(error(&[side("a", &runs), side("b", &[])]), "b: the side has no run");
     let many = vec![Run::of_source("ab"); 201];
     assert_eq!(

@@ -87,7 +87,7 @@ impl LoadArgs {
         let plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
         ensure!(
             plan.linger.is_zero() || !plan.keep_alive,
-            "--linger goes with --no-keepalive or --page: connections that are kept for the next request stay open anyway"
+            "--linger goes with --no-keepalive or --page; with keep-alive, connections stay open anyway"
         );
         plan.check()?;
         Ok(plan)

@@ -55,14 +55,14 @@ impl OutputArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (standard, files): (Vec<&Path>, Vec<&Path>) =
             self.paths().into_iter().flatten().partition(|path| is_stdout(path));
-        ensure!(standard.len() < 2, "only one result can go to standard output (-)");
+        ensure!(standard.len() < 2, "only one result can go to standard output (-); give the others a file name");
         for path in files {
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
             let (path_shown, shown) = (path.display(), directory.display());
             ensure!(
                 directory.is_dir(),
-                "cannot write {path_shown}: there is no directory {shown}; make it first"
+                "cannot write {path_shown}: the directory {shown} does not exist; create it first"
             );
             ensure!(!path.is_dir(), "cannot write {path_shown}: it is a directory; name a file in it");
         }
@@ -93,7 +93,7 @@ impl OutputArgs {
     pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
         match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
             Some(other) => bail!(
-                "--fail-if '{other}' does not go with --page: pages have rate, requests, good, errors, not_started \
+                "--fail-if '{other}' does not go with --page; the metrics of pages are rate, requests, good, errors, not_started \
                  and times, such as p95"
             ),
             None => Ok(()),
@@ -134,7 +134,7 @@ impl OutputArgs {
         );
         let kept = outcome.samples.len() as u64;
         if self.jtl.is_some() && kept < outcome.requests() {
-            note(format_args!("petasos: --jtl: it has the first {kept} of {} requests", outcome.requests()));
+            note(format_args!("petasos: --jtl: the file has only the first {kept} of {} requests", outcome.requests()));
         }
         written
     }

@@ -41,7 +41,7 @@ impl RequestArgs {
         [Idle {
             flag: "--content-type",
             is_idle: self.content_type.is_some() && self.body.is_none() && self.form.is_empty(),
-            fix: "give the content, with --body or --form, or leave it out",
+            fix: "it needs content; give --body or --form, or leave --content-type out",
         }]
     }
 
@@ -81,6 +81,6 @@ impl RequestArgs {
 /// Splits a form field, `NAME=VALUE`, into name and value.
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("{text:?} is no field: write NAME=VALUE"))?;
+        text.split_once('=').ok_or_else(|| format!("{text:?} is not a form field; write NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }

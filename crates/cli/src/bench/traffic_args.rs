@@ -95,17 +95,17 @@ impl TrafficArgs {
             Idle {
                 flag: "--in-flight-max",
                 is_idle: self.in_flight_max.is_some() && !has_rate,
-                fix: "it needs a rate, --rate or stages such as 250/s:30s; without one -c says how many are in flight",
+                fix: "it needs a rate, --rate or stages such as 250/s:30s; without a rate, use -c",
             },
             Idle {
                 flag: "--think",
                 is_idle: !self.think.is_none() && !has_users,
-                fix: "with a rate, requests (with --page: pages) begin at the rate, however long users think; leave it or the rate out",
+                fix: "with a rate, requests (with --page: pages) begin at the rate; leave --think or the rate out",
             },
             Idle {
                 flag: "--ramp-up",
                 is_idle: self.ramp_up.is_some_and(|ramp| !ramp.is_zero()) && self.ramp_to.is_some(),
-                fix: "with --ramp-to the rate grows from --rate on; leave one of the two out",
+                fix: "with --ramp-to, the rate already grows from --rate; leave --ramp-up or --ramp-to out",
             },
         ]
     }
@@ -166,14 +166,14 @@ const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> {
     let place = || path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {}", place()))?.len();
-    ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes", place());
+    ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes; use a smaller list", place());
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", place()))?;
     let lines =
         (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let targets: Vec<WeightedTarget> = lines
         .map(|(number, line)| url_of_line(line, base).with_context(|| format!("{}:{number}", place())))
         .collect::<anyhow::Result<_>>()?;
-    ensure!(!targets.is_empty(), "{} has no URL", place());
+    ensure!(!targets.is_empty(), "{} has no URL; write one in each line", place());
     Ok(targets)
 }
 
@@ -181,10 +181,10 @@ fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> 
 fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
     let (url, weight) = (words.next().unwrap_or_default(), words.next());
-    ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL and its weight");
+    ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
     let weight = match weight {
         Some(weight) => {
-            weight.parse().ok().with_context(|| format!("{weight:?} is no weight: a number above 0"))?
+            weight.parse().ok().with_context(|| format!("{weight:?} is not a weight; write a whole number above 0"))?
         }
         None => 1,
     };
@@ -196,7 +196,7 @@ fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
 
 fn stage(text: &str) -> Result<Stage, String> {
     let (load, time_text) =
-        text.split_once(':').ok_or_else(|| format!("{text:?} is no stage: write 100:30s"))?;
+        text.split_once(':').ok_or_else(|| format!("{text:?} is not a stage; write for example 100:30s"))?;
     Ok(Stage {
         load: load.parse().map_err(|error: load::StageLoadError| error.to_string())?,
         time: time(time_text)?,
@@ -208,7 +208,7 @@ fn think(text: &str) -> Result<Think, String> {
         Some((from, to)) => {
             let (from, to) = (time(from)?, time(to)?);
             if to < from {
-                Err(format!("{text:?} ends before it begins"))
+                Err(format!("{text:?} ends before it begins; write the shorter time first"))
             } else {
                 Ok(Think::Range { from, to })
             }

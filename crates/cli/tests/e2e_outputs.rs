@@ -34,7 +34,7 @@ fn thresholds_decide_the_exit_code() {
     assert_eq!(bench(&["p95 > 30s"]).code, Some(1));
     let wrong = bench(&["p95 > 300"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
-    assert!(wrong.stderr.contains("column 7: 300 of what?"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("column 7: 300 has no unit;"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn returning_visitors_use_their_cache() {
     let output = petasos(["bench", &origin.url(), "--page", "-n", "5", "--returning", "100%"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert_eq!((origin.count("/"), origin.count("/a.css"), origin.count("/b.png")), (5, 1, 1));
-    assert!(output.stdout.contains("By returning ones:   4"), "{}", output.stdout);
+    assert!(output.stdout.contains("Returning visits:    4"), "{}", output.stdout);
 }
 
 #[test]

@@ -268,10 +268,10 @@ fn notes_tell_why_a_comparison_is_doubtful() {
     assert_eq!(
         notes,
         [
-            "10 of 10,000 requests of B failed; times are those of good answers",
+            "10 of 10,000 requests of B failed; times are those of good responses",
             "A and B were not loaded alike: users 10 and 20",
-            "the answers have 48046 octets of content at A and 0 at B: are they the same page?",
-            "the runs of A and B were not interleaved: whatever else changed between them is in the difference",
+            "the responses have 48046 bytes of content at A and 0 at B; check that the page is the same",
+            "the runs of A and B were not interleaved, so the difference includes all other changes between them",
         ]
     );
     assert!(compare(&[side("a", &a), side("b", &a)], Options::default()).unwrap().notes.is_empty());

@@ -23,7 +23,7 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
                 None => "",
             };
             let bound = match now.bound_by {
-                Bound::Unclear => "what bound it is unclear".to_owned(),
+                Bound::Unclear => "the limiting factor is unclear".to_owned(),
                 Bound::Users => "bound by its few users".to_owned(),
                 bound => format!("bound by the {}", bound.words()),
             };

@@ -174,7 +174,7 @@ fn run_that_cannot_start_exits_with_2_and_the_reason() {
         (&["127.0.0.1"], "is not a URL"),
         (&["http://nowhere.invalid/"], "nowhere.invalid"),
         (&[&refusing], "refused"),
-        (&["http://127.0.0.1/", "-c", "0"], "number of users"),
+        (&["http://127.0.0.1/", "-c", "0"], "0 users are out of range"),
         (&["http://127.0.0.1/", "--body", "/nonexistent"], "cannot read /nonexistent"),
         (&["http://127.0.0.1/", "--nonsense", "2"], "--nonsense"),
         (&["http://127.0.0.1/", "-H", "nonsense"], "not a header field"),

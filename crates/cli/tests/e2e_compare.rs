@@ -131,7 +131,7 @@ fn impossible_comparison_exits_with_2_and_the_reason() {
     for (arguments, reason) in [
         (&[runs][..], "a comparison needs at least two sides"),
         (&[runs, "/nonexistent.json"], "cannot read /nonexistent.json"),
-        (&[runs, url], "compare URLs with URLs"),
+        (&[runs, url], "URLs and stored runs cannot be compared"),
         (&[runs, runs, "-c", "10"], "--users says how to load URLs"),
         (&[runs, runs, "--rounds", "10"], "--rounds says how to load URLs"),
         (&[runs, runs, "--on", "p98"], "p98"),

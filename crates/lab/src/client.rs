@@ -297,7 +297,7 @@ mod tests {
         let client = Client { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };
         let refused = served("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", false, |url| {
             let reason = client.ask_2xx("POST", url, Some("shop.example")).unwrap_err();
-            assert!(reason.ends_with("/x was answered with status 503"), "{reason}");
+            assert!(reason.ends_with("/x: the response has status 503"), "{reason}");
             Err(ClientError::Interrupted)
         });
         assert!(refused.is_err());

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(read_runs(" \n"), Err(ReadError::Empty));
         assert_eq!(
             message("{}"),
-            "run 1: not a run: there is no member \"schema\" that says \"petasos-run/1\""
+            "run 1: not a run: its member \"schema\" is missing or is not \"petasos-run/1\""
         );
         assert_eq!(
             message("{\"schema\": \"petasos-run/2\"}"),

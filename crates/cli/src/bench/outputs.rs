@@ -26,19 +26,19 @@ pub(crate) struct OutputArgs {
     /// Write the run as JSON; with - to standard output, and the report to standard error
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the run as a page that opens anywhere
+    /// Write the run as a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write a row for each second as CSV
+    /// Write the run as CSV, with a row for each second
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write a row for each request as JMeter's JTL: the first million, or as many as -n says
+    /// Write the requests as JMeter's JTL: the first -n requests, or the first million without -n
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
     jtl: Option<PathBuf>,
-    /// Write the distributions of times as an HdrHistogram log
+    /// Write the distributions of the times as an HdrHistogram log
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
     hdr: Option<PathBuf>,
-    /// Exit with 1 if this holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
+    /// Exit with 1 if this condition holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<Threshold>,
 }

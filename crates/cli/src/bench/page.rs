@@ -30,14 +30,15 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 /// What page mode adds to the arguments of a load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PageArgs {
-    /// Load whole pages as a browser does: -c visitors at a time, -n pages
+    /// Load whole pages as a browser does; -c is the number of visitors at a time, -n the number of
+    /// pages
     #[arg(long)]
     pub(crate) page: bool,
-    /// Share of visitors who have been here before and still have cookies and a cache, such as 30%
+    /// Share of returning visitors, who still have cookies and a cache, such as 30%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%", requires = "page")]
     returning: f64,
-    /// Ask this host too, HOST or HOST:PORT; all others than the page's own are listed and not
-    /// asked; repeatable
+    /// Also send requests to this host, HOST or HOST:PORT; repeatable. Other foreign hosts get no
+    /// request, and the report lists them
     #[arg(long, value_name = "HOST", requires = "page")]
     allow_host: Vec<String>,
 }

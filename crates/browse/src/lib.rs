@@ -177,12 +177,12 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
         Some((_, failure)) => {
             let reason = match failure {
                 FetchFailure::Name => "the host's name has no address",
-                FetchFailure::Tls => "no secure connection",
+                FetchFailure::Tls => "the TLS handshake failed",
                 FetchFailure::Http2 if plan.url.scheme() == "https" => {
-                    "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on"
+                    "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake"
                 }
-                FetchFailure::Http2 => "the server does not speak HTTP/2 without TLS",
-                FetchFailure::Connect => "no connection",
+                FetchFailure::Http2 => "the server does not speak HTTP/2 without TLS; use --http 1.1",
+                FetchFailure::Connect => "cannot connect",
                 limit => match limit.local_limit() {
                     Some(reason) => reason,
                     None => return Ok(()),
@@ -210,7 +210,7 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
         let handles: Vec<_> = (0..threads)
             .map(spawn)
             .collect::<io::Result<_>>()
-            .map_err(|error| system("creating a thread", &error))?;
+            .map_err(|error| system("cannot start a thread", &error))?;
         let join = |handle: std::thread::ScopedJoinHandle<'_, CrowdReport>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

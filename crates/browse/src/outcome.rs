@@ -114,17 +114,17 @@ impl FetchFailure {
     pub const fn local_limit(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(
-                "no local port was free: have fewer visitors (-c; with --rate --in-flight-max), let no connection \
-                 linger (--linger 0), or widen net.ipv4.ip_local_port_range",
+                "no local port was free; use fewer visitors (-c; with --rate: --in-flight-max), \
+                 leave --linger out, or widen net.ipv4.ip_local_port_range",
             ),
             Self::Descriptors => Some(
-                "this process may not open more descriptors: raise `ulimit -n` (for all processes fs.file-max), or \
-                 have fewer visitors (-c; with --rate --in-flight-max), fewer connections of each \
-                 (--connections-per-host) or no lingering ones (--linger 0)",
+                "this process may not open more descriptors; raise `ulimit -n` (fs.file-max for all \
+                 processes), or use fewer visitors (-c; with --rate: --in-flight-max), a smaller \
+                 --connections-per-host, or no --linger",
             ),
             Self::Memory => Some(
-                "the kernel had no memory for another connection: have fewer visitors (-c; with --rate \
-                 --in-flight-max), or let no connection linger (--linger 0)",
+                "the kernel had no memory for another connection; use fewer visitors (-c; with --rate: \
+                 --in-flight-max), or leave --linger out",
             ),
             _ => None,
         }
@@ -427,7 +427,7 @@ impl PageCheck {
         if rate.is_some() && late > 0 {
             check.trust = check.trust.max(Trust::Invalid);
             check.reasons.push(format!(
-                "{late} pages fell due while all visitors were busy: more are needed (--in-flight-max)"
+                "{late} pages fell due while all visitors were busy; allow more visitors (--in-flight-max)"
             ));
         }
         for (kind, count) in
@@ -435,14 +435,15 @@ impl PageCheck {
         {
             if let Some(limit) = kind.local_limit() {
                 check.trust = check.trust.max(Trust::Invalid);
-                check.reasons.push(format!("resources that did not arrive: {count}, because {limit}"));
+                check.reasons.push(format!("resources did not arrive ({count}): {limit}"));
             }
         }
         let closed_early = figures.closed_early;
         if closed_early > 0 {
             check.trust = check.trust.max(Trust::Tight);
             check.reasons.push(format!(
-                "{closed_early} connections were closed before the time of --linger was up, to stay within the limit"
+                "{closed_early} connections were closed before the time of --linger ended, because the limit \
+                 of connections was reached"
             ));
         }
         check
@@ -493,7 +494,7 @@ mod tests {
             let mut figures = Figures::new();
             figures.fail("http://h/", kind);
             let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
-            let is_told = check.reasons[0].starts_with("resources that did not arrive: 1, because ");
+            let is_told = check.reasons[0].starts_with("resources did not arrive (1): ");
             assert!(is_told && check.trust == Trust::Invalid, "{kind:?}: {check:?}");
         }
         let figures = Figures { closed_early: 1, ..Figures::new() };

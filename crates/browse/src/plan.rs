@@ -84,24 +84,24 @@ pub struct PagePlan {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PagePlanError {
     /// The text is not a URL of a page.
-    #[error("`{0}` is no URL of a page ({1}); write for example http://127.0.0.1:8080/")]
+    #[error("`{0}` is not the URL of a page ({1}); write for example http://127.0.0.1:8080/")]
     Url(String, String),
     /// The number of visitors is out of range.
-    #[error("-c {0}: page mode has 1 to {VISITORS_MAX} visitors at a time")]
+    #[error("-c {0}: page mode needs 1 to {VISITORS_MAX} concurrent visitors")]
     Users(usize),
     /// The share of returning visitors is out of range.
     #[error("--returning {0}: write a share from 0% to 100%")]
     Returning(String),
     /// Nothing ends the run, or it would load nothing.
-    #[error("the run has no end: give -n PAGES or -t TIME, above zero")]
+    #[error("the run has no end or loads nothing; give -n PAGES or -t TIME, above zero")]
     Stop,
     /// The rate is out of range.
     #[error("--rate {0}: page mode takes a rate above 0 and up to 100000 pages a second")]
     Rate(f64),
     /// Think times in an open loop.
     #[error(
-        "--think does not go with --page and --rate: pages begin at the rate, however long visitors think; leave one \
-         of the two out"
+        "--think has no effect with --page and --rate, because pages begin at the rate; leave one of \
+         the two out"
     )]
     Think,
     /// A timeout of zero.
@@ -125,10 +125,10 @@ impl PagePlan {
         let refuse = |reason: &str| PagePlanError::Url(text.to_owned(), reason.to_owned());
         let mut url = Url::parse(text).map_err(|error| refuse(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refuse("only http:// and https:// are loaded"));
+            return Err(refuse("its scheme is not http or https"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refuse("it names a user; say it with -H 'Authorization: ...'"));
+            return Err(refuse("it has a user name; give -H 'Authorization: ...' in its place"));
         }
         url.set_fragment(None);
         let expect_status = "2xx".parse().map_err(|_| refuse("no status"))?;
@@ -165,7 +165,7 @@ impl PagePlan {
     /// # Errors
     /// [`PagePlanError::Url`] if `authority` is not a host.
     pub fn name_host(&mut self, authority: &str) -> Result<(), PagePlanError> {
-        let refuse = || PagePlanError::Url(authority.to_owned(), "the Host field names no host".to_owned());
+        let refuse = || PagePlanError::Url(authority.to_owned(), "the Host field has no valid host name".to_owned());
         let address = address_of(&self.url).ok_or_else(refuse)?;
         let named = Url::parse(&format!("{}://{authority}/", self.url.scheme())).map_err(|_| refuse())?;
         self.url.set_host(named.host_str()).map_err(|_| refuse())?;

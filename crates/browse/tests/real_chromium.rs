@@ -121,9 +121,12 @@ fn http2_page_uses_one_connection_or_names_the_reason() {
     for (url, reason) in [
         (
             format!("https://localhost:{}/", nginx.secure_http1_port),
-            "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on",
+            "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake",
         ),
-        (format!("{}/", origin.url()), "the server does not speak HTTP/2 without TLS"),
+        (
+            format!("{}/", origin.url()),
+            "the server does not speak HTTP/2 without TLS; use --http 1.1",
+        ),
     ] {
         let error = load(&plan(url.clone())).unwrap_err();
         assert_eq!(error.to_string(), format!("{url}: cannot load the page: {reason}"));

@@ -11,10 +11,10 @@ use why::{Answer, Fetcher};
 /// The edge that a command calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdminArgs {
-    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
+    /// Admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
     #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
     pub(crate) admin: Address,
-    /// File whose first line is the token, in place of PETASOS_TOKEN
+    /// File whose first line is the token; it takes precedence over the variable PETASOS_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -30,7 +30,7 @@ impl AdminArgs {
         let call = why::call_edge(&fetcher, &self.admin, target, token.as_deref(), content);
         runtime()?.block_on(call).with_context(|| {
             format!(
-                "no edge answers at the admin address {}; start `petasos serve`, or name its admin address with --admin",
+                "no edge answers at the admin address {}; start `petasos serve`, or give its admin address with --admin",
                 self.admin
             )
         })
@@ -51,7 +51,9 @@ impl AdminArgs {
 
 fn read_token(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+        .with_context(|| format!("cannot read the token file {}", file.display()))?;
     let token = text.lines().next().map(str::trim).filter(|token| !token.is_empty());
-    token.map(str::to_owned).with_context(|| format!("the first line of {} is empty", file.display()))
+    token
+        .map(str::to_owned)
+        .with_context(|| format!("the first line of {} is empty; write the token into it", file.display()))
 }

@@ -37,21 +37,21 @@ const RUNS_MAX: u16 = report::compare::RUNS_MAX as u16;
 /// Width, in columns, of the table over several runs below the report.
 const WIDTH: usize = 100;
 
-/// Load a URL and measure how it answers.
+/// Load a URL and measure its responses.
 ///
 /// TIME is a number with a unit, such as 500ms, 10s or 2m; a bare number means seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to load: http://HOST[:PORT]/PATH
+    /// URL to load: http[s]://HOST[:PORT]/PATH
     url: String,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
     page: PageArgs,
-    /// Make so many runs one after the other, and show the best of each figure beside the median
+    /// Number of runs, one after the other. The report shows the best of each figure beside the median
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, conflicts_with_all = ["page", "jtl"], value_parser = clap::value_parser!(u16).range(1..=i64::from(RUNS_MAX)))]
     runs: u16,
-    /// Exit with 0 although the self-check calls the run invalid
+    /// Exit with 0 even if the self-check calls the run invalid
     #[arg(long, conflicts_with = "page")]
     accept_invalid: bool,
     #[command(flatten)]
@@ -101,8 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reasons.push("a condition of --fail-if holds".to_owned());
     }
     if is_invalid {
-        reasons
-            .push("the self-check calls the run invalid (--accept-invalid takes it all the same)".to_owned());
+        reasons.push("the self-check calls the run invalid (--accept-invalid accepts it)".to_owned());
     }
     Ok(measure::explained(&reasons))
 }
@@ -138,11 +137,11 @@ mod tests {
             rows.iter().filter(|row| !document.lines().any(|line| line == *row)).collect();
         assert!(
             missing.is_empty(),
-            "docs/bench.md lacks these rows, or has others in their place:\n{missing:#?}"
+            "docs/bench.md lacks these rows, or has other rows in their place:\n{missing:#?}"
         );
         let is_flag = |line: &&str| line.starts_with("| `-");
         let gone: Vec<&str> =
             document.lines().filter(is_flag).filter(|line| !rows.iter().any(|row| row == line)).collect();
-        assert!(gone.is_empty(), "docs/bench.md has flags that there are not:\n{gone:#?}");
+        assert!(gone.is_empty(), "docs/bench.md has rows without a flag:\n{gone:#?}");
     }
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// The subcommand with its flags.
 pub(crate) fn command() -> Command {
     Command::new("check")
-        .about("Read a configuration file, say what is wrong with it, and bind nothing")
+        .about("Check a configuration file and explain its mistakes, without opening a port")
         .arg(
             Arg::new("file")
                 .value_name("FILE")
@@ -20,7 +20,12 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Configuration file of `petasos serve`"),
         )
-        .arg(Arg::new("print").long("print").action(ArgAction::SetTrue).help("Print what it resolves to"))
+        .arg(
+            Arg::new("print")
+                .long("print")
+                .action(ArgAction::SetTrue)
+                .help("Print the settings that the file resolves to"),
+        )
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {

@@ -29,41 +29,41 @@ const WIDTH_DEFAULT: usize = 100;
 
 /// Compare stored runs, or URLs.
 ///
-/// A SIDE is a file with one run or several, or a directory with such files: what bench --json and
-/// import write. With more files than sides, -- stands between the sides: compare a1.json a2.json
-/// -- b1.json b2.json. If the sides are URLs, each is loaded in every round, in an order drawn
-/// anew.
+/// A SIDE is a file with one or more runs, or a directory of such files. `petasos bench --json` and
+/// `petasos import` write them. If a side has several files, put -- between the sides: compare
+/// a1.json a2.json -- b1.json b2.json. If the sides are URLs, the command loads each URL once in
+/// every round, in random order.
 ///
-/// The first side is what the others are compared with. A run counts as one, however many requests
-/// it made; a verdict takes five runs a side.
+/// The command compares each other side with the first. Every run counts once, whatever its number
+/// of requests. A verdict needs at least five runs of each side.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A side: file, directory or URL; all of one kind
+    /// A file or directory of stored runs, or a URL. Compare URLs only with URLs
     #[arg(value_name = "SIDE", required = true)]
     first: Vec<String>,
-    /// The files of the other sides, with -- between them
+    /// Files of the other sides, with -- between two sides
     #[arg(value_name = "FILE", last = true)]
     others: Vec<String>,
-    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95
-    /// where these are quieter]
+    /// Figure that decides the verdict [default: throughput, or the mean time if the runs have a
+    /// rate; p50 or p95 where they vary less]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     on: Option<String>,
-    /// Judge runs, too, in which the generator was the limit or may have been
+    /// Also judge runs that the load generator limited or may have limited
     #[arg(long)]
     accept_invalid: bool,
     /// Exit with 1 if a side is slower than the first
     #[arg(long)]
     fail_if_slower: bool,
-    /// Chooses the order of the rounds and the resamples of the intervals
+    /// Seed for the order of the rounds and for the resamples of the intervals
     #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT)]
     order_seed: u64,
-    /// Rounds, if the sides are URLs
+    /// Number of rounds, if the sides are URLs
     #[arg(long, value_name = "N", default_value_t = ROUNDS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(ROUNDS_MAX)))]
     rounds: u16,
-    /// Directory for the runs, one file a side, if the sides are URLs
+    /// Directory for the runs, with one file for each side, if the sides are URLs
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Show each side's best run beside the medians: what it can do at most, which decides nothing
+    /// Show each side's best run beside the medians. The best runs do not decide the verdict
     #[arg(long)]
     best: bool,
     /// Write the comparison as JSON; with - to standard output, and the table to standard error
@@ -86,13 +86,14 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let urls = named.iter().flatten().filter(|name| is_url(name)).count();
     let sides = if urls == 0 {
         if let Some(flag) = flag_of_a_load(matches) {
-            bail!("{flag} says how to load URLs, and these sides are stored runs");
+            bail!("{flag} says how to load URLs, but the sides are stored runs; leave {flag} out");
         }
         sides::read(&named)?
     } else {
         ensure!(
             urls == named.iter().map(Vec::len).sum::<usize>() && named.iter().all(|side| side.len() == 1),
-            "compare URLs with URLs and stored runs with stored runs: load the URLs with --out DIR first"
+            "URLs and stored runs cannot be compared; load the URLs with --out DIR, then compare the \
+             stored runs"
         );
         match rounds::load(&named.concat(), args)? {
             Ok(sides) => sides,

@@ -7,33 +7,33 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs the embedded site "Mission Bicycles" until SIGTERM, SIGINT or the end of the process that
+/// Run the embedded site "Mission Bicycles" until SIGTERM, SIGINT or the end of the process that
 /// started it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0 means any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
-    /// Directory for the database and the scripts; filled at the first start
+    /// Directory for the database and the scripts; the first start fills it
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Threads that make pages, each with its own script engine and database connection
+    /// Threads that generate pages, each with its own script engine and database connection
     #[arg(long, value_name = "N", default_value_t = Options::WORKERS_DEFAULT)]
     workers: usize,
-    /// Start with the page cache on: whole pages are kept in the database
+    /// Start with the page cache on, which stores whole pages in the database
     #[arg(long)]
     page_cache: bool,
-    /// Start with the opcode cache on: the compiled form of the scripts is kept in memory
+    /// Start with the opcode cache on, which keeps compiled scripts in memory
     #[arg(long)]
     opcode_cache: bool,
-    /// Start with the aggressive mode on: a kept page is looked up before modules are loaded
+    /// Start with the aggressive mode on, which looks up a cached page before it loads modules
     #[arg(long)]
     aggressive: bool,
-    /// Start with the object cache on: variables, menus, listings, filtered texts and kept pages
-    /// are in memory
+    /// Start with the object cache on, which keeps variables, menus, listings, filtered texts and
+    /// cached pages in memory
     #[arg(long)]
     object_cache: bool,
-    /// End each page, kept ones included, with a comment that says how long this answer took
+    /// End each page, cached or not, with a comment that states the processing time of the response
     #[arg(long)]
     parse_time: bool,
 }

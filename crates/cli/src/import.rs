@@ -14,15 +14,15 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Turn reports of ab and wrk and JMeter's JTL into JSON of runs.
+/// Convert reports of ab, wrk and JMeter (JTL) to JSON.
 ///
-/// What a tool does not tell is null in the JSON.
+/// A figure that a report lacks is null in the JSON.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Text that ab or wrk printed, or a JTL as CSV or XML; - for standard input
+    /// Report of ab or wrk, or a JTL as CSV or XML; - means standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where to write [default: standard output]
+    /// File for the JSON [default: standard output]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -31,20 +31,20 @@ const DEMO_NAME: &str = "labs/demo/ladder.toml";
 /// What is common to `ladder` and `demo`.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Measure each step once, briefly
+    /// Measure each step only once and for a short time
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Measure every step at every concurrency, with at least five rounds; takes its time
+    /// Measure every step at every concurrency in at least five rounds; this takes much longer
     #[arg(long)]
     full: bool,
-    /// Move what an earlier walk left in the output directory aside and start anew
+    /// Start anew, and move the files of an earlier walk in the output directory aside
     #[arg(long)]
     fresh: bool,
-    /// Print every figure, above headline and table
+    /// Print all figures above the headline and the table
     #[arg(long, short)]
     verbose: bool,
-    /// Keep the site running afterwards, until Ctrl-C, and switch on the steps whose numbers are
-    /// entered
+    /// Keep the site running after the walk until Ctrl-C. Enter the number of a step to switch that
+    /// step on
     #[arg(long)]
     stay: bool,
 }
@@ -52,26 +52,26 @@ struct Common {
 /// Walk a ladder of caching layers, prove and measure each step, and print the table
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The ladder; docs/ladder.md describes the format
+    /// Ladder file; docs/ladder.md describes the format
     file: PathBuf,
     /// Directory for results.json, report.html and the journal
     #[arg(long, value_name = "DIR", default_value = "petasos-ladder")]
     out: PathBuf,
-    /// How often each cell is measured, instead of what the file says
+    /// Number of rounds [default: the ladder file's `rounds`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: Option<u64>,
-    /// Where the order of the rounds comes from, instead of what the file says
+    /// Seed for the order of visits in each round [default: the ladder file's `seed`]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Measure this load only; may be given several times. `anonymous` is the one that every ladder
-    /// has [default: all]
+    /// Measure only this load; repeatable. Every ladder has the load `anonymous` [default: all
+    /// loads]
     #[arg(long, value_name = "ID")]
     load: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Walk the built-in ladder on the embedded site: the whole job in about three minutes
+/// Walk the built-in ladder on the embedded site, in about three minutes
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Directory for results.json, report.html, the journal and the site's data
@@ -116,7 +116,7 @@ fn check_loads(wanted: &[String], ladder: &Ladder) -> anyhow::Result<()> {
     let known: Vec<&str> =
         std::iter::once(ladder::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
     match wanted.iter().find(|id| !known.contains(&id.as_str())) {
-        Some(id) => anyhow::bail!("there is no load `{id}` in this ladder; it has {}", known.join(", ")),
+        Some(id) => anyhow::bail!("--load {id}: the ladder has no load of this name; its loads are {}", known.join(", ")),
         None => Ok(()),
     }
 }
@@ -179,7 +179,7 @@ fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
     let mut void: Vec<String> = void.collect();
     let others = void.len().saturating_sub(1);
     void.truncate(1);
-    let others = (others > 0).then(|| format!("{others} other cells are void, too"));
+    let others = (others > 0).then(|| format!("{others} other cells are also void"));
     unfinished.into_iter().chain(void).chain(others).collect()
 }
 
@@ -193,7 +193,7 @@ fn version() -> String {
 fn print(walk: &Walk<'_>, interrupted: bool, is_verbose: bool) -> io::Result<()> {
     let mut text = report::table::text(&walk.results, columns(), is_verbose);
     if interrupted {
-        text.push_str("\nInterrupted. The same command goes on where this one was left.\n");
+        text.push_str("\nInterrupted. The same command continues the walk where it stopped.\n");
     }
     // Writing to a `String` does not fail.
     let _ =
@@ -215,14 +215,14 @@ pub(crate) fn print_text(text: &str) -> io::Result<()> {
 
 /// Keeps the services up until a signal, and switches to the steps whose numbers are typed.
 fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
-    note(format_args!("\nStill running, until Ctrl-C:"));
+    note(format_args!("\nThe site runs until Ctrl-C:"));
     for (name, address) in &walk.addresses {
         note(format_args!("  {name:<8} http://{address}/"));
     }
     let steps = walk.results.steps.iter();
     let numbers: Vec<&str> = steps.map(|step| step.number.as_str()).collect();
     note(format_args!(
-        "The last step is switched on. Enter the number of another to switch it on: {}",
+        "The last step is switched on. Enter the number of a step to switch it on: {}",
         numbers.join(", ")
     ));
     if let Some(last) = numbers.last() {
@@ -295,7 +295,7 @@ impl Observer for ProgressLine {
 /// left.
 fn progress(status: &Status) -> String {
     let doing = match (status.phase, status.rate_per_s) {
-        (Phase::Preparing, _) => "switching and proving".to_owned(),
+        (Phase::Preparing, _) => "switching the step on".to_owned(),
         (Phase::WarmingUp, _) => "warming up".to_owned(),
         (Phase::Measuring, None) => "measuring".to_owned(),
         (Phase::Measuring, Some(rate)) => format!("{} req/s", number::rate(rate)),

@@ -10,18 +10,18 @@ use report::results::{Results, SCHEMA};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show the results of a ladder again and make its page anew
+/// Print the results of a ladder again, and write its HTML report again
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The results.json of a ladder
+    /// Results of a ladder: its results.json
     file: PathBuf,
-    /// Where the page is written [default: report.html beside the results]
+    /// File for the HTML report [default: report.html beside the results]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print Markdown, with the ab command of each row, instead of the terminal's text
+    /// Print Markdown with the ab command of each row, in place of text for a terminal
     #[arg(long, conflicts_with = "verbose")]
     markdown: bool,
-    /// Print every figure, above headline and table
+    /// Print all figures above the headline and the table
     #[arg(long, short)]
     verbose: bool,
 }
@@ -33,13 +33,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("{shown} is not the results.json of a ladder"))?;
     ensure!(
         results.schema == SCHEMA,
-        "{shown} has the schema {}, and this version reads {SCHEMA}",
+        "{shown} has the schema {}, but this version of Petasos reads {SCHEMA}; walk the ladder again",
         results.schema
     );
     let out = args.out.clone().unwrap_or_else(|| args.file.with_file_name(ladder::REPORT_FILE));
     ensure!(
         !is_one_file(&out, &args.file),
-        "--out names the results themselves: choose another file for the page"
+        "--out names the file with the results; choose another file for the HTML report"
     );
     SystemDisk
         .replace(&out, report::html::page(&results).as_bytes())

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 /// Builds the whole command line with all subcommands.
 fn command() -> Command {
     Command::new("petasos")
-        .about("Accelerates a web application, measures it, and proves what every caching layer brings")
+        .about("Accelerates a web application, measures it, and proves what each caching layer contributes")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// Drop the profile that a running edge has detected for a site, or look for one again.
 ///
-/// Everything that is stored of the site is invalidated when its profile changes. `/status` at the
-/// admin address and `petasos why` tell the profile and its signs. The token, if the edge demands
-/// one, stands in the environment variable PETASOS_TOKEN or in a file.
+/// When the profile of a site changes, the edge invalidates everything that it has stored of the
+/// site. `/status` at the admin address and `petasos why` report the profile and its signs. If the
+/// edge demands a token, give it in the environment variable PETASOS_TOKEN or with --token-file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -27,11 +27,12 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// Drop the detected profile of this site and detect none any more; SITE is one of its names,
-    /// or `any`
+    /// Drop the detected profile of this site and stop detecting one. SITE is one of the site's
+    /// names, or `any`
     #[arg(long, value_name = "SITE")]
     forget: Option<String>,
-    /// Drop the detected profile of this site and look for its signs again
+    /// Drop the detected profile of this site and detect one again. SITE is one of the site's
+    /// names, or `any`
     #[arg(long, value_name = "SITE")]
     detect: Option<String>,
 }
@@ -42,7 +43,7 @@ struct What {
 /// If the edge did not carry it out.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let detect = args.what.detect.is_some();
-    let site = args.what.forget.as_ref().or(args.what.detect.as_ref()).context("no site is named")?;
+    let site = args.what.forget.as_ref().or(args.what.detect.as_ref()).context("no site is named; give --forget SITE or --detect SITE")?;
     let content = serde_json::json!({ "site": site, "detect": detect }).to_string();
     let answer = args.edge.call("/profile", content.as_bytes())?;
     let admin = &args.edge.admin;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
     let (before, rules) = (text("before"), text("rules"));
-    let (before, rules) = before.zip(rules).with_context(|| format!("{admin} is no edge"))?;
+    let (before, rules) = before.zip(rules).with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     let change = if before == rules {
         format!("has profile {rules}")
     } else {

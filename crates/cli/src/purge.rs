@@ -17,21 +17,21 @@ use std::process::ExitCode;
 
 /// Remove pages from a running edge's cache, or mark them stale.
 ///
-/// Once the command has ended no visitor gets what it meant. The token, if the edge demands one,
-/// stands in the environment variable PETASOS_TOKEN or in a file.
+/// Once the command has succeeded, no visitor receives a purged page. If the edge demands a token,
+/// give it in the environment variable PETASOS_TOKEN or with --token-file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     what: What,
-    /// With --tag: only what has all of the tags
+    /// With several --tag: purge only responses that have all of the tags
     #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
     all_tags: bool,
-    /// Mark stale instead: the next visitor's request renews the page, and if the application fails
-    /// it still answers
+    /// Mark the responses stale and do not remove them. The next request refreshes each; if the
+    /// application fails, visitors get the stale response
     #[arg(long)]
     soft: bool,
-    /// Fetch the most requested of these pages again before visitors ask for them, at the edge's
-    /// refill.rate
+    /// Fetch the most requested of the purged pages again before a visitor requests them, at the
+    /// rate of the edge's setting refill.rate
     #[arg(long)]
     refill: bool,
     #[command(flatten)]
@@ -42,22 +42,23 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// Pages: http[s]://HOST[:PORT]/PATH, in all variants and on both schemes
+    /// Page to purge, http[s]://HOST[:PORT]/PATH, with all its variants, for http and https
     #[arg(value_name = "URL")]
     url: Vec<String>,
-    /// What has this tag; repeatable, one of several is enough
+    /// Purge all responses with this tag; repeatable, then one of the tags is enough
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// All pages of this host; repeatable
+    /// Purge all pages of this host; repeatable
     #[arg(long, value_name = "HOST")]
     host: Vec<String>,
-    /// All pages whose URL begins so; repeatable
+    /// Purge all pages whose URL begins with this text; repeatable
     #[arg(long, value_name = "URL")]
     prefix: Vec<String>,
-    /// What meets a ban expression, such as 'req.url ~ "^/news" && obj.status == 404'; repeatable
+    /// Purge all responses that match a ban expression; repeatable. An example is
+    /// 'req.url ~ "^/news" && obj.status == 404'
     #[arg(long, value_name = "EXPR")]
     ban: Vec<String>,
-    /// Everything
+    /// Purge everything that the edge has stored
     #[arg(long)]
     all: bool,
 }
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         status => bail!("{admin} refuses: {status} {}", reason(&answer)),
     };
-    let outcome = outcome.with_context(|| format!("{admin} gave an answer that is no edge's"))?;
+    let outcome = outcome.with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     measure::write_text(io::stdout(), &told(outcome, args.soft))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -126,7 +127,8 @@ fn told(outcome: Outcome, soft: bool) -> String {
     match outcome.uncounted {
         0 => format!("{counted} {were} {done}.\n"),
         _ => format!(
-            "{counted} {were} {done} at once; the rest of what was meant is not served, and {done} as it is found.\n"
+            "{counted} {were} {done} at once. Petasos serves no other purged response, and each is {done} \
+             when it is found.\n"
         ),
     }
 }
@@ -140,7 +142,7 @@ mod tests {
     fn outcome_of_a_purge_is_told_in_a_sentence() {
         let outcome = |purged, uncounted| Outcome { purged, uncounted, ..Outcome::default() };
         let softened = Outcome { softened: 2, ..Outcome::default() };
-        let rest = "at once; the rest of what was meant is not served, and removed as it is found.";
+        let rest = "at once. Petasos serves no other purged response, and each is removed when it is found.";
         for (outcome, soft, expected) in [
             (outcome(0, 0), false, "Nothing was removed."),
             (outcome(1, 0), false, "1 stored response was removed."),

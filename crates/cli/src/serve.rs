@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// The subcommand with its flags.
 pub(crate) fn command() -> Command {
     let command = Command::new("serve")
-        .about("Stand in front of a web application and answer what can be shared from memory")
+        .about("Run the caching reverse proxy in front of a web application")
         .arg(
             Arg::new("file")
                 .value_name("FILE")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Configuration file; without one, --origin says enough"),
+                .help("Configuration file. Without a file, give at least --origin"),
         );
     with_settings(command)
 }
@@ -83,7 +83,7 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             let text =
-                String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text", path.display()))?;
+                String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text; save it as UTF-8", path.display()))?;
             (path.display().to_string(), text)
         }
         None => ("(no file)".to_owned(), String::new()),

@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Have a web server serve the pages that the edge writes as files.
+/// Let a web server send the pages that the edge writes as files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,15 +24,17 @@ enum What {
     Rules(RulesArgs),
 }
 
-/// Print a server's rules: a part of a configuration for nginx and Apache, a script for lighttpd.
+/// Print rules for a web server: configuration for nginx and Apache, or a script for lighttpd.
 ///
-/// With them the server answers requests without a session from the tree by itself, whether the
-/// edge and the application run or not; all other requests go on as if the rules were not there.
+/// With these rules, the web server answers requests without a session from the static tree. It
+/// does so even if the edge and the application do not run. The rules do not change any other
+/// request.
 #[derive(Debug, clap::Args)]
 struct RulesArgs {
+    /// Web server that the rules are for
     #[arg(value_name = "SERVER", value_parser = PossibleValuesParser::new(Server::ALL.map(Server::name)))]
     server: String,
-    /// The setting static_tree.layout
+    /// Value of the edge's setting static_tree.layout
     #[arg(
         long,
         value_name = "NAME",
@@ -40,11 +42,11 @@ struct RulesArgs {
         value_parser = PossibleValuesParser::new(Layout::ALL.map(Layout::name))
     )]
     layout: String,
-    /// The setting static_tree.directory, as the web server sees it
+    /// Value of the edge's setting static_tree.directory: the path as the web server sees it
     #[arg(long, value_name = "DIR", default_value = "/var/cache/petasos/tree")]
     directory: PathBuf,
-    /// The profile whose cookies keep a request from the tree; the one of the layout's system if
-    /// left out
+    /// Profile whose session cookies exclude a request from the static tree [default: the profile
+    /// of the layout's system]
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Profile::names()))]
     profile: Option<String>,
 }
@@ -57,10 +59,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let What::Rules(args) = &args.what;
     // clap accepts only names from these lists, so the lookups succeed.
     let server =
-        Server::ALL.into_iter().find(|server| server.name() == args.server).context("no such server")?;
-    let layout = Layout::by_name(&args.layout).context("no such layout")?;
+        Server::ALL.into_iter().find(|server| server.name() == args.server).context("the server is unknown")?;
+    let layout = Layout::by_name(&args.layout).context("the layout is unknown")?;
     let profile = args.profile.as_deref().unwrap_or_else(|| layout.profile());
-    let profile = Profile::shipped(profile).context("no such profile")?;
+    let profile = Profile::shipped(profile).context("the profile is unknown")?;
     let rules = Rules::new(layout, &args.directory, &profile.policy)
         .with_context(|| format!("--directory {}", args.directory.display()))?;
     measure::write_text(io::stdout(), &rules.text(server))?;

@@ -19,31 +19,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use why::{Fetcher, HeaderLine, SiteUrl};
 
-/// Say whether a page is answered from the cache, and if not, why, whose fault it is and what to
-/// do.
+/// Explain whether a page is answered from the cache, and if not, the cause and the fix.
 ///
-/// The running edge is asked at its admin address; nothing is fetched and nothing changes. With
-/// --direct the page of any site is judged, which needs no Petasos in front: it is fetched a few
-/// times, one after the other, with and without the cookies and parameters that analytics and
-/// advertisements add.
+/// The command asks the running edge at its admin address. It fetches nothing and changes nothing.
+/// With --direct it judges a page of any site, which needs no Petasos in front. It then fetches the
+/// page a few times, one after the other. Some requests have cookies and parameters that analytics
+/// and advertisements add.
 ///
 /// TIME is a number with a unit, such as 500ms or 2s; a bare number means seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The page: http[s]://HOST[:PORT]/PATH
+    /// URL of the page: http[s]://HOST[:PORT]/PATH
     url: String,
     /// Add a header field to the request, such as 'Cookie: theme=dark'; repeatable
     #[arg(short = 'H', value_name = "LINE")]
     header: Vec<String>,
     #[command(flatten)]
     edge: AdminArgs,
-    /// Ask the site itself, which needs no Petasos in front
+    /// Fetch the page from the site itself, which needs no Petasos in front
     #[arg(long, conflicts_with_all = ["admin", "token_file"])]
     direct: bool,
-    /// Print the facts as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// With --direct: believe any certificate
+    /// With --direct: accept any certificate
     #[arg(long, requires = "direct")]
     insecure: bool,
     /// With --direct: pause between two requests
@@ -87,7 +86,7 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
     }
     if args.insecure {
         note(format_args!(
-            "petasos: --insecure: the server's certificate is not verified; anybody on the way could answer"
+            "petasos: --insecure: the server's certificate is not verified; the response may be an attacker's"
         ));
         return Ok(Some(TlsClient::insecure()?));
     }
@@ -100,7 +99,7 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
 /// If the system has no file descriptors left.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("no event loop can be made")
+    runtime.context("cannot start the event loop; raise the limit of open files (ulimit -n)")
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn remote_target_without_terminal_or_consent_is_refused() {
         let output = petasos([arguments, &["http://192.0.2.1:8080/"]].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
         let says =
-            "192.0.2.1:8080 is not on this machine, and there is no terminal to ask on; --yes loads it";
+            "192.0.2.1:8080 is not on this machine, and there is no terminal to ask on; give --yes to load it";
         assert!(output.stderr.contains(says), "{}", output.stderr);
     }
 }
@@ -54,7 +54,7 @@ fn exit_code_1_comes_with_a_reason() {
     let origin = Origin::start(|_| response("500 Internal Server Error", &[], b"oh"));
     let output = petasos(["bench", &origin.url(), "-n", "3", "--accept-invalid"]);
     assert_eq!(output.code, Some(1));
-    let says = "petasos: exit code 1: no request was answered as expected\n";
+    let says = "petasos: exit code 1: no response was as expected\n";
     assert_eq!(output.stderr, says);
     let missed = petasos([
         "bench",
@@ -174,7 +174,7 @@ fn run_that_cannot_start_exits_with_2_and_the_reason() {
         (&["127.0.0.1"], "is not a URL"),
         (&["http://nowhere.invalid/"], "nowhere.invalid"),
         (&[&refusing], "refused"),
-        (&["http://127.0.0.1/", "-c", "0"], "number of users"),
+        (&["http://127.0.0.1/", "-c", "0"], "0 users are out of range"),
         (&["http://127.0.0.1/", "--body", "/nonexistent"], "cannot read /nonexistent"),
         (&["http://127.0.0.1/", "--nonsense", "2"], "--nonsense"),
         (&["http://127.0.0.1/", "-H", "nonsense"], "not a header field"),

@@ -57,7 +57,7 @@ fn check_refuses_directories_that_cannot_be_used() {
     for (text, words, help) in [
         (
             format!("disk = '{}'", path("foreign")),
-            "letter.txt in it, which is not of the disk cache",
+            "letter.txt, which does not belong to the disk cache",
             "empty directory",
         ),
         (format!("disk = '{}'", path("file")), "is not a directory", "directory of its own"),
@@ -65,14 +65,14 @@ fn check_refuses_directories_that_cannot_be_used() {
         // Not even root can write there.
         ("disk = '/proc'".to_owned(), "cannot write to /proc", "directory of its own"),
         ("disk = '/proc/none/below'".to_owned(), "cannot write to /proc", "directory of its own"),
-        (format!("spool_directory = '{}'", path("missing")), "there is no directory", "write \"none\""),
+        (format!("spool_directory = '{}'", path("missing")), "does not exist", "write \"none\""),
         (format!("spool_directory = '{}'", path("file")), "is not a directory", "write \"none\""),
         (
             format!("access_log = '{}'", path("missing/log")),
-            "there is no directory",
+            "does not exist",
             "name a file in a directory",
         ),
-        (format!("access_log = '{}'", path("foreign")), "is a directory", "name a file in it"),
+        (format!("access_log = '{}'", path("foreign")), "is a directory", "name a file in this directory"),
         ("access_log = '/proc/log'".to_owned(), "cannot write to /proc", "name a file in a directory"),
     ] {
         let (code, said) = check(directory.path(), &text);
@@ -95,7 +95,7 @@ fn check_warns_of_file_systems_smaller_than_limits() {
     ] {
         let (code, said) = check(directory.path(), &text);
         assert_eq!(code, Some(0), "{text}: {said}");
-        for words in ["warning: ", "and the file system of", "petasos.toml:2", "with room for what else"] {
+        for words in ["warning: ", "but the file system of", "petasos.toml:2", "leave space for other files"] {
             assert!(said.contains(words), "{text}: no {words} in\n{said}");
         }
     }
@@ -140,7 +140,7 @@ fn disk_directory_with_foreign_files_is_refused_and_kept() {
         let file = directory.path().join(name);
         fs::write(&file, content).unwrap();
         let edge = Edge::start(&origin.url(), &["--disk", directory.path().to_str().unwrap()]);
-        let words = format!("has {} in it, which is not of the disk cache", file.display());
+        let words = format!("contains {}, which does not belong to the disk cache", file.display());
         eventually(&words, || edge.stderr().contains(&words));
         assert_eq!(get(edge.address, "/", &[]).text(), "page");
         assert!(edge.metric("petasos_disk_off", "") > 0.5);

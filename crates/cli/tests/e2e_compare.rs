@@ -129,15 +129,15 @@ fn impossible_comparison_exits_with_2_and_the_reason() {
     let failing = Origin::start(|_| response("500 Internal Server Error", &[], b"no"));
     let url = &failing.url();
     for (arguments, reason) in [
-        (&[runs][..], "a comparison needs two sides"),
+        (&[runs][..], "a comparison needs at least two sides"),
         (&[runs, "/nonexistent.json"], "cannot read /nonexistent.json"),
-        (&[runs, url], "compare URLs with URLs"),
+        (&[runs, url], "URLs and stored runs cannot be compared"),
         (&[runs, runs, "-c", "10"], "--users says how to load URLs"),
         (&[runs, runs, "--rounds", "10"], "--rounds says how to load URLs"),
         (&[runs, runs, "--on", "p98"], "p98"),
-        (&[url, url, "-n", "1", "--rounds", "1"], "no good answer in round 1: status 1"),
+        (&[url, url, "-n", "1", "--rounds", "1"], "no good response in round 1: status 1"),
         (&[url, url, "--rounds", "0"], "0"),
-        (&[url], "a comparison needs two sides"),
+        (&[url], "a comparison needs at least two sides"),
     ] {
         let output = petasos([&["compare"][..], arguments].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");

@@ -34,7 +34,7 @@ fn thresholds_decide_the_exit_code() {
     assert_eq!(bench(&["p95 > 30s"]).code, Some(1));
     let wrong = bench(&["p95 > 300"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
-    assert!(wrong.stderr.contains("column 7: 300 of what?"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("column 7: 300 has no unit;"), "{}", wrong.stderr);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn full_disk_costs_only_the_file_on_it() {
 fn unwritable_file_is_reported_before_the_load() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     for (path, reason) in
-        [("/nonexistent/x", "there is no directory /nonexistent;"), ("/tmp", "it is a directory;")]
+        [("/nonexistent/x", "the directory /nonexistent does not exist;"), ("/tmp", "it is a directory;")]
     {
         let output = petasos(["bench", &origin.url(), "-n", "10", "--html", path]);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));

@@ -81,7 +81,7 @@ fn returning_visitors_use_their_cache() {
     let output = petasos(["bench", &origin.url(), "--page", "-n", "5", "--returning", "100%"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert_eq!((origin.count("/"), origin.count("/a.css"), origin.count("/b.png")), (5, 1, 1));
-    assert!(output.stdout.contains("By returning ones:   4"), "{}", output.stdout);
+    assert!(output.stdout.contains("Returning visits:    4"), "{}", output.stdout);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn incomplete_pages_exit_with_1() {
     let output = petasos(["bench", &format!("{}/broken", origin.url()), "--page", "-n", "2"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stdout.contains("Incomplete pages:    2") && output.stdout.contains("/gone.png (status)"));
-    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was good\n");
     let output = petasos(["bench", &format!("{}/missing", origin.url()), "--page", "-n", "2"]);
     assert_eq!((output.code, output.stdout.contains("Failed pages:        2")), (Some(1), true));
-    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was good\n");
 }
 
 #[test]

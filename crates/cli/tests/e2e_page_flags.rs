@@ -120,7 +120,7 @@ fn pages_at_a_rate_do_not_wait_for_each_other() {
     for many in ["5001", "10000"] {
         let refused = bench("http://127.0.0.1:9/", &["--rate", "50", "--in-flight-max", many]);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        let reason = format!("--in-flight-max {many}: page mode has 1 to 5000 visitors");
+        let reason = format!("--in-flight-max {many}: page mode has 1 to 5000 concurrent visitors");
         assert!(refused.stderr.contains(&reason), "{}", refused.stderr);
     }
 }

@@ -36,7 +36,7 @@ fn every_selector_purges_exactly_its_pages() {
     let origin = pages();
     let edge = Edge::start(&origin.url(), &[]);
     stored(&edge);
-    let rest = "Nothing was removed at once; the rest of what was meant is not served, and removed as it is found.\n";
+    let rest = "Nothing was removed at once. Petasos serves no other purged response, and each is removed when it is found.\n";
     for (arguments, told, left) in [
         (&["http://example.test/news/1"][..], "1 stored response was removed.\n", &["/news/2", "/shop"][..]),
         (
@@ -118,7 +118,7 @@ fn bad_purge_exits_with_2_and_an_explanation() {
         (&["--host", "a/b"], "--host: expected a host name, found `a/b`"),
         (&["--ban", "req.url = a"], "--ban: the ban expression cannot be read at column 9"),
         (&["--all", "--admin", &nobody], "no edge answers at the admin address"),
-        (&["--all", "--admin", &no_edge], "gave an answer that is no edge's"),
+        (&["--all", "--admin", &no_edge], "is not from a Petasos edge"),
     ] {
         let output = petasos(["purge"].iter().chain(arguments));
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");

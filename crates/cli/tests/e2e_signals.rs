@@ -72,7 +72,7 @@ fn log_that_cannot_be_reopened_stays_with_the_old_file() {
     let logged = Logged::rotated();
     fs::create_dir(&logged.log).unwrap();
     logged.edge.signal("USR1");
-    logged.said("cannot be reopened, its lines go on to the file that was open");
+    logged.said("cannot be reopened; its lines still go to the file that was open");
     logged.ask("/two");
     eventually("the renamed file goes on", || has(&logged.rotated, "/two"));
     assert_eq!(logged.edge.metric("petasos_access_log_dropped_total", "") as u64, 0);

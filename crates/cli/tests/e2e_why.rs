@@ -97,10 +97,10 @@ fn question_that_cannot_be_asked_exits_with_2_and_a_reason() {
     let nobody = format!("http://{}/", held.address());
     for (arguments, words) in [
         (&["--direct", "www.example.org"][..], "is not a URL"),
-        (&["--direct", "ftp://localhost/"], "only http:// and https://"),
+        (&["--direct", "ftp://localhost/"], "use http:// or https://"),
         (&["--direct", "http://a:b@localhost/"], "Authorization"),
         (&["--direct", &url, "-H", "Cookie"], "write 'Name: value'"),
-        (&["--direct", &url, "-H", "Range: bytes=0-1"], "written by petasos itself"),
+        (&["--direct", &url, "-H", "Range: bytes=0-1"], "Petasos itself sets the field"),
         (&["--direct", &nobody], "nothing listens"),
         (&["--direct", "http://nothing.invalid/"], "has no address"),
         (&["--direct", &url, "--pause", "soon"], "--pause"),
@@ -121,7 +121,7 @@ fn site_without_http_or_with_a_cut_response_is_explained() {
     let truncated = Origin::start(|_| {
         vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab".to_vec()), Action::Reset]
     });
-    for (origin, words) in [(&close, "without an answer"), (&nonsense, "is no HTTP/1"), (&truncated, "broke")]
+    for (origin, words) in [(&close, "without a response"), (&nonsense, "is not HTTP/1"), (&truncated, "broke")]
     {
         let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
         assert_eq!(output.code, Some(2), "{words}");
@@ -158,7 +158,7 @@ fn running_edge_tells_the_verdict_of_a_request() {
     assert!(origin.seen().is_empty(), "asking fetches nothing");
     get(edge.address, "/", &[]);
     let text = ask(&[]);
-    assert!(text.contains("HIT: hit-fresh") && text.contains("of 60 seconds"), "{text}");
+    assert!(text.contains("HIT: hit-fresh") && text.contains("(lifetime 60 seconds)"), "{text}");
     let text = ask(&["-H", "Cookie: theme=dark"]);
     assert!(text.contains("PASS: pass-unknown-cookie"), "{text}");
     assert!(text.contains("noise_cookies = [\"theme\"]"), "{text}");
@@ -176,7 +176,7 @@ fn without_an_edge_the_alternatives_are_named() {
     for (admin, words) in [
         (nobody.as_str(), "--direct"),
         ("unix:/nowhere/petasos.sock", "nothing listens at unix:/nowhere/petasos.sock"),
-        (other.as_str(), "another version of petasos"),
+        (other.as_str(), "not from this version of Petasos"),
         ("8081", "has no port"),
     ] {
         let output = petasos(["why", "http://example.test/", "--admin", admin]);

@@ -94,7 +94,7 @@ impl Reader {
 
     fn sites(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<(Level, Place)> {
         let Some(items) = value.get_ref().as_array() else {
-            self.problem("`site` is a list of tables", value.span()).help =
+            self.problem("`site` must be a list of tables", value.span()).help =
                 Some("start each site with a line [[site]]".to_owned());
             return Vec::new();
         };
@@ -108,7 +108,7 @@ impl Reader {
                     }
                 }
                 None => {
-                    self.problem("a site is a table", item.span());
+                    self.problem("a site must be a table", item.span());
                 }
             }
             sites.push((level, self.place(item.span())));
@@ -131,8 +131,8 @@ impl Reader {
         let full = format!("{prefix}{}", key.get_ref());
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == full) {
             if only.is_some_and(|scope| scope != setting.scope) {
-                self.problem(format!("`{full}` cannot stand in a [[site]]"), key.span()).help =
-                    Some("write it at the top of the file: it holds for all sites".to_owned());
+                self.problem(format!("`{full}` is not a setting of a [[site]]"), key.span()).help =
+                    Some("write it at the top of the file; it applies to all sites".to_owned());
             } else if let Some(located) = self.value(setting, value) {
                 level.insert(setting.key, located);
             }

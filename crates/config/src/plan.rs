@@ -389,12 +389,12 @@ impl Plan {
 fn assumed_lifetimes(policy: &Policy) -> String {
     let time = crate::quantity::format_duration;
     let mut text = match (policy.default_ttl, policy.static_guess_max) {
-        (Some(ttl), _) => format!("{} for answers without a stated lifetime", time(ttl)),
+        (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),
         (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
-            "answers without a stated lifetime are not stored, but static files are, for up to {}",
+            "responses without a stated lifetime are not stored, except static files for up to {}",
             time(longest)
         ),
-        (None, _) => "answers without a stated lifetime are not stored".to_owned(),
+        (None, _) => "responses without a stated lifetime are not stored".to_owned(),
     };
     if let Some(secs) = policy.static_recheck.filter(|secs| policy.static_files && !secs.is_zero()) {
         // Writing into a String cannot fail.
@@ -475,7 +475,7 @@ fn error_page(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str
     let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
     if page.len() > ERROR_PAGE_BYTES_MAX {
         let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
-        return Err(problem(text).with_help("refer to pictures and style sheets instead of including them"));
+        return Err(problem(text).with_help("let the page link to pictures and style sheets"));
     }
     Ok(Some(page.into()))
 }
@@ -495,7 +495,7 @@ impl PeerLists {
             let place = top.place("purge_peers").unwrap_or(Place::Default);
             let problem = Diagnostic::new("`purge_peers` lets every visitor purge", place);
             problems.push(problem.with_help(
-                "list the machines that purge; for clients whose address is not known, set `token_file`",
+                "list only the machines that purge; for clients with unknown addresses, set `token_file`",
             ));
         }
         Self { trusted, purging }
@@ -535,7 +535,7 @@ pub(crate) fn resolve(
                 }
             }
             _ => problems.push(
-                Diagnostic::new("there is no origin: the application behind the edge", place.clone())
+                Diagnostic::new("the site has no `origin`, the URL of its application", place.clone())
                     .with_help("write origin = \"http://127.0.0.1:PORT\", or use --origin URL"),
             ),
         }
@@ -543,8 +543,8 @@ pub(crate) fn resolve(
     problems.extend(clashes(document));
     if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
         let problem =
-            Diagnostic::new("`names` stands at the top although there are sites", names.place.clone());
-        problems.push(problem.with_help("write it into the [[site]] it belongs to"));
+            Diagnostic::new("`names` is at the top of the file, but the file has [[site]] tables", names.place.clone());
+        problems.push(problem.with_help("move it into the [[site]] that it belongs to"));
     }
     let top = Lookup { levels: vec![&flags, &document.top] };
     let peers = PeerLists::resolve(&top, read, &mut problems);
@@ -753,7 +753,7 @@ mod tests {
         assert_eq!(layouts, [Some("boost"), None, Some("typo3")]);
         assert!(plan.explain().contains("static tree /srv/tree, 5 pages, 1GiB"), "{}", plan.explain());
         let fault = load("[static_tree]\ndirectory = '/srv/tree'\n", &origin()).unwrap_err();
-        assert!(fault.contains("the site has no `names`") && fault.contains("none"), "{fault}");
+        assert!(fault.contains("needs the `names` of the site") && fault.contains("none"), "{fault}");
         assert!(load("[static_tree]\nlayout = 'wp'\n", &origin()).unwrap_err().contains("wp-super-cache"));
         assert!(load("", &origin()).unwrap().static_tree.is_none());
     }
@@ -866,7 +866,7 @@ mod tests {
         insta::assert_snapshot!(load("a = [1,\nb", &Overrides::new()).unwrap_err());
         for header in ["", "[[site]]\n"] {
             let twice = load(&format!("{header}names = ['a.test', 'A.test']\n"), &origin()).unwrap_err();
-            assert!(twice.contains("`a.test` stands twice in `names`"), "{twice}");
+            assert!(twice.contains("`names` lists `a.test` twice"), "{twice}");
         }
     }
 

@@ -52,8 +52,8 @@ pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
         )
     });
     let times = TIMES.iter().filter_map(|key| {
-        let problem = Diagnostic::new(format!("`{key}` leaves no time at all"), top.place(key)?);
-        (top.duration(key) == Some(Duration::ZERO)).then(|| problem.with_help("leave it out for the default"))
+        let problem = Diagnostic::new(format!("`{key}` must be longer than zero"), top.place(key)?);
+        (top.duration(key) == Some(Duration::ZERO)).then(|| problem.with_help("leave it out to use the default"))
     });
     sizes.chain(times).chain(unreadable_token(top, read)).collect()
 }
@@ -71,7 +71,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
     };
     let problem = Diagnostic::new(problem, top.place("token_file").unwrap_or(Place::Default));
     Some(problem.with_help(
-        "write the secret into its first line, or set create_token = true where there is no file yet",
+        "write the token into its first line; if the file does not exist, set create_token = true to create it",
     ))
 }
 
@@ -97,10 +97,10 @@ fn open_admin(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     let message = format!("`admin` is open to other machines at {}, without encryption", plan.admin);
     let help = match plan.token_file {
         None => {
-            "take a loopback address such as 127.0.0.1:8081; other machines are refused without a token_file"
+            "use a loopback address such as 127.0.0.1:8081; other machines are refused without a token_file"
         }
         Some(_) => {
-            "take a loopback address such as 127.0.0.1:8081, unless only machines that you trust can reach it"
+            "use a loopback address such as 127.0.0.1:8081, unless only machines that you trust can reach it"
         }
     };
     Some(Diagnostic::warning(message, place).with_help(help))
@@ -111,10 +111,10 @@ fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Option<Diagn
         return None;
     }
     let (wanted, there) = (format_size(plan.memory_bytes), format_size(machine.memory_bytes));
-    let message = format!("`memory` is {wanted}, and the machine or its control group has {there}");
+    let message = format!("`memory` is {wanted}, but the machine or its control group has only {there}");
     Some(
         Diagnostic::warning(message, top.place("memory")?)
-            .with_help("leave it out for a quarter of what there is"),
+            .with_help("leave `memory` out to use a quarter of the available memory"),
     )
 }
 
@@ -179,7 +179,7 @@ mod tests {
             ("limits.request_head_bytes_max = '10B'", "write at least 512B"),
             ("limits.response_head_bytes_max = '1GiB'", "write at most 16MiB"),
             ("limits.request_fields_max = 257", "1 to 256"),
-            ("limits.connect_timeout = '0s'", "leaves no time at all"),
+            ("limits.connect_timeout = '0s'", "must be longer than zero"),
             ("token_file = './none'", "set create_token = true"),
             ("token_file = './empty'", "the first line of the token file ./empty is empty"),
             ("token_file = './secret'\ncreate_token = true", "cannot read the token file ./secret"),
@@ -199,7 +199,7 @@ mod tests {
         for (text, words) in [
             ("admin = '0.0.0.0:8081'", "other machines are refused without a token_file"),
             ("admin = '192.0.2.1:8081'\ntoken_file = './token'", "unless only machines that you trust"),
-            ("memory = '64GiB'", "has 4GiB"),
+            ("memory = '64GiB'", "has only 4GiB"),
             ("memory = '32MiB'", "more than `memory`"),
             ("memory = '32MiB'", "write at least 64MiB"),
             ("limits.object_bytes_max = '2GiB'", "write at most 1GiB"),

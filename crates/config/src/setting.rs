@@ -314,7 +314,7 @@ fn parse_client_address(text: &str) -> Result<Value, String> {
     let address = address.to_canonical();
     if address.is_loopback() || address.is_unspecified() {
         return Err(format!(
-            "`{text}` is an address of this machine; take one that is nobody's, as 192.0.2.1"
+            "`{text}` is an address of this machine; use one that belongs to nobody, such as 192.0.2.1"
         ));
     }
     Ok(Value::Text(address.to_string()))

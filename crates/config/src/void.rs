@@ -18,7 +18,7 @@ const UNUSED_BY_LETTER: [(&str, &str); 4] = [
          response that states no lifetime, and at most a day",
     ),
 ];
-const OF_COOKIES: &str = "leave it out, or choose another profile: `rfc` forwards every cookie and believes what the origin says of it";
+const OF_COOKIES: &str = "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
 
 /// Finds the settings of one site that have no effect. `value` returns a setting as the operator
 /// wrote it, `place` its place.
@@ -39,7 +39,7 @@ pub(crate) fn void_settings(
     if let (Some(Value::Ports(_)), Some(_)) = (value("ports"), value("host")) {
         let place = place("ports").unwrap_or(Place::Default);
         let problem = Diagnostic::new("`ports` has no effect with `host`", place);
-        problems.push(problem.with_help("leave it out: all pages are stored by the name and port in `host`"));
+        problems.push(problem.with_help("leave `ports` out: Petasos stores all pages by the name and port in `host`"));
     }
     let in_vain = |key: &'static str| match value(key) {
         Some(Value::Switch(on)) => on,
@@ -61,18 +61,18 @@ pub(crate) fn void_settings(
 fn help(name: &str, forwarded: bool) -> &'static str {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     if is("Origin") {
-        return "leave it out: each Origin has a variant of its own, unless the response without one says \
+        return "leave it out: each Origin has its own variant, unless the response without one says \
                 Access-Control-Allow-Origin: *";
     }
     if is("Accept") {
-        return "leave it out: a client of particular types gets the stored response if it has one of them";
+        return "leave it out: a client that accepts only some types gets a stored response of one of these types";
     }
     if is("Cookie") {
         return "name the cookies in noise_cookies";
     }
     if forwarded {
-        "leave it out: it may be forwarded only where it is in the key, or the edge writes it"
+        "leave it out: Petasos forwards the field only if it is in the key, or writes it itself"
     } else {
-        "leave it out: its meaning is fixed, because a response to it may be one client's own"
+        "leave it out: Petasos knows the field, and a response to it may be for one client only"
     }
 }

@@ -8,14 +8,15 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process uses the directory.
-    #[error("{directory}: another process uses this directory; give each its own")]
+    #[error("another process uses {directory}; give each process its own directory")]
     Locked {
         /// The directory.
         directory: PathBuf,
     },
     /// The directory contains a file of another program.
     #[error(
-        "{directory} has {found} in it, which is not of the disk cache; give `disk` a directory of its own, or empty it"
+        "{directory} contains {found}, which does not belong to the disk cache; give `disk` a directory of \
+         its own, or empty it"
     )]
     Foreign {
         /// The directory.
@@ -25,8 +26,8 @@ pub enum OpenError {
     },
     /// The directory was written by a later version of the program.
     #[error(
-        "{directory}: written in format {found}, this program knows formats up to {known}; \
-         use the newer program, or another directory"
+        "{directory} has format {found}, but this version of Petasos knows formats up to {known}; \
+         use the newer version, or another directory"
     )]
     NewerVersion {
         /// The directory.
@@ -37,7 +38,7 @@ pub enum OpenError {
         known: u32,
     },
     /// The settings leave no room for even a few segments.
-    #[error("a disk cache of {bytes_max} bytes is too small; at least {bytes_min} are needed")]
+    #[error("a disk cache of {bytes_max} bytes is too small; set disk_size to at least {bytes_min} bytes")]
     TooSmall {
         /// The configured size, in bytes.
         bytes_max: u64,
@@ -63,7 +64,7 @@ pub enum OffReason {
     #[error("closed")]
     Closed,
     /// The disk is full. The tier tries again after a pause.
-    #[error("the disk is full; it is tried again after a pause")]
+    #[error("the disk is full; Petasos tries it again after a pause")]
     Full,
     /// The system refused an operation. The tier stays off; readable objects stay readable.
     #[error("cannot {operation}: {kind}")]
@@ -74,10 +75,10 @@ pub enum OffReason {
         kind: io::ErrorKind,
     },
     /// The disk does not answer. It is used again when it does.
-    #[error("the disk does not answer; it is used again when it does")]
+    #[error("the disk does not answer; Petasos uses it again when it answers")]
     Hung,
     /// This body is not written, because the running fills take their whole share of the tier.
-    #[error("the bodies that are being written leave no room for another")]
+    #[error("the bodies that are being written leave no space for another one")]
     Crowded,
     /// This one item exceeds a limit, or bytes of a body were pushed although the queue had no
     /// room. Others are not affected.

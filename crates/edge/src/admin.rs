@@ -50,11 +50,11 @@ const HEALTH_PATH: &[u8] = b"/healthz";
 const JSON: &str = "application/json";
 
 /// The answer to a request whose Host or Origin is foreign.
-const FOREIGN: &str = "This address answers only requests that name it by its IP address, by localhost or by the name \
+const FOREIGN: &str = "This address answers only requests whose Host is its IP address, localhost or the name \
                        in the setting admin, and that come from no page of another site.";
 
 /// The answer to a client on another machine without the token.
-const NO_READER: &str = "This client may not read here: from another machine, or through a proxy, only with the token in \
+const NO_READER: &str = "This client may not read here. From another machine or through a proxy, it needs the token in \
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
 

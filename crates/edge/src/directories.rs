@@ -85,7 +85,7 @@ impl Named<'_> {
             return Err(format!("{} is not a directory", found.display()));
         }
         if !self.is_made && found != self.path {
-            return Err(format!("there is no directory {}", self.path.display()));
+            return Err(format!("the directory {} does not exist", self.path.display()));
         }
         let tried = SystemDisk.open_unnamed(found).map(drop);
         tried.map_err(|error| format!("cannot write to {}: {error}", found.display()))
@@ -100,11 +100,11 @@ impl Named<'_> {
         }
         let (wanted, there) = (format_size(wanted), format_size(there));
         let message =
-            format!("`{key}` is {wanted}, and the file system of {} has {there}", self.path.display());
+            format!("`{key}` is {wanted}, but the file system of {} has only {there}", self.path.display());
         // Without a line for the size, the problem is shown at the directory.
         let place = plan.place(if plan.is_stated(key) { key } else { self.key });
         let problem = Diagnostic::warning(message, place);
-        Some(problem.with_help(format!("write `{key}` below {there}, with room for what else is there")))
+        Some(problem.with_help(format!("set `{key}` below {there}, and leave space for other files")))
     }
 }
 
@@ -114,11 +114,11 @@ fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.
     let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
-    let message = format!("`disk` has {} in it, which is not of the disk cache", found.display());
+    let message = format!("`disk` contains {}, which does not belong to the disk cache", found.display());
     let problem = Diagnostic::new(message, plan.place("disk"));
     Some(
         problem.with_help(
-            "name an empty directory, or one that only Petasos uses; nothing is deleted in this one",
+            "name an empty directory, or one that only Petasos uses; Petasos deletes no file here",
         ),
     )
 }
@@ -127,5 +127,5 @@ fn log_is_directory(plan: &Plan) -> Option<Diagnostic> {
     let Some(AccessLog::File(path)) = &plan.access_log else { return None };
     let problem =
         Diagnostic::new(format!("`access_log` is a directory: {}", path.display()), plan.place("access_log"));
-    path.is_dir().then(|| problem.with_help("name a file in it"))
+    path.is_dir().then(|| problem.with_help("name a file in this directory"))
 }

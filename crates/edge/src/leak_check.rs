@@ -209,8 +209,8 @@ impl LeakCheck {
         let Page { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
         operator::say(format_args!(
-            "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores: visitors with cookies get it \
-             from the application",
+            "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores; visitors with \
+             cookies now get the page from the application. Add the cookie that changes it to session_cookies",
             self.site.label(),
             self.cookies,
             self.site.policy().name

@@ -21,6 +21,6 @@ pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Resu
         std::thread::sleep(TICK);
     }
     let name = thread.thread().name().unwrap_or("without a name");
-    operator::say(format_args!("the thread {name} does not end and is left behind"));
+    operator::say(format_args!("the thread {name} does not end; Petasos exits without it"));
     None
 }

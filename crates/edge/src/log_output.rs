@@ -94,13 +94,13 @@ impl LogOutput {
         let written = self.to.write_all(&self.batch).and_then(|()| self.to.flush());
         let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
         match written {
-            Ok(()) if was_failing => operator::say(format_args!("{} is written again", self.name())),
+            Ok(()) if was_failing => operator::say(format_args!("{} can be written again", self.name())),
             Ok(()) => {}
             Err(error) => {
                 self.state.lost.fetch_add(self.batch_lines, Ordering::Relaxed);
                 if !was_failing {
                     operator::say(format_args!(
-                        "{} cannot be written, its lines are lost: {error}",
+                        "{} cannot be written, so its lines are lost: {error}",
                         self.name()
                     ));
                 }
@@ -120,7 +120,7 @@ impl LogOutput {
                 operator::say(format_args!("{} is reopened", self.name()));
             }
             Err(error) => operator::say(format_args!(
-                "{} cannot be reopened, its lines go on to the file that was open: {error}",
+                "{} cannot be reopened; its lines still go to the file that was open: {error}",
                 self.name()
             )),
         }

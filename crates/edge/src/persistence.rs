@@ -161,20 +161,20 @@ pub(crate) fn open(
     let Opened { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
-            operator::say(format_args!("nothing is kept on the disk: {error}"));
+            operator::say(format_args!("the disk cache is off: {error}"));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
         None => {
             let directory = disk.directory.display();
             operator::say(format_args!(
-                "nothing is kept on the disk: {directory} does not answer; restart when it does"
+                "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
             ));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
     };
     if recovery.is_distrusted() {
         operator::say(format_args!(
-            "the disk cache begins empty: {} may lack purges that were answered since",
+            "the disk cache begins empty, because {} may lack purges that Petasos has confirmed",
             disk.directory.display()
         ));
     }
@@ -335,11 +335,11 @@ impl Persistence {
         tier.look_after(is_written_down && self.set_aside.is_clear());
         match self.change(tier.off()) {
             Some(Change::WentOff(reason)) => {
-                operator::say(format_args!("nothing is kept on the disk from now on: {reason}"));
+                operator::say(format_args!("the disk cache is off from now on: {reason}"));
                 self.say_stuck();
             }
             Some(Change::WorksAgain) => {
-                operator::say(format_args!("what is stored is kept on the disk again"));
+                operator::say(format_args!("the disk cache is on again"));
             }
             None => {}
         }
@@ -366,7 +366,7 @@ impl Persistence {
         let Some(tier) = &self.tier else { return };
         self.is_closing.store(true, Ordering::SeqCst);
         if !tier.close() {
-            operator::say(format_args!("the disk does not answer; its directory is left as after a crash"));
+            operator::say(format_args!("the disk does not answer; its directory stays as after a crash"));
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {
@@ -376,7 +376,7 @@ impl Persistence {
         }
         if let Some(reason) = self.failure_at_end() {
             operator::say(format_args!(
-                "the disk failed while it was closed: {reason}; its directory is left as after a crash"
+                "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
             ));
         }
     }

@@ -316,10 +316,10 @@ impl Shared {
         let Some(found) = &state.found else { return };
         let why = match why {
             Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
-            Dropped::ByOperator => "an operator has refused it",
+            Dropped::ByOperator => "an operator dropped the detection",
         };
         operator::say(format_args!(
-            "{} does not count as {} any more, because {why}: profile {} from now on",
+            "{} no longer counts as {}, because {why}: profile {} from now on",
             site.label(),
             found.software,
             site.plan.policy.name
@@ -376,7 +376,7 @@ impl Shared {
         let written = detections_file::write(&disk.directory, self.sites.iter());
         if let Err(error) = &written {
             operator::say(format_args!(
-                "the next process will not know what {} runs on: {}: {error}",
+                "a restart will lose the detection of {}, because {} cannot be written: {error}",
                 site.label(),
                 disk.directory.display()
             ));

@@ -82,7 +82,7 @@ impl Refusal {
 
     /// CONNECT, which only forward proxies serve.
     pub(crate) fn connect() -> Self {
-        Self::closing(501, Reason::ConnectRefused, "This server is no proxy for other hosts.")
+        Self::closing(501, Reason::ConnectRefused, "This server is not a proxy for other hosts.")
     }
 
     /// A target whose scheme is neither http nor https.
@@ -104,13 +104,13 @@ impl Refusal {
     /// OPTIONS that may not be forwarded further (RFC 9110 section 7.6.2). The edge reveals nothing
     /// about itself.
     pub(crate) fn last_hop() -> Self {
-        Self::new(200, Reason::LastHop, "Petasos answers this itself, because of the request's Max-Forwards.")
+        Self::new(200, Reason::LastHop, "Petasos does not forward the request because of its Max-Forwards.")
     }
 
     /// TRACE, whose response would repeat the request with the possibly secret fields that proxies
     /// have added.
     pub(crate) fn trace() -> Self {
-        Self::new(501, Reason::TraceRefused, "This server does not answer TRACE, and does not pass it on.")
+        Self::new(501, Reason::TraceRefused, "This server neither answers nor forwards TRACE.")
     }
 
     /// A host that belongs to no site.
@@ -128,14 +128,14 @@ impl Refusal {
         Self::new(
             504,
             Reason::OnlyIfCached,
-            "The request asked for a stored response only, and there is none it may have.",
+            "The request accepts only a stored response, and none may be used for it.",
         )
     }
 
     /// A request beyond the limit of different URLs with unknown parameters. `wait` is the time
     /// until the next one is allowed.
     pub(crate) fn parameter_flood(wait: Duration) -> Self {
-        let text = "Too many addresses with parameters that this site does not know were asked for. Try again later.";
+        let text = "Too many different addresses with unknown parameters were requested. Try again later.";
         // Rounded up: a client that returned within the last second of its wait would be refused
         // again.
         let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
@@ -162,7 +162,7 @@ impl Refusal {
                 Self::failure(
                     504,
                     Reason::OriginTimeout,
-                    format!("the origin {origin} took too long: {error}; look at what keeps it busy"),
+                    format!("the origin {origin} took too long: {error}; look for its slow requests"),
                 )
             }
             FetchError::Closed => Self::failure(
@@ -179,7 +179,7 @@ impl Refusal {
             | FetchError::UnaskedNotModified => Self::failure(
                 502,
                 Reason::OriginBadResponse,
-                format!("the origin {origin} gave a response that cannot be used: {error}"),
+                format!("the origin {origin} sent a response that cannot be used: {error}"),
             ),
             FetchError::Upload(error) => Self::failed_upload(*error),
         }
@@ -194,7 +194,7 @@ impl Refusal {
     }
 
     fn breaker_open(origin: &OriginUrl) -> Self {
-        let detail = format!("the breaker of the origin {origin} is open; look at why the origin fails");
+        let detail = format!("the breaker of the origin {origin} is open; find out why the origin fails");
         Self {
             retry_after_secs: Some(RETRY_AFTER_SECS),
             ..Self::failure(503, Reason::OriginBreakerOpen, detail)
@@ -216,7 +216,7 @@ impl Refusal {
             Busy::QueueFull => Reason::QueueFull,
             Busy::QueueTimeout => Reason::QueueTimeout,
         };
-        let detail = format!("the origin {origin} has too much to do; make it faster, or the limits larger");
+        let detail = format!("the origin {origin} is overloaded; make it faster, or raise limits.fetches_max");
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, reason, detail) }
     }
 
@@ -232,10 +232,10 @@ impl Refusal {
             UploadError::Lost => Self::closing(
                 503,
                 Reason::RequestLost,
-                "The request could not be kept until the application was free. Send it again.",
+                "The server could not keep the request until the application was free. Send it again.",
             ),
             UploadError::Gone => {
-                Self::closing(400, Reason::VisitorGone, "The request's content ended before its end.")
+                Self::closing(400, Reason::VisitorGone, "The request's content is incomplete.")
             }
             UploadError::Malformed(error) => Self::closing(
                 400,

@@ -51,7 +51,7 @@ pub enum ServeError {
     },
     /// The token could not be read.
     #[error(
-        "cannot read the token file {}: {error}; write the secret into its first line, or start with --create-token",
+        "cannot read the token file {}: {error}; write the token into its first line, or start with --create-token",
         path.display()
     )]
     Token {
@@ -312,7 +312,7 @@ fn raise_descriptor_limit() {
 fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindError> {
     listeners.into_iter().next().ok_or_else(|| BindError::System {
         address: address.clone(),
-        error: io::Error::other("no socket was made"),
+        error: io::Error::other("no socket was created"),
     })
 }
 

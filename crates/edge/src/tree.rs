@@ -31,7 +31,7 @@ impl StaticTree {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
-            .inspect_err(|error| operator::say(format_args!("no static tree is written: {error}")));
+            .inspect_err(|error| operator::say(format_args!("the static tree is off: {error}")));
         Self { tree: tree.ok(), is_wanted: true }
     }
 

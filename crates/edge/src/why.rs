@@ -265,7 +265,7 @@ impl Asked {
         let limits = head_limits(&shared.limits);
         let request = match h1::parse_request(&mut octets, &limits, Strictness::Strict) {
             Ok(Some(request)) if request.framing == BodyFraming::Empty => Ok(request),
-            Ok(_) => return Err("a request with content cannot be asked about".to_owned()),
+            Ok(_) => return Err("a question about a request with content is not possible; leave its content out".to_owned()),
             Err(error) => Err(Refusal::malformed(error)),
         };
         Ok(Self { request, peer })
@@ -274,7 +274,7 @@ impl Asked {
 
 /// Splits a URL into: whether it is https, the authority, and the target without fragment.
 fn split_url(url: &str) -> Result<(bool, &str, String), String> {
-    let wrong = || format!("`{url}` is no http or https URL");
+    let wrong = || format!("`{url}` is not an http or https URL");
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
     let https = scheme.eq_ignore_ascii_case("https");
     if !https && !scheme.eq_ignore_ascii_case("http") {

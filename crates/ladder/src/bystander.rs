@@ -57,7 +57,7 @@ impl Bystander<'_> {
         if !(200..300).contains(&answer.status) {
             Err(ClientError::Malformed(format!("status {}", answer.status)))
         } else if !self.is_for_asker(&answer.content) {
-            Err(ClientError::Malformed("the page is not made for who asks".to_owned()))
+            Err(ClientError::Malformed("the response is a page for another visitor".to_owned()))
         } else {
             Ok(milliseconds(answer.elapsed))
         }

@@ -62,13 +62,13 @@ pub(crate) enum ClientError {
     Connect(io::Error),
     #[error("the connection broke: {0}")]
     Broken(io::Error),
-    #[error("the answer is not HTTP: {0}")]
+    #[error("the response is not HTTP: {0}")]
     Malformed(String),
-    #[error("the connection ended before the answer did")]
+    #[error("the connection ended before the end of the response")]
     Truncated,
-    #[error("the answer is longer than {CONTENT_BYTES_MAX} bytes")]
+    #[error("the response is longer than {CONTENT_BYTES_MAX} bytes")]
     TooLong,
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Late(Duration),
     #[error("interrupted")]
     Interrupted,
@@ -100,7 +100,7 @@ impl Client<'_> {
         if (200..300).contains(&answer.status) {
             Ok(answer)
         } else {
-            Err(format!("{method} {url} was answered with status {}", answer.status))
+            Err(format!("{method} {url}: the response has status {}", answer.status))
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let client = Client { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };
         let refused = served("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", false, |url| {
             let reason = client.ask_2xx("POST", url, Some("shop.example")).unwrap_err();
-            assert!(reason.ends_with("/x was answered with status 503"), "{reason}");
+            assert!(reason.ends_with("/x: the response has status 503"), "{reason}");
             Err(ClientError::Interrupted)
         });
         assert!(refused.is_err());

@@ -35,7 +35,7 @@ impl Commands<'_> {
     /// sentence.
     pub(crate) fn run(&self, words: &[String]) -> Result<String, String> {
         let Some((program, arguments)) = words.split_first() else {
-            return Err("an empty command".to_owned());
+            return Err("the command is empty".to_owned());
         };
         let line = words.join(" ");
         let fault = |error: std::io::Error| format!("`{line}`: {error}");
@@ -68,7 +68,7 @@ impl Commands<'_> {
             let why = if self.stop.is_requested() {
                 "interrupted".to_owned()
             } else {
-                format!("not done within {COMMAND_LIMIT:?}")
+                format!("the command did not end within {COMMAND_LIMIT:?}")
             };
             return Err(format!("`{line}`: {why}"));
         };

@@ -50,7 +50,7 @@ impl Page {
         if same == Same::Length {
             let (here, there) = (self.content.len(), reference.content.len());
             return (here != there).then(|| {
-                format!("the page has {here} bytes without what is normalised, and step {step}'s has {there}")
+                format!("the normalised page has {here} bytes, but that of step {step} has {there}")
             });
         }
         let same = self.content.iter().zip(&reference.content).take_while(|(a, b)| a == b).count();

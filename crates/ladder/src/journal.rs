@@ -147,7 +147,7 @@ fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
             _ => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the first line, and no other, is a plan",
+                    "the first line and no other line must be a plan",
                 ));
             }
         }

@@ -323,7 +323,7 @@ impl Pattern {
         let compiled = regex::bytes::RegexBuilder::new(text).dot_matches_new_line(true).build();
         compiled.map(Self).map_err(|error| {
             let last = error.to_string().lines().last().unwrap_or_default().trim().to_owned();
-            format!("not a regular expression: {}", last.trim_start_matches("error: "))
+            format!("this is not a valid regular expression: {}", last.trim_start_matches("error: "))
         })
     }
 }

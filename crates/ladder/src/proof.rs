@@ -38,7 +38,7 @@ pub(crate) fn header(
 /// [`header`].
 pub(crate) fn json(url: &str, pointer: &str, test: &JsonTest, document: &[u8]) -> Result<String, String> {
     let document: Value = serde_json::from_slice(document)
-        .map_err(|error| format!("{url} did not answer with JSON: {error}"))?;
+        .map_err(|error| format!("the response of {url} is not JSON: {error}"))?;
     let value = document.pointer(pointer);
     let seen = format!("{pointer} is {}", value.map_or_else(|| "missing".to_owned(), Value::to_string));
     let (holds, wanted) = match test {

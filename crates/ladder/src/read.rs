@@ -55,12 +55,12 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
     let fault = |message: String, help: &str| vec![Diagnostic::new(message, Place::Default).with_help(help)];
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| {
-        fault(format!("cannot read {name}: {error}"), "name a ladder file; docs/ladder.md describes them")
+        fault(format!("cannot read {name}: {error}"), "give the path of a ladder file; docs/ladder.md describes the format")
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(place).filter(|byte| **byte == b'\n').count() + 1;
-        fault(format!("{name} is not UTF-8 text: line {line} is the first that is not"), "save it as UTF-8")
+        fault(format!("{name} is not UTF-8 text; its first bad line is line {line}"), "save it as UTF-8")
     })?;
     // A bare file name has an empty parent, which means the current directory.
     let parent =
@@ -143,7 +143,7 @@ fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> (BTreeMap<Str
     let Some(from) = keys.text("variables_from") else { return (constants, true) };
     let path = directory.unwrap_or_else(|| Path::new(".")).join(from.get_ref());
     let help = match &made_by {
-        Some(command) => format!("make it with `{}`", command.get_ref()),
+        Some(command) => format!("create it with `{}`", command.get_ref()),
         None => "its path is relative to the ladder file".to_owned(),
     };
     let text = match std::fs::read_to_string(&path) {
@@ -172,7 +172,7 @@ fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> (BTreeMap<Str
 fn bystander(keys: &mut Keys<'_, '_>, names: &Names) -> Option<Template> {
     let text = keys.text("bystander")?;
     if !text.get_ref().starts_with('/') {
-        keys.reader.problem(text.span(), "`bystander` is a path, which starts with `/`", "");
+        keys.reader.problem(text.span(), "`bystander` must be a path that starts with `/`", "");
     }
     Some(names.and("unique").template(keys.reader, &text))
 }
@@ -181,8 +181,8 @@ fn same(keys: &mut Keys<'_, '_>) -> Same {
     match keys.text("same") {
         Some(text) if text.get_ref() == "length" => Same::Length,
         Some(text) if text.get_ref() != "content" => {
-            let message = format!("pages are not the same by `{}`", text.get_ref());
-            keys.reader.problem(text.span(), message, "`same` is \"content\" or \"length\"");
+            let message = format!("`same` cannot be `{}`", text.get_ref());
+            keys.reader.problem(text.span(), message, "write same = \"content\" or same = \"length\"");
             Same::Content
         }
         _ => Same::Content,
@@ -242,14 +242,14 @@ fn root(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Option<
             keys.reader.problem(
                 service.span(),
                 message,
-                "name one that has a [[service]] table in this file",
+                "name a service that has a [[service]] table in this file",
             );
         }
         Root::Service(service.into_inner())
     });
     let pidfile = keys.text("pidfile").map(|text| Root::PidFile(names.template(keys.reader, &text)));
     let pid = keys.text("pid").map(|text| Root::Pid(names.template(keys.reader, &text)));
-    let message = "a group needs one way to find its processes";
+    let message = "a group must identify its processes in exactly one way";
     let help = "give exactly one of `service`, `pidfile` and `pid`";
     let one = keys.exactly_one(&["service", "pidfile", "pid"], message, help);
     service.or(pidfile).or(pid).filter(|_| one)
@@ -268,7 +268,7 @@ fn meters(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Meter> {
             url,
             pointer: read_step::pointer(keys.reader, pointer),
         });
-        let message = "a meter needs one way to read its counter";
+        let message = "a meter must read its counter in exactly one way";
         let help = "give either `command`, or `http` with `json`";
         let one = keys.exactly_one(&["command", "http"], message, help);
         let both = keys.exactly_one(&["command", "json"], message, help);
@@ -339,8 +339,8 @@ impl Unique {
             let help = "use letters, digits, `-` and `_`";
             keys.reader.problem(name.span(), format!("`{text}` cannot name a {kind}"), help);
         } else if !self.seen.insert(text.clone()) {
-            let message = format!("a {kind} is called `{text}` already");
-            keys.reader.problem(name.span(), message, "give this one another name");
+            let message = format!("another {kind} has the name `{text}`");
+            keys.reader.problem(name.span(), message, "use a different name");
         }
     }
 }

@@ -42,7 +42,7 @@ impl Names {
                 None => {
                     let known: Vec<String> = self.known.iter().map(|name| format!("{{{name}}}")).collect();
                     format!(
-                        "the variables here are {}; write {{{{{name}}}}} for the text itself",
+                        "the variables here are {}; write {{{{{name}}}}} for a literal {{{name}}}",
                         known.join(", ")
                     )
                 }
@@ -105,7 +105,7 @@ fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
     if known().all(|known| known != id.get_ref().as_str()) {
         let help = match config::nearest(id.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
-            None => "give the `id` of a step that stands above this one".to_owned(),
+            None => "give the `id` of a [[step]] above this line".to_owned(),
         };
         keys.reader.problem(id.span(), format!("there is no earlier step `{}`", id.get_ref()), &help);
     }
@@ -115,8 +115,8 @@ fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
 /// Reports a `page` that is not a path.
 pub(crate) fn check_page(reader: &Reader, page: &Spanned<String>) {
     if !page.get_ref().is_empty() && !page.get_ref().starts_with('/') {
-        let help = "leave scheme and host out; a step's `address` says where";
-        reader.problem(page.span(), "`page` is a path, which starts with `/`", help);
+        let help = "leave scheme and host out; they come from the step's `address`";
+        reader.problem(page.span(), "`page` must be a path that starts with `/`", help);
     }
 }
 
@@ -136,7 +136,7 @@ fn step(
     let address = keys.required_text("address", "address = \"127.0.0.1:8080\"");
     if address.get_ref().contains('/') {
         let help = "leave `http://` and the path out";
-        keys.reader.problem(address.span(), "`address` is a host and a port", help);
+        keys.reader.problem(address.span(), "`address` must be a host and a port", help);
     }
     let own_page = keys.text("page");
     own_page.iter().for_each(|page| check_page(keys.reader, page));
@@ -170,7 +170,7 @@ fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
     if known().all(|version| version != name.get_ref().as_str()) {
         let help = match config::nearest(name.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
-            None => "name one that has a [[version]] table in this file, or `petasos`".to_owned(),
+            None => "name a version that has a [[version]] table in this file, or `petasos`".to_owned(),
         };
         keys.reader.problem(name.span(), format!("there is no version `{}`", name.get_ref()), &help);
     }
@@ -223,7 +223,7 @@ pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names)
             Some(Action::Command(command))
         }
         _ => {
-            keys.reader.problem(item.span(), format!("`{key}` is {expected}"), "");
+            keys.reader.problem(item.span(), format!("`{key}` must be {expected}"), "");
             None
         }
     };
@@ -237,7 +237,7 @@ fn http_action(reader: &Reader, names: &Names, text: &Spanned<String>) -> Option
         .filter(|(method, _)| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase()));
     let Some((method, url)) = split else {
         let help = "write for example \"POST http://127.0.0.1:8080/flush\", or { command = [\"program\"] }";
-        reader.problem(text.span(), "an action is a method, a space and a URL", help);
+        reader.problem(text.span(), "an action must be a method, a space and a URL", help);
         return None;
     };
     let url = Spanned::new(text.span(), url.trim_start().to_owned());
@@ -270,7 +270,7 @@ fn proof(mut keys: Keys<'_, '_>, names: &Names) -> Option<Proof> {
         }
         _ => {
             let help = "give either `header` with `is`, `matches` or `absent`, or `json` with `pointer` and `is` or `min`";
-            keys.reader.problem(keys.span.clone(), "a proof looks at a header or at a JSON document", help);
+            keys.reader.problem(keys.span.clone(), "a proof must test either a header field or a JSON document", help);
             return None;
         }
     };
@@ -284,7 +284,7 @@ fn header_test(keys: &mut Keys<'_, '_>, names: &Names) -> Option<HeaderTest> {
     let matches = matches.and_then(|text| pattern(keys.reader, &text)).map(HeaderTest::Matches);
     let absent = keys.flag("absent").filter(|absent| *absent).map(|_| HeaderTest::Absent);
     let help = "give exactly one of `is`, `matches` and `absent = true`";
-    let one = keys.exactly_one(&["is", "matches", "absent"], "a proof asks one thing", help);
+    let one = keys.exactly_one(&["is", "matches", "absent"], "a proof must have exactly one test", help);
     is.or(matches).or(absent).filter(|_| one)
 }
 
@@ -292,14 +292,14 @@ fn json_test(keys: &mut Keys<'_, '_>) -> Option<JsonTest> {
     let is = keys.json("is").map(JsonTest::Is);
     let min = keys.number("min").map(JsonTest::Min);
     let help = "give exactly one of `is` (a text, a number, true or false) and `min` (a number)";
-    let one = keys.exactly_one(&["is", "min"], "a proof asks one thing", help);
+    let one = keys.exactly_one(&["is", "min"], "a proof must have exactly one test", help);
     is.or(min).filter(|_| one)
 }
 
 /// Checks a JSON pointer (RFC 6901) and returns it unchanged.
 pub(crate) fn pointer(reader: &Reader, text: Spanned<String>) -> String {
     if !text.get_ref().starts_with('/') && !text.get_ref().is_empty() {
-        reader.problem(text.span(), "a JSON pointer starts with `/`", "for example \"/counters/queries\"");
+        reader.problem(text.span(), "a JSON pointer must start with `/`", "write for example \"/counters/queries\"");
     }
     text.into_inner()
 }
@@ -316,7 +316,7 @@ pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<Pattern
 
 pub(crate) fn check_url(reader: &Reader, text: &Spanned<String>) {
     if !text.get_ref().starts_with("http://") {
-        let help = "URLs of a ladder begin with http://; TLS is not spoken here";
-        reader.problem(text.span(), format!("`{}` is not such a URL", text.get_ref()), help);
+        let help = "write an http:// URL; ladders do not support TLS";
+        reader.problem(text.span(), format!("the URL `{}` does not begin with http://", text.get_ref()), help);
     }
 }

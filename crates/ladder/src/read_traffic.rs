@@ -69,7 +69,7 @@ pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Ses
     if position.is_none() {
         let help = match config::nearest(name.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
-            None => "name one that has a [[session]] table in this file".to_owned(),
+            None => "name a session that has a [[session]] table in this file".to_owned(),
         };
         keys.reader.problem(name.span(), format!("there is no session `{}`", name.get_ref()), &help);
     }
@@ -89,8 +89,8 @@ fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
     let post = keys.text("post");
     keys.exactly_one(
         &["get", "post"],
-        "a request of a visitor is one of two",
-        "give either `get` or `post`, a URL",
+        "a visitor's request must have exactly one of `get` and `post`",
+        "add get = \"URL\" or post = \"URL\"",
     );
     let is_post = post.is_some();
     let url = post.or(get).unwrap_or_else(|| Spanned::new(keys.span.clone(), "http://".to_owned()));
@@ -99,8 +99,8 @@ fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
     let form = keys.named_texts("form");
     let json = keys.text("json");
     if (form.is_some() || json.is_some()) && !is_post || form.is_some() && json.is_some() {
-        let help = "give one of `form` and `json`, with `post`";
-        keys.reader.problem(keys.span.clone(), "a request carries one thing, if it posts", help);
+        let help = "give `post` with either `form` or `json`";
+        keys.reader.problem(keys.span.clone(), "only a request with `post` can have `form` or `json`, and not both", help);
     }
     let reader = keys.reader;
     let of = |texts: Vec<(String, Spanned<String>)>| {
@@ -126,8 +126,8 @@ fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
         }
         let Some(pattern) = read_step::pattern(keys.reader, &text) else { continue };
         if pattern.0.captures_len() != 2 {
-            let help = "put parentheses around what is to be kept, for example \"nonce=([0-9a-f]+)\"";
-            keys.reader.problem(text.span(), "the expression has not exactly one group", help);
+            let help = "put parentheses around the value to keep, for example \"nonce=([0-9a-f]+)\"";
+            keys.reader.problem(text.span(), "the expression must have exactly one group", help);
         }
         kept.push((name, pattern));
     }
@@ -147,8 +147,8 @@ pub(crate) fn loads(
         let id = keys.required_text("id", "id = \"logged-in\"");
         seen.check(&keys, &id);
         if id.get_ref() == ANONYMOUS {
-            let message = "`anonymous` is the load that every ladder has";
-            keys.reader.problem(id.span(), message, "give this one another id");
+            let message = "the id `anonymous` belongs to the load that every ladder has";
+            keys.reader.problem(id.span(), message, "use a different id");
         }
         loads.push(Traffic {
             id: id.into_inner(),
@@ -196,7 +196,7 @@ fn audiences(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Audience> {
     if tables.is_empty() {
         keys.missing(
             "visitors",
-            "visitors = [{ session = \"reader\" }], or { share = 95 } for those without one",
+            "visitors = [{ session = \"reader\" }], or { share = 95 } for visitors without a session",
         );
     }
     let audience = |mut keys: Keys<'_, '_>| {
@@ -220,7 +220,7 @@ fn writes(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Write> {
         let session = session(&mut keys, "session", sessions);
         let per_s = keys.number("per_s").unwrap_or(1.0);
         if !(per_s > 0.0 && per_s <= WRITES_PER_S_MAX) {
-            let message = format!("`per_s` is above 0 and at most {WRITES_PER_S_MAX}");
+            let message = format!("`per_s` must be above 0 and at most {WRITES_PER_S_MAX}");
             keys.reader.problem(keys.span.clone(), message, "");
         }
         let session = session.and_then(|session| Some((session, sessions.names.get(session)?)));

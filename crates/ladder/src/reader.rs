@@ -89,7 +89,7 @@ impl<'r, 't> Keys<'r, 't> {
 
     fn wrong_kind(&self, key: &str, expected: &str, value: &Spanned<DeValue<'_>>) {
         let found = value.get_ref().type_str();
-        self.reader.problem(value.span(), format!("`{key}` is {expected}, but this is a TOML {found}"), "");
+        self.reader.problem(value.span(), format!("`{key}` must be {expected}, but this is a TOML {found}"), "");
     }
 
     pub(crate) fn text(&mut self, key: &'static str) -> Option<Spanned<String>> {
@@ -105,14 +105,14 @@ impl<'r, 't> Keys<'r, 't> {
         let text = self.text(key).unwrap_or_else(|| Spanned::new(self.span.clone(), String::new()));
         if !missing && text.get_ref().is_empty() && self.table.get(key).is_some_and(|v| v.get_ref().is_str())
         {
-            self.reader.problem(text.span(), format!("`{key}` is empty"), &format!("for example {example}"));
+            self.reader.problem(text.span(), format!("`{key}` is empty"), &format!("write for example {example}"));
         }
         text
     }
 
     /// Reports that a key is missing from this table.
     pub(crate) fn missing(&self, key: &str, example: &str) {
-        self.reader.problem(self.span.clone(), format!("`{key}` is missing here"), &format!("add {example}"));
+        self.reader.problem(self.span.clone(), format!("`{key}` is missing"), &format!("add {example}"));
     }
 
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
@@ -263,9 +263,9 @@ fn count_of(
     if found.is_none() {
         let (low, high) = (range.start(), range.end());
         let expected = if *high == u64::MAX {
-            format!("`{key}` is a whole number from {low} up")
+            format!("`{key}` must be a whole number, {low} or more")
         } else {
-            format!("`{key}` is a whole number from {low} to {high}")
+            format!("`{key}` must be a whole number from {low} to {high}")
         };
         reader.problem(value.span(), expected, "");
     }

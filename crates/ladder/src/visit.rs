@@ -126,7 +126,7 @@ impl Bench<'_> {
             self.prove(step, traffic, reference).map_err(|reason| format!("after the load: {reason}"))?;
         proofs.extend(after);
         if readings.outcome.good == 0 {
-            let reason = format!("no good answer in {:.1} s", readings.outcome.elapsed.as_secs_f64());
+            let reason = format!("no good response in {:.1} s", readings.outcome.elapsed.as_secs_f64());
             return Err(Unfit { reason, is_silent: true });
         }
         Ok(self.measured(cell, readings, page, proofs))
@@ -137,8 +137,7 @@ impl Bench<'_> {
         let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(()) };
         self.settle();
         for action in traffic.undo.iter().chain(&step.warm) {
-            self.perform(action, step)
-                .map_err(|reason| format!("taking back what was written failed: {reason}"))?;
+            self.perform(action, step).map_err(|reason| format!("the writes cannot be undone: {reason}"))?;
         }
         Ok(())
     }
@@ -219,7 +218,7 @@ impl Bench<'_> {
         if answer.status == 200 {
             Ok(answer)
         } else {
-            Err(format!("GET {url} was answered with status {}", answer.status))
+            Err(format!("GET {url}: the response has status {}", answer.status))
         }
     }
 
@@ -244,7 +243,7 @@ impl Bench<'_> {
             });
         }
         if let Some(session) = self.ladder.sessions.iter().find(|of| of.shows.0.is_match(&answer.content)) {
-            return Err(format!("the page for everybody is one of session `{}`", session.name));
+            return Err(format!("a request without a session got a page of session `{}`", session.name));
         }
         for position in traffic.iter().flat_map(|of| &of.visitors).filter_map(|audience| audience.session) {
             seen.extend(self.check_visitors(position, step)?);

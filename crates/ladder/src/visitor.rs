@@ -99,12 +99,12 @@ impl Visitor {
         let answer = client.ask_for(&request).map_err(|error| format!("{method} {url}: {error}"))?;
         self.jar.take(&seen, &answer.fields, client.clock.now());
         if !(200..400).contains(&answer.status) {
-            return Err(format!("{method} {url} was answered with status {}", answer.status));
+            return Err(format!("{method} {url}: the response has status {}", answer.status));
         }
         for (name, pattern) in &exchange.keep {
             let found = pattern.0.captures(&answer.content).and_then(|groups| groups.get(1));
             let found =
-                found.ok_or_else(|| format!("{method} {url}: nothing to keep as `{name}` in the answer"))?;
+                found.ok_or_else(|| format!("{method} {url}: the response has no value for `{name}`"))?;
             self.variables.set(name, String::from_utf8_lossy(found.as_bytes()));
         }
         Ok(answer)
@@ -127,13 +127,13 @@ impl Visitor {
         let answer = client.ask_for(&request).map_err(|error| format!("GET {url}: {error}"))?;
         if answer.status == 200 && session.shows.0.is_match(&answer.content) {
             return Ok(format!(
-                "session {}: a page of its own, {} bytes",
+                "session {}: its own page, {} bytes",
                 session.name,
                 answer.content.len()
             ));
         }
         Err(format!(
-            "the page does not show that visitors of session `{}` have logged in: status {}, nothing matches {}",
+            "the page does not show that visitors of session `{}` have logged in: status {}, nothing in the page matches {}",
             session.name,
             answer.status,
             session.shows.0.as_str()

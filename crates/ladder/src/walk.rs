@@ -72,7 +72,7 @@ pub struct World<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum LadderError {
     /// Another process is walking a ladder with the same output directory.
-    #[error("another ladder is writing to {}: wait for it, or choose another directory with --out", .0.display())]
+    #[error("another ladder is writing to {}; wait for its end, or choose another directory with --out", .0.display())]
     Busy(PathBuf),
     /// A file, a directory or a port cannot be used.
     #[error("{what}: {source}")]
@@ -83,7 +83,7 @@ pub enum LadderError {
         source: io::Error,
     },
     /// The journal cannot be read.
-    #[error("{} cannot be read ({source}): choose another directory with --out, or move it aside with --fresh", .path.display())]
+    #[error("cannot read {} ({source}); choose another directory with --out, or move the file aside with --fresh", .path.display())]
     Journal {
         /// Path of the journal.
         path: PathBuf,
@@ -92,8 +92,8 @@ pub enum LadderError {
     },
     /// The output directory holds an unfinished walk of another plan.
     #[error(
-        "{} holds an unfinished ladder of another plan ({found}; asked for is {asked}): resume that one with its \
-         own options, choose another directory with --out, or move it aside with --fresh",
+        "{} has an unfinished ladder of another plan ({found}; this command's plan is {asked}); resume it \
+         with its own options, choose another directory with --out, or move it aside with --fresh",
         .directory.display()
     )]
     OtherPlan {
@@ -108,7 +108,7 @@ pub enum LadderError {
     #[error("{0}")]
     Service(String),
     /// The first step's page could not be fetched.
-    #[error("step {step} does not show the page that the others are compared with: {reason}")]
+    #[error("step {step} does not return the page that other steps are compared with: {reason}")]
     Reference {
         /// Number of the step.
         step: String,
@@ -372,7 +372,7 @@ impl Walker<'_, '_> {
                 visit_s: took.as_secs_f64(),
                 outcome,
             };
-            let fault = |source| LadderError::Disk { what: "journal".to_owned(), source };
+            let fault = |source| LadderError::Disk { what: "cannot write the journal".to_owned(), source };
             self.journal.run(&run).map_err(fault)?;
             self.runs.push(run);
         }
@@ -439,7 +439,7 @@ fn header(
 ) -> Result<Header, LadderError> {
     let none = BTreeMap::new();
     let wanted = past.map_or(&none, |past| &past.header.ports);
-    let fault = |source| LadderError::Disk { what: "choosing loopback ports".to_owned(), source };
+    let fault = |source| LadderError::Disk { what: "cannot choose loopback ports".to_owned(), source };
     let ports = ports::choose(&ladder.ports, wanted).map_err(fault)?;
     let visits = plan.visits().count() as u64;
     let started_at_s = past.map_or_else(|| clock.now().as_secs(), |past| past.header.started_at_s);
@@ -457,7 +457,7 @@ fn open_journal<'a>(
     } else {
         Journal::begin(disk, &output.directory, header.clone())
     };
-    journal.map_err(|source| LadderError::Disk { what: "journal".to_owned(), source })
+    journal.map_err(|source| LadderError::Disk { what: "cannot write the journal".to_owned(), source })
 }
 
 fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<String, u16>) -> Variables {
@@ -476,7 +476,7 @@ fn announce(ladder: &Ladder, plan: &Plan, past: Option<&Past>, observer: &mut dy
     let time = report::number::time(plan.expected_all());
     observer.notice(&format!("{visits} visits: {cells} cells, rounds: {rounds}, seed {seed}; about {time}"));
     if let Some(past) = past {
-        observer.notice(&format!("Resuming: {} of them are already measured", past.runs.len()));
+        observer.notice(&format!("Resuming: {} visits are already measured", past.runs.len()));
     }
     if !ladder.services.is_empty() {
         let names: Vec<&str> = ladder.services.iter().map(|service| service.name.as_str()).collect();

@@ -174,7 +174,7 @@ fn mixed_load_is_split_by_visitor_kind_and_verdict() {
     assert_eq!(by_verdict, [("hit", mix.visitors[0].answers), ("pass", mix.visitors[1].answers)]);
     let written = &mix.writes[0];
     assert!(!written.took_ms.is_empty() && written.failed == 0, "{written:?}");
-    assert!(mix.proofs.iter().any(|proof| proof.starts_with("session reader: a page of its own")));
+    assert!(mix.proofs.iter().any(|proof| proof.starts_with("session reader: its own page")));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn leaked_page_makes_the_load_void() {
     assert!(results.cells.is_empty());
     // Once the site leaks, the proof after the load fails as well.
     assert!(
-        reason(&results.loads[0].cells[0]).ends_with("the page for everybody is one of session `reader`")
+        reason(&results.loads[0].cells[0]).ends_with("a request without a session got a page of session `reader`")
     );
 }
 
@@ -205,7 +205,7 @@ fn refused_log_in_is_reported() {
     let results = walked(&text, &["mix"]);
     let reason = reason(&results.loads[0].cells[0]);
     assert!(reason.starts_with("visitor 1 of session `reader` cannot log in: POST http://"), "{reason}");
-    assert!(reason.ends_with("was answered with status 403"), "{reason}");
+    assert!(reason.ends_with("the response has status 403"), "{reason}");
 }
 
 #[test]

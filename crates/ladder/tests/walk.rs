@@ -278,7 +278,7 @@ fn walk_fails_without_the_first_page() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site).replace("page = \"/\"", "page = \"/broken\"");
     let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
-    assert!(error.to_string().contains("/broken was answered with status 500"), "{error}");
+    assert!(error.to_string().contains("/broken: the response has status 500"), "{error}");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn load_without_good_responses_differs_from_a_layer_off() {
         .cells
         .iter()
         .map(|cell| match &cell.runs[0].outcome {
-            Outcome::Void { reason, is_silent } => (*is_silent, reason.starts_with("no good answer in ")),
+            Outcome::Void { reason, is_silent } => (*is_silent, reason.starts_with("no good response in ")),
             Outcome::Measured(measured) => panic!("{measured:?}"),
         })
         .collect();

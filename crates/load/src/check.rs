@@ -220,7 +220,7 @@ impl SelfCheck {
             check.add(
                 Trust::Tight,
                 format!(
-                    "answers waited up to {} us (p99) for the generator, the median latency is {} us",
+                    "responses waited up to {} us (p99) for the generator; the median latency is {} us",
                     figures.lag_p99_us, figures.latency_p50_us
                 ),
             );
@@ -300,7 +300,8 @@ impl SelfCheck {
         self.add(
             Trust::Tight,
             format!(
-                "{:.0}% of the responses ended with a close, whose moment is not known, and the generator's threads waited {waited:.2} s for a core",
+                "{:.0}% of the responses ended with a close, whose time is not known exactly; the \
+                 generator's threads waited {waited:.2} s for a core",
                 share * 100.0
             ),
         );
@@ -314,7 +315,7 @@ impl SelfCheck {
             self.add(
                 Trust::Invalid,
                 format!(
-                    "{} good responses times their mean are {:.3} s, and users were at the server for {server:.3} s",
+                    "{} good responses times their mean are {:.3} s, but users waited for the server for {server:.3} s",
                     figures.good,
                     figures.published.as_secs_f64()
                 ),
@@ -340,15 +341,15 @@ impl SelfCheck {
         };
         self.add(Trust::Invalid, match figures.users {
             Some(users) if residual > 0.0 => format!(
-                "the answers account for {:.1} of {users} users (Little's law): the others were idle or stuck",
+                "the responses account for {:.1} of {users} users (Little's law); the others were idle or stuck",
                 users as f64 * (1.0 - residual),
             ),
             Some(users) => format!(
-                "the answers account for {:.1} users, and there were {users} (Little's law)",
+                "the responses account for {:.1} users, but there were {users} (Little's law)",
                 users as f64 * (1.0 - residual),
             ),
             None => format!(
-                "the times of the requests and how many were in flight differ by {:.1}% (Little's law)",
+                "the times of the requests and the number in flight differ by {:.1}% (Little's law)",
                 residual.abs() * 100.0
             ),
         });
@@ -360,7 +361,7 @@ impl SelfCheck {
             let share = open.not_started as f64 / due as f64;
             let trust = if share > NOT_STARTED_SHARE_INVALID { Trust::Invalid } else { Trust::Tight };
             let reason = format!(
-                "{} requests fell due and were not started, because as many were in flight as may be",
+                "{} requests fell due and were not started, because the limit of requests in flight was reached",
                 open.not_started
             );
             self.add(trust, reason);
@@ -369,7 +370,7 @@ impl SelfCheck {
             && open.rate_asked * open.time.as_secs_f64() >= RATE_REQUESTS_MIN
         {
             let reason =
-                format!("{:.1} requests a second were asked for, {started:.1} started", open.rate_asked);
+                format!("{:.1} requests a second were demanded, but only {started:.1} started", open.rate_asked);
             self.add(Trust::Invalid, reason);
         }
     }
@@ -378,7 +379,7 @@ impl SelfCheck {
         let (lag_us, median_us) = (open.schedule_lag_p99_us, figures.latency_p50_us);
         let share = lag_us as f64 / median_us.max(1) as f64;
         let reason =
-            format!("requests started up to {lag_us} us late (p99), the median latency is {median_us} us");
+            format!("requests started up to {lag_us} us late (p99); the median latency is {median_us} us");
         if share > SCHEDULE_LAG_SHARE_INVALID && lag_us > SCHEDULE_LAG_INVALID_US_MIN {
             self.add(Trust::Invalid, reason);
         } else if share > LAG_SHARE_TIGHT && lag_us > LAG_TIGHT_US_MIN {
@@ -621,13 +622,13 @@ mod tests {
         assert_eq!(check.trust, Trust::Invalid);
         assert_eq!(
             check.reasons,
-            ["the answers account for 8.0 of 10 users (Little's law): the others were idle or stuck"]
+            ["the responses account for 8.0 of 10 users (Little's law); the others were idle or stuck"]
         );
         assert_eq!(SelfCheck::judge(&Figures { requests: 499, ..idle }).little_residual, None);
         let too_many = SelfCheck::judge(&Figures { little: requests_of(109_000), ..quiet() });
         assert_eq!(
             (too_many.trust, &*too_many.reasons[0]),
-            (Trust::Invalid, "the answers account for 11.0 users, and there were 10 (Little's law)")
+            (Trust::Invalid, "the responses account for 11.0 users, but there were 10 (Little's law)")
         );
     }
 

@@ -133,8 +133,8 @@ pub enum LoadError {
     },
     /// The process may not open enough descriptors.
     #[error(
-        "{connections} connections need {needed} descriptors, but this process may open {allowed}: raise the limit \
-         (ulimit -Hn, LimitNOFILE=) or ask for fewer users or fewer requests in flight"
+        "{connections} connections need {needed} descriptors, but this process may open {allowed}; raise \
+         the limit (ulimit -Hn, LimitNOFILE=), or use fewer users or requests in flight"
     )]
     Descriptors {
         /// Connections that may be open at a time.
@@ -162,8 +162,8 @@ impl LoadError {
     /// An error for a limit of the process or the system that was reached during a run. The message
     /// says how to raise it.
     pub(crate) fn limit(call: &'static str, error: &io::Error) -> Self {
-        let way_out = "raise the limit (ulimit -Hn, LimitNOFILE=, fs.file-max), or ask for fewer users, fewer \
-                       requests in flight or a shorter linger";
+        let way_out = "raise the limit (ulimit -Hn, LimitNOFILE=, fs.file-max), or use fewer users, fewer \
+                       requests in flight or a shorter --linger";
         Self::System { call, reason: format!("{error}: {way_out}") }
     }
 }
@@ -228,7 +228,7 @@ fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool)
                     .spawn_scoped(scope, move || (real_time && take_real_time(), worker.run()))
             })
             .collect::<io::Result<Vec<_>>>()
-            .map_err(|error| LoadError::system("creating a thread", &error))?;
+            .map_err(|error| LoadError::system("cannot start a generator thread", &error))?;
         let joined = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

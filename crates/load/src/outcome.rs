@@ -229,7 +229,7 @@ impl FailureKind {
         match self {
             Self::Address => Some(
                 "all local ports toward this address are in use, most of them by closed connections in \
-                 TIME_WAIT: keep connections alive, or widen net.ipv4.ip_local_port_range",
+                 TIME_WAIT; keep connections alive, or widen net.ipv4.ip_local_port_range",
             ),
             _ => None,
         }

@@ -182,34 +182,34 @@ pub struct Stop {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// Users out of range.
-    #[error("the number of users must be 1 to {USERS_MAX}, not {0}")]
+    #[error("{0} users are out of range; use 1 to {USERS_MAX}")]
     Users(usize),
     /// Threads out of range.
-    #[error("the number of threads must be at most {THREADS_MAX}, not {0}")]
+    #[error("{0} threads are too many; use at most {THREADS_MAX}")]
     Threads(usize),
     /// Neither a number of requests nor a time.
-    #[error("say when to stop: a number of requests, a time, or both")]
+    #[error("the run has no end; give a number of requests, a time, or both")]
     NoStop,
     /// Zero requests or no time at all.
     #[error("the number of requests and the time must be above zero")]
     StopAtOnce,
     /// Too many URLs.
-    #[error("at most {URLS_MAX} URLs can be loaded, not {0}")]
+    #[error("{0} URLs are too many; give at most {URLS_MAX}")]
     Urls(usize),
     /// A URL with weight 0, which would never be requested.
     #[error("{0}: the weight must be above zero")]
     Weight(String),
     /// A rate out of range.
-    #[error("the rate must be above 0 and at most {RATE_MAX} a second, not {0}")]
+    #[error("the rate {0} is out of range; use a rate above 0 and at most {RATE_MAX} a second")]
     Rate(f64),
     /// A number that must not be zero.
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// Socket buffers out of range.
-    #[error("socket buffers must have 1 to {SOCKET_BUFFER_BYTES_MAX} bytes, not {0}")]
+    #[error("socket buffers of {0} bytes are not possible; use 1 to {SOCKET_BUFFER_BYTES_MAX} bytes")]
     SocketBuffer(u32),
     /// Too many stages.
-    #[error("at most {STAGES_MAX} stages are possible, not {0}")]
+    #[error("{0} stages are too many; use at most {STAGES_MAX}")]
     Stages(usize),
     /// Settings that exclude each other.
     #[error("{0}")]
@@ -218,7 +218,7 @@ pub enum PlanError {
     #[error("the timeout must be above zero")]
     Timeout,
     /// Too many samples asked for.
-    #[error("at most {SAMPLES_MAX} single answers can be kept, not {0}")]
+    #[error("{0} single responses are too many to keep; keep at most {SAMPLES_MAX}")]
     Samples(u64),
     /// A header field, cookie or credential with a line break or NUL.
     #[error("{place} must not contain line breaks or NUL: {text:?}")]
@@ -235,13 +235,13 @@ pub enum PlanError {
     #[error("{0:?} is not a method")]
     Method(String),
     /// The requests of all URLs together are too long.
-    #[error("the requests for all URLs have more than {0} bytes together: use fewer URLs or a smaller body")]
+    #[error("the requests for all URLs have more than {0} bytes together; use fewer URLs or a smaller body")]
     RequestsTooLarge(usize),
     /// A request that HTTP/2 cannot express.
     #[error("the request cannot be sent over HTTP/2: {0}")]
     NotHttp2(String),
     /// The request head is too long.
-    #[error("the request head has {0} bytes, more than {REQUEST_HEAD_BYTES_MAX}")]
+    #[error("the request head has {0} bytes, more than {REQUEST_HEAD_BYTES_MAX}; send fewer or shorter header fields")]
     HeadTooLong(usize),
 }
 
@@ -329,7 +329,7 @@ impl Plan {
             }
             if matches!(rate, Rate::Ramp { .. }) && self.stop.time.is_none() && self.stages.is_empty() {
                 return Err(PlanError::Contradiction(
-                    "a rate that changes until the end needs a time at which that is",
+                    "a rate that changes until the end of the run needs the time of the run (-t)",
                 ));
             }
             if in_flight_max == 0 {
@@ -360,21 +360,21 @@ impl Plan {
             return Err(PlanError::Zero("the number of pipelined requests"));
         }
         if self.pipeline > 1 && !self.keep_alive {
-            return Err(PlanError::Contradiction("several requests at once need connections that are kept"));
+            return Err(PlanError::Contradiction("pipelining needs keep-alive; leave one of the two out"));
         }
         if self.pipeline > 1 && self.http == Protocol::Http10 {
-            return Err(PlanError::Contradiction("HTTP/1.0 has one request at a time on a connection"));
+            return Err(PlanError::Contradiction("HTTP/1.0 has no pipelining; use HTTP/1.1 or 2"));
         }
         if let Some(bytes) = self.socket_buffer_bytes.filter(|&b| b == 0 || b > SOCKET_BUFFER_BYTES_MAX) {
             return Err(PlanError::SocketBuffer(bytes));
         }
         if self.http == Protocol::H2 && self.proxy.is_some() {
             return Err(PlanError::Contradiction(
-                "a proxy is asked over HTTP/1: leave HTTP/2 or the proxy out",
+                "HTTP/2 through a proxy is not supported; leave HTTP/2 or the proxy out",
             ));
         }
         if self.keep_alive && !self.linger.is_zero() {
-            return Err(PlanError::Contradiction("connections that are kept cannot linger as well"));
+            return Err(PlanError::Contradiction("lingering needs connections without keep-alive"));
         }
         Ok(())
     }

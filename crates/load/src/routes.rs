@@ -47,7 +47,7 @@ impl Routes {
                     let address = find_address(plan.proxy.as_ref().unwrap_or(target), plan.source)?;
                     if plan.source.is_some_and(|source| !source.is_family_of(address.ip())) {
                         return Err(LoadError::Plan(PlanError::Contradiction(
-                            "the local addresses and the target's are not of one family: IPv4 or IPv6",
+                            "the local addresses and the target's differ in family; use IPv4 or IPv6 for both",
                         )));
                     }
                     let place = addresses.iter().position(|&known| known == address).unwrap_or_else(|| {
@@ -103,8 +103,8 @@ impl Routes {
 fn check_source(address: IpAddr) -> Result<(), LoadError> {
     match UdpSocket::bind((address, 0)) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(LoadError::System {
-            call: "connecting from a local address",
-            reason: format!("{address} is no address of this machine"),
+            call: "cannot connect from the source address",
+            reason: format!("this machine does not have the address {address}"),
         }),
         _ => Ok(()),
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(from("127.0.0.0/8").is_ok());
         // A documentation address (RFC 5737) is assigned to no machine.
         let error = from("192.0.2.1").unwrap_err().to_string();
-        assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
+        assert!(error.contains("this machine does not have the address 192.0.2.1"), "{error}");
         assert!(from("::1").is_err());
     }
 

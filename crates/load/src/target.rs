@@ -27,7 +27,7 @@ pub enum TargetError {
         reason: String,
     },
     /// The text has no scheme.
-    #[error("{0:?} is not a URL: it begins neither with http:// nor with https://, try http://{0}")]
+    #[error("{0:?} is not a URL: it begins neither with http:// nor with https://; write http://{0}")]
     NoScheme(String),
     /// The scheme is not supported.
     #[error("{url:?}: the scheme {scheme} is not supported, only http and https are")]
@@ -38,7 +38,7 @@ pub enum TargetError {
         scheme: String,
     },
     /// The URL has no host.
-    #[error("{0:?} names no host")]
+    #[error("{0:?} has no host name; write http://HOST/PATH")]
     NoHost(String),
 }
 

@@ -142,7 +142,7 @@ fn rate_of_a_stage_is_compared_with_its_own_requests() {
     let outcome = run(&Plan { stages, threads: 2, ..plan(&origin) });
     let check = &outcome.check;
     assert_eq!((check.rate_asked, check.rate_started), (Some(1_000.0), Some(1_000.0)), "{check:?}");
-    assert!(!check.reasons.iter().any(|reason| reason.contains("asked for")), "{check:?}");
+    assert!(!check.reasons.iter().any(|reason| reason.contains("demanded")), "{check:?}");
 }
 
 #[test]

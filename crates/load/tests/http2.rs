@@ -244,7 +244,7 @@ fn server_without_http2_is_an_error_with_the_reason() {
     let origin = Origin::start(|_| response("400 Bad Request", &[], b"what?"));
     let address = origin.url().trim_start_matches("http://").parse().unwrap();
     let error = run(&plan(address, 3)).unwrap_err().to_string();
-    assert!(error.contains("does not speak HTTP/2: it answered in HTTP/1"), "{error}");
+    assert!(error.contains("does not speak HTTP/2: it responded in HTTP/1"), "{error}");
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     std::thread::spawn(move || silent.incoming().for_each(drop));

@@ -164,6 +164,6 @@ fn server_that_refuses_http2_is_reported_as_such() {
     let url = format!("https://localhost:{}/page", nginx.secure_http1_port);
     let plan = Plan { target: Target::parse(&url).unwrap(), http: Protocol::H2, ..secure(&nginx, 1) };
     let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err().to_string();
-    let reason = "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on";
+    let reason = "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake";
     assert!(error.ends_with(reason), "{error}");
 }

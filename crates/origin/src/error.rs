@@ -11,7 +11,7 @@ pub enum FetchError {
     #[error(transparent)]
     Busy(#[from] Busy),
     /// The breaker is open because the origin cannot be reached, and the request is not a probe.
-    #[error("the application does not answer, and is asked by one request at a time until it does")]
+    #[error("the application does not answer; Petasos sends it one request at a time until it does")]
     BreakerOpen,
     /// No process listens at the origin's address.
     #[error("the application refuses connections")]
@@ -24,28 +24,28 @@ pub enum FetchError {
     #[error("the application did not accept the connection in time")]
     ConnectTimeout,
     /// The first byte of the response did not arrive in time.
-    #[error("the application did not begin its answer in time")]
+    #[error("the application did not begin its response in time")]
     FirstByteTimeout,
     /// A pause was too long, inside the response or while the origin read the request.
-    #[error("the application stopped in the middle for too long")]
+    #[error("the application paused for too long in the middle of the exchange")]
     BetweenBytesTimeout,
     /// The connection ended before the head of the response was complete.
-    #[error("the application closed the connection before its answer")]
+    #[error("the application closed the connection before its response")]
     Closed,
     /// The head of the response is not correct HTTP/1.
-    #[error("the application's answer is no correct HTTP/1: {0}")]
+    #[error("the application's response is not correct HTTP/1: {0}")]
     BadHead(ResponseError),
     /// More 1xx responses than the limit, without a final response.
-    #[error("the application sent more informational responses than anybody reads")]
+    #[error("the application sent too many informational responses")]
     TooManyInformational,
     /// A switch of protocols (101) that the request did not ask for.
-    #[error("the application switched protocols without being asked to")]
+    #[error("the application switched protocols although the request did not ask for it")]
     UnaskedSwitch,
     /// 304 (Not Modified) although the request had no condition (RFC 9110 section 15.4.5).
     #[error("the application answered 304 to a request without a condition")]
     UnaskedNotModified,
     /// The content of the response violates its framing or ended too early.
-    #[error("the application's answer broke off or broke its framing: {0}")]
+    #[error("the application's response is incomplete or violates its framing: {0}")]
     BadBody(BodyError),
     /// The content of the request did not arrive from the visitor. The origin is not at fault.
     #[error(transparent)]
@@ -56,19 +56,19 @@ pub enum FetchError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UploadError {
     /// The visitor closed the connection.
-    #[error("the visitor went away in the middle of the request")]
+    #[error("the client closed the connection in the middle of the request")]
     Gone,
     /// The content violates its framing.
-    #[error("the request's content is no correct HTTP/1: {0}")]
+    #[error("the request's content is not correct HTTP/1: {0}")]
     Malformed(BodyError),
     /// The visitor paused for too long.
-    #[error("the visitor stopped in the middle of the request for too long")]
+    #[error("the client paused for too long in the middle of the request")]
     TimedOut,
     /// The visitor sent less than the minimum rate.
-    #[error("the visitor sent the request too slowly")]
+    #[error("the client sent the request too slowly")]
     TooSlow,
     /// Content that was received and buffered could not be read back.
-    #[error("the request's content was lost on the way")]
+    #[error("the stored content of the request cannot be read")]
     Lost,
     /// The content is larger than the limit.
     #[error("the request's content is larger than allowed")]

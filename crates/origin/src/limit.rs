@@ -54,10 +54,10 @@ pub struct FetchPermit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
     /// The queue is full, or the client's share of it.
-    #[error("as many requests wait for the application as may")]
+    #[error("the queue of requests for the application is full")]
     QueueFull,
     /// The request waited in the queue for its whole timeout.
-    #[error("the application did not get to the request in time")]
+    #[error("the request waited too long in the queue for the application")]
     QueueTimeout,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn fill_answers(policy: &mut Policy, file: &File) -> Result<(), Strin
 fn brief_rule(row: &BriefRow) -> Result<BriefRule, String> {
     require_source("brief", &row.source)?;
     if row.statuses.iter().any(|status| !(300..500).contains(status)) {
-        return Err("a [[brief]] is for redirects and for what is not there: statuses 300 to 499".to_owned());
+        return Err("a [[brief]] is for redirects and missing pages; use statuses from 300 to 499".to_owned());
     }
     Ok(BriefRule {
         statuses: proven("brief", &row.statuses, &row.fields)?,

@@ -55,7 +55,7 @@ impl LocationPattern {
 impl FieldPattern {
     /// Reads `NAME: PATTERN | PATTERN`; a pattern behind `!` must not match.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let fault = || format!("a [[write]] names the field `{text}`, which is not `Name: pattern`");
+        let fault = || format!("`fields` has `{text}`; write it as `Name: pattern`");
         let (name, values) = text.split_once(": ").ok_or_else(fault)?;
         let values: Vec<_> = values.split(" | ").map(str::trim).collect();
         if name.is_empty() || values.iter().any(|value| value.is_empty()) {
@@ -80,7 +80,7 @@ impl FieldPattern {
 impl JsonFact {
     /// Reads `PATH=PATTERN, PATH=PATTERN`, all of which must hold.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
-        let fault = || format!("a [[write]] names the JSON value `{text}`, which is not `path=pattern`");
+        let fault = || format!("a [[write]] has the JSON value `{text}`; write it as `path=pattern`");
         let read = |fact: &str| {
             let (path, value) = fact.trim().split_once('=').ok_or_else(fault)?;
             if path.split('.').any(str::is_empty) {

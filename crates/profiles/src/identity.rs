@@ -31,7 +31,7 @@ impl IdentityRule {
     /// Reads `NAME: *TEXT{id}TEXT*`.
     pub(crate) fn parse(text: &str, except: Vec<Pattern>) -> Result<Self, String> {
         let fault =
-            || format!("an [[identity]] names the field `{text}`, which is not `Name: *text{{id}}text*`");
+            || format!("an [[identity]] has the field `{text}`; write it as `Name: *text{{id}}text*`");
         let (name, value) = text.split_once(": ").filter(|(name, _)| !name.is_empty()).ok_or_else(fault)?;
         let number = NumberPattern::parse(value).ok_or_else(fault)?;
         Ok(Self { name: name.to_owned(), number, except })

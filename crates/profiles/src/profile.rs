@@ -51,7 +51,7 @@ impl Profile {
             None => Policy::bare(name.to_owned()),
             Some(base) => {
                 let known = others.iter().find(|other| other.name == *base);
-                let unknown = || fault(format!("it extends `{base}`, and there is no such profile"));
+                let unknown = || fault(format!("it extends `{base}`, but there is no such profile; extend a shipped one"));
                 Policy { name: name.to_owned(), ..known.ok_or_else(unknown)?.policy.clone() }
             }
         };
@@ -89,7 +89,7 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         let list = match means {
             CookieWord::Key => {
                 if let Some(name) = names.iter().find(|name| name.contains('*')) {
-                    return Err(format!("a [[cookie]] for the key names `{name}`: write each name in full"));
+                    return Err(format!("a [[cookie]] for the key has the pattern `{name}`; write each name in full"));
                 }
                 policy.keyed_cookies.extend(names.iter().cloned());
                 continue;
@@ -107,7 +107,7 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
     for row in &file.front {
         require_source("front", &row.source)?;
         if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
-            return Err(format!("a [[front]] names `{target}`, which does not begin with a slash"));
+            return Err(format!("a [[front]] has the target `{target}`; let it begin with a slash"));
         }
         policy.fronts.extend(row.targets.iter().cloned());
     }
@@ -132,12 +132,12 @@ fn fill_static(
 ) -> Result<(), String> {
     require_source("static", source)?;
     if extensions.is_empty() && paths.is_empty() {
-        return Err("a [[static]] names nothing".to_owned());
+        return Err("a [[static]] names nothing; give paths or extensions".to_owned());
     }
     if let Some(name) =
         extensions.iter().find(|name| !name.bytes().all(|octet| octet.is_ascii_alphanumeric()))
     {
-        return Err(format!("a [[static]] has the extension `{name}`: write it without a dot"));
+        return Err(format!("a [[static]] has the extension `{name}`; write it without a dot"));
     }
     policy.static_files = true;
     policy.static_extensions.extend(extensions.iter().cloned());
@@ -215,7 +215,7 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
     if let Some(names) = &rules.targeted_fields {
         let read = |name: &String| {
-            TargetedField::by_name(name).ok_or_else(|| format!("`targeted_fields`: there is no `{name}`"))
+            TargetedField::by_name(name).ok_or_else(|| format!("`targeted_fields`: there is no `{name}`; docs/settings.md lists the fields"))
         };
         policy.targeted_fields = names.iter().map(read).collect::<Result<_, _>>()?;
     }
@@ -231,27 +231,29 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
         return Err("a [[write]] needs methods and statuses".to_owned());
     }
     if row.paths.is_empty() && row.parameters.is_empty() {
-        return Err("a [[write]] needs paths or parameters: any request would be one".to_owned());
+        return Err(
+            "a [[write]] needs paths or parameters; without them, it would match every request".to_owned()
+        );
     }
     let proofs = [&row.locations, &row.fields, &row.json, &row.contents, &row.changed_contents]
         .iter()
         .any(|proofs| !proofs.is_empty());
     if !proofs {
         return Err(
-            "a [[write]] needs locations, fields, json or contents of the answer: anybody could send the \
-                    request"
+            "a [[write]] needs locations, fields, json or contents of the response; without them, every \
+             client could forge the write"
                 .to_owned(),
         );
     }
     let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
     let number = |text: &String| {
-        let fault = || format!("a [[write]] names the content `{text}`, which is not `*text{{id}}text*`");
+        let fault = || format!("a [[write]] has the content `{text}`; write it as `*text{{id}}text*`");
         NumberPattern::parse(text).ok_or_else(fault)
     };
     let json_path = |path: &String| path.split('.').map(str::to_owned).collect();
     let parameter = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-        pair.ok_or_else(|| format!("a [[write]] names the parameter `{text}`, which is not `name=value`"))
+        pair.ok_or_else(|| format!("a [[write]] has the parameter `{text}`; write it as `name=value`"))
     };
     Ok(WriteRule {
         methods: row.methods.clone(),
@@ -290,18 +292,20 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
 /// Reads the patterns of a row. A row must have one, and none may match everything.
 pub(crate) fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
     if texts.is_empty() {
-        return Err(format!("a [[{row}]] names nothing"));
+        return Err(format!("a [[{row}]] names nothing; give at least one name or pattern"));
     }
     let says_nothing = |text: &&String| text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/'));
     match texts.iter().find(says_nothing) {
-        Some(text) => Err(format!("a [[{row}]] names `{text}`, which would be everything")),
+        Some(text) => Err(format!(
+            "a [[{row}]] has the pattern `{text}`, which matches everything; write a narrower pattern"
+        )),
         None => Ok(texts.iter().map(|text| Pattern::new(text)).collect()),
     }
 }
 
 pub(crate) fn require_source(row: &str, source: &str) -> Result<(), String> {
     if source.trim().is_empty() {
-        return Err(format!("a `{row}` has no source: write where it is said"));
+        return Err(format!("a `{row}` has no source; name the document or code that proves it"));
     }
     Ok(())
 }
@@ -351,7 +355,7 @@ mod tests {
             ("title = 'a'\n[[static]]\nextensions = ['css']\nrecheck_secs = 1\nsource = 'c'", "needs paths"),
             (
                 "title = 'a'\n[[write]]\nmethods = ['POST']\nstatuses = [200]\nchanges = 'everything'\nsource = 'b'",
-                "any request",
+                "every request",
             ),
             (
                 "title = 'a'\n[[brief]]\nstatuses = [404]\nlifetime_secs = 1\nfields = []\nsource = 'b'",
@@ -363,7 +367,7 @@ mod tests {
             ),
             (
                 "title = 'a'\n[[maintenance]]\nstatuses = [503]\nfields = ['Retry-After']\nsource = 'b'",
-                "not `Name: pattern`",
+                "write it as `Name: pattern`",
             ),
             ("title = 'a'\n[[front]]\ntargets = ['feed']\nsource = 'b'", "slash"),
             ("title = 'a'\n[rules]\ntargeted_fields = ['Age']", "no `Age`"),

@@ -120,10 +120,10 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     /// There are fewer than two sides.
-    #[error("a comparison needs two sides")]
+    #[error("a comparison needs at least two sides; name another file, directory or URL")]
     Sides,
     /// There are more than [`SIDES_MAX`] sides.
-    #[error("at most {SIDES_MAX} sides can be compared, not {0}")]
+    #[error("{0} sides are too many; compare at most {SIDES_MAX}")]
     SidesMany(usize),
     /// Some sides measured requests, others pages.
     #[error(
@@ -131,10 +131,10 @@ pub enum CompareError {
     )]
     Mixed,
     /// A side has no runs.
-    #[error("{0}: there is no run in it")]
+    #[error("{0}: the side has no run")]
     Empty(String),
     /// A side has more than [`RUNS_MAX`] runs.
-    #[error("{name}: at most {RUNS_MAX} runs a side can be compared, not {runs}")]
+    #[error("{name}: {runs} runs are too many; compare at most {RUNS_MAX} runs of a side")]
     RunsMany {
         /// Name of the side.
         name: String,

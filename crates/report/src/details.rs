@@ -179,7 +179,7 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     let mut note = |text: &str| wrapped(text, width, "  ", out);
     note(&rounds_note(results, rows));
     note(
-        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean and sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+        "Bytes a page: on the wire for each good response, head included; clients accept gzip, br and zstd. Mean and sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page, requested once a second during the load.",
     );
     rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
     idle_note(rows, &mut note);
@@ -189,12 +189,12 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {
         if summary.other_length > 0 {
             note(&format!(
-                "Step {}: {} good answers differ in length from the first one.",
+                "Step {}: {} good responses differ in length from the first one.",
                 row.step.number, summary.other_length
             ));
         }
         if let Some(changed) = &summary.what_changed {
-            note(&format!("Step {}: what changed from one answer to another: {changed}.", row.step.number));
+            note(&format!("Step {}: what changed from one response to another: {changed}.", row.step.number));
         }
     }
     machine_note(results, &mut note);
@@ -214,7 +214,7 @@ pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
     (own >= LOST * least).then(|| {
         let text = |bytes: f64| number::bytes(bytes as u64);
         format!(
-            "Step {}: {} a page, and {} in step {}. Something on the way keeps pages from being compressed: nginx does not compress for requests with Via unless gzip_proxied says so; Petasos leaves Via off with via_to_origin = false.",
+            "Step {}: {} a page, and {} in step {}. Something on the way keeps pages from being compressed. nginx does not compress responses to requests with Via, unless gzip_proxied allows it. With via_to_origin = false, Petasos sends no Via.",
             row.step.number, text(own), text(least), other.step.number
         )
     })
@@ -229,7 +229,7 @@ fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
     });
     let texts: Vec<String> = texts.collect();
     let sure = if rounds < stats::RUNS_FOR_INTERVAL as u64 {
-        "; with fewer than five there are figures and no intervals".to_owned()
+        "; with fewer than five rounds there are no intervals".to_owned()
     } else if texts.is_empty() {
         String::new()
     } else {
@@ -276,7 +276,7 @@ pub(crate) fn place_of_generator(results: &Results) -> &'static str {
         (true, true) => "on the host of the site",
         (false, true) => "on the host of the site, with real-time priority: it reads each response at once",
         (false, false) => {
-            "on the host of the site, with real-time priority in some runs only: they are not comparable with the \
+            "on the host of the site, with real-time priority in some runs only, which are not comparable with the \
              others. Walk the ladder again with --fresh"
         }
         (true, false) => {

@@ -113,7 +113,7 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
             h1 { (results.title) }
             p.lead { (verdict(results, rows)) }
             @if !results.complete {
-                p.warning { "Not complete: some visits are missing. The same command goes on with them." }
+                p.warning { "Not complete: some visits are missing. The same command makes them." }
             }
             @for row in rows {
                 @if let Standing::Void(reason) = &row.standing {
@@ -151,7 +151,7 @@ fn without_anonymous(results: &Results) -> Markup {
     let loads: Vec<&str> = results.loads.iter().filter(has_figures).map(|load| load.title.as_str()).collect();
     html! {
         @if loads.is_empty() { "Nothing has been measured yet." }
-        @else { "Measured under further loads alone: " (loads.join(", ")) "." }
+        @else { "Measured only under further loads: " (loads.join(", ")) "." }
     }
 }
 
@@ -159,10 +159,10 @@ fn without_anonymous(results: &Results) -> Markup {
 fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     let alike = one_concurrency(results);
     html! {
-        (figure("throughput", "Throughput to scale", "Good answers a second; a bar twice as long is twice as many. Rings: the rounds. In grey: times step 1.", WIDE,
+        (figure("throughput", "Throughput to scale", "Good responses a second, on a linear axis. Rings: the rounds. Grey: factor over step 1.", WIDE,
             |id, size| by_step::throughput(id, rows, size)))
         @if let Some((users, alike)) = &alike {
-            @let caption = format!("Steps that were measured with {} users, on a logarithmic axis. Ring: half of the answers; dot and number: 95%; end of the line: 99%.", number::grouped(*users));
+            @let caption = format!("Steps that were measured with {} users, on a logarithmic axis. Ring: 50% of the responses; dot and number: 95%; end of the line: 99%.", number::grouped(*users));
             (figure("response", &format!("Response time at {} users", number::grouped(*users)), &caption, WIDE,
                 |id, size| by_step::response(id, alike, size)))
         }
@@ -176,18 +176,18 @@ fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
         (figure("load", "Throughput and load on one axis", "Throughput (line, req/s) and observed load (dashed, runnable and blocked tasks of the site); the axis is logarithmic.", WIDE,
             |id, size| by_step::load_and_throughput(id, rows, size)))
         @if has_bystander {
-            (figure("bystander", "Does the rest of the site still live?", "95% response time of an uncached page. Ring: on the idle site; dot and number: asked once a second while the step was loaded.", WIDE,
+            (figure("bystander", "Response time of an uncached page under load", "95% response time of an uncached page. Ring: on the idle site; dot and number: requested once a second while the step was loaded.", WIDE,
                 |id, size| by_step::bystander(id, rows, size)))
         }
         div.pair {
             (figure("throughput-users", "Throughput against concurrency", "Each step without keep-alive, at every number of users that was measured.", HALF,
                 |id, size| by_number::throughput(id, results, rows, size)))
-            (figure("response-users", "Response time against concurrency", "95% of the answers came within this time.", HALF,
+            (figure("response-users", "Response time against concurrency", "95% of the responses arrived within this time.", HALF,
                 |id, size| by_number::response(id, results, rows, size)))
         }
         @if let Some((users, alike)) = &one_concurrency(results) {
             @let heading = format!("Response time by percentile, at {} users", number::grouped(*users));
-            (figure("percentiles", &heading, "The axis stretches towards the slowest answers. Percentiles with fewer than one answer beyond them are left out.", WIDE,
+            (figure("percentiles", &heading, "The axis is stretched towards the slowest responses. Percentiles with fewer than one response beyond them are left out.", WIDE,
                 |id, size| by_number::percentiles(id, alike, size)))
         }
     }

@@ -102,11 +102,11 @@ fn quoted(value: &str) -> String {
 const fn exception(kind: FailureKind) -> (&'static str, &'static str) {
     match kind {
         FailureKind::Connect => ("java.net.ConnectException", "no connection could be made"),
-        FailureKind::Tls => ("javax.net.ssl.SSLException", "TLS could not be agreed on"),
+        FailureKind::Tls => ("javax.net.ssl.SSLException", "the TLS handshake failed"),
         FailureKind::Address => ("java.net.BindException", "there was no free local port"),
-        FailureKind::Timeout => ("java.net.SocketTimeoutException", "the answer did not come in time"),
+        FailureKind::Timeout => ("java.net.SocketTimeoutException", "the response did not arrive in time"),
         FailureKind::Send => ("java.net.SocketException", "the request could not be written"),
-        FailureKind::Malformed => ("org.apache.http.ProtocolException", "the answer is not HTTP"),
+        FailureKind::Malformed => ("org.apache.http.ProtocolException", "the response is not HTTP"),
         FailureKind::Receive | FailureKind::Status | FailureKind::Length | FailureKind::Body => {
             ("org.apache.http.NoHttpResponseException", "the connection broke")
         }
@@ -117,9 +117,9 @@ const fn exception(kind: FailureKind) -> (&'static str, &'static str) {
 const fn failure(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Status => "the status is not an expected one",
-        FailureKind::Length => "the length differs from that of the first good answer",
-        FailureKind::Body => "the content is not what was expected",
-        _ => "the answer failed",
+        FailureKind::Length => "the length differs from that of the first good response",
+        FailureKind::Body => "the content is not the expected one",
+        _ => "the response failed",
     }
 }
 

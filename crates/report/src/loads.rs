@@ -181,7 +181,7 @@ fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
             ]);
         }
     }
-    out.push_str("\nAnswers by what the nearest cache said, with their times\n");
+    out.push_str("\nResponses by verdict of the nearest cache, with their times\n");
     out.push_str(&grid.text(width));
 }
 

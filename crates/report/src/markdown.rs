@@ -77,7 +77,7 @@ fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     }
     writeln!(out)?;
     if rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.few)) {
-        writeln!(out, "\\* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse.\n")?;
+        writeln!(out, "\\* fewer than {ANSWERS_FEW} responses in a round: percentiles are coarse.\n")?;
     }
     for note in rows.iter().filter_map(|row| note(row, row.standing.summary()?)) {
         writeln!(out, "{}\n", escaped(&note))?;

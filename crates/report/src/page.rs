@@ -401,7 +401,7 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
     writeln!(text, "Page:                {}", outcome.url)?;
     let visitors = match outcome.rate_asked {
         Some(rate) => {
-            format!("{} pages a second asked for, {} visitors at most", three_digits(rate), outcome.users)
+            format!("{} pages a second demanded, at most {} visitors", three_digits(rate), outcome.users)
         }
         None => format!("{} at a time", outcome.users),
     };
@@ -436,7 +436,7 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
     writeln!(text, "Incomplete pages:    {}", grouped(pages.incomplete))?;
     writeln!(text, "Failed pages:        {}", grouped(pages.failed))?;
     if pages.returning > 0 {
-        writeln!(text, "By returning ones:   {}", grouped(pages.returning))?;
+        writeln!(text, "Returning visits:    {}", grouped(pages.returning))?;
     }
     if pages.unfinished > 0 {
         writeln!(text, "Unfinished:          {}", grouped(pages.unfinished))?;
@@ -474,7 +474,7 @@ fn write_times(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
     let rows = [
         ("page", &figures.page_times),
         ("  returning", &figures.returning_times),
-        ("first octet", &figures.first_octet_times),
+        ("first byte", &figures.first_octet_times),
         ("request", &requests),
     ];
     for (name, times) in rows.into_iter().filter(|(_, times)| !times.is_empty()) {
@@ -541,7 +541,7 @@ fn write_left_out(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result 
         writeln!(text, "\nNot loaded because they are lazy: {}", grouped(figures.lazy))?;
     }
     if !figures.foreign_hosts.is_empty() {
-        writeln!(text, "\nForeign hosts, not asked (--allow-host HOST asks them):")?;
+        writeln!(text, "\nForeign hosts, which got no request (--allow-host HOST allows them):")?;
         let mut hosts: Vec<_> = figures.foreign_hosts.iter().collect();
         hosts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         for (host, count) in hosts.iter().take(FOREIGN_SHOWN_MAX) {
@@ -549,7 +549,7 @@ fn write_left_out(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result 
         }
         let rest: u64 = hosts.iter().skip(FOREIGN_SHOWN_MAX).map(|(_, count)| **count).sum();
         if rest + figures.foreign_beyond > 0 {
-            writeln!(text, "{:>10}  on others", grouped(rest + figures.foreign_beyond))?;
+            writeln!(text, "{:>10}  on other hosts", grouped(rest + figures.foreign_beyond))?;
         }
     }
     if figures.limits.total() > 0 {

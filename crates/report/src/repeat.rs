@@ -5,10 +5,11 @@ use crate::results::{CellRecord, Results, StepRecord};
 use crate::summary::step_of;
 
 /// Instructions for a reader before running one of the commands.
-pub(crate) const HOW: &str = "Give the command that made this report once more, with --stay and the same --out \
-(`petasos ladder FILE --stay`, `petasos demo --stay`). A finished ladder keeps its figures: the command measures nothing \
-again, starts the site and keeps it running. Enter a step's number there to switch that step on: the answer is a line URL=… for your shell. ab speaks HTTP/1.0, for which nginx does not compress, \
-so bytes a page and figures may differ from those of the ladder, which speaks HTTP/1.1 as browsers do.";
+pub(crate) const HOW: &str = "Run the command that made this report again, with --stay and the same --out \
+(`petasos ladder FILE --stay`, `petasos demo --stay`). It keeps the figures of a finished ladder, measures \
+nothing, starts the site and keeps it running. Enter a step's number to switch that step on; the command \
+then prints a line URL=… for your shell. ab speaks HTTP/1.0, for which nginx does not compress. The ladder \
+speaks HTTP/1.1 as browsers do, so bytes a page and figures may differ.";
 
 /// Command of one row.
 pub(crate) struct Repeat<'a> {

@@ -23,7 +23,7 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
                 None => "",
             };
             let bound = match now.bound_by {
-                Bound::Unclear => "what bound it is unclear".to_owned(),
+                Bound::Unclear => "the limiting factor is unclear".to_owned(),
                 Bound::Users => "bound by its few users".to_owned(),
                 bound => format!("bound by the {}", bound.words()),
             };
@@ -47,7 +47,7 @@ fn alone(now: &Summary, concurrency: u64) -> String {
 fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) -> String {
     if !factor.is_step {
         return format!(
-            "no difference from step {number_before} beyond the noise of the rounds ({} after {} req/s), 95% of the answers within {}",
+            "no difference from step {number_before} beyond the noise of the rounds ({} after {} req/s), 95% of the responses within {}",
             number::rate(now.throughput.median),
             number::rate(before.throughput.median),
             number::milliseconds(now.response.p95_ms),
@@ -57,7 +57,7 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) ->
         format!(", {} of CPU a page instead of {}", number::milliseconds(now), number::milliseconds(before))
     });
     format!(
-        "{} times step {number_before}'s throughput, {}{} ({} after {} req/s), 95% of the answers within {} instead of {}{}",
+        "{} times step {number_before}'s throughput, {}{} ({} after {} req/s), 95% of the responses within {} instead of {}{}",
         number::factor(factor.times),
         number::change(factor.times),
         interval(factor),

@@ -206,7 +206,7 @@ impl fmt::Display for Sign {
                 write!(f, "the 99% response jumps from {} to {}", ms(before), ms(here))
             }
             Self::Failed(share) => write!(f, "{} of the requests fail", share_text(share)),
-            Self::Silent => f.write_str("nobody gets a good answer"),
+            Self::Silent => f.write_str("no user gets a good response"),
         }
     }
 }

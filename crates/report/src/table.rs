@@ -95,7 +95,7 @@ fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, ou
         rows.iter().any(|row| few(row.cell))
     };
     if has_few {
-        say(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
+        say(&format!("* fewer than {ANSWERS_FEW} responses in a round: percentiles are coarse."));
     }
     let has_noise =
         |row: &Row<'_>| [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step);
@@ -106,7 +106,7 @@ fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, ou
         say(MEANING);
     }
     if !results.complete {
-        say("Not complete: the same command goes on with the visits that are missing.");
+        say("Not complete: the same command makes the missing visits.");
     }
     let notes = rows.iter().filter_map(|row| note(row, row.standing.summary()?));
     notes.for_each(|note| say(&note));

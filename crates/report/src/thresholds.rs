@@ -237,7 +237,7 @@ impl FromStr for Threshold {
         }
         let start = text.len() - text.trim_start().len();
         let Some(middle) = text.find(['<', '>', '=', '!']) else {
-            let reason = "an operator is missing: write METRIC > VALUE, or <, >=, <=".to_owned();
+            let reason = "an operator is missing; write METRIC > VALUE, or <, >=, <=".to_owned();
             return Err(error(text.trim_end().len(), reason));
         };
         let (name, rest) = text.split_at(middle);
@@ -260,7 +260,7 @@ impl FromStr for Threshold {
             && is_share
             && (metric.of)(&whole_of_one(), &member).is_some_and(|(_, whole)| whole.is_none())
         {
-            return Err(error(place, format!("{} is no share: write a number without %", metric.name)));
+            return Err(error(place, format!("{} is not a share; write a number without %", metric.name)));
         }
         Ok(Self { text: text.trim().to_owned(), subject, member, operator, value, is_share })
     }
@@ -293,7 +293,7 @@ fn subject(name: &str) -> Result<(Subject, String), String> {
     }
     if let Some(phase) = phase_name {
         return Err(format!(
-            "{phase} has no {figure_name:?}: write one of {}",
+            "{phase} has no {figure_name:?}; write one of {}",
             list(FIGURES.iter().map(|row| row.0))
         ));
     }
@@ -315,7 +315,7 @@ fn subject(name: &str) -> Result<(Subject, String), String> {
 }
 
 fn unknown(name: &str, names: Vec<&str>) -> String {
-    format!("no metric is called {name:?}: write one of {}", list(names.into_iter()))
+    format!("there is no metric {name:?}; write one of {}", list(names.into_iter()))
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -330,12 +330,12 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
     };
     match family {
         "errors." if !kinds.contains(&member) => {
-            Err(format!("no kind of error is called {member:?}: write one of {}", list(kinds.into_iter())))
+            Err(format!("there is no kind of error {member:?}; write one of {}", list(kinds.into_iter())))
         }
         "cache." if !CACHE_WORDS.contains(&member) => {
-            Err(format!("no cache says {member:?}: write one of {}", list(CACHE_WORDS.into_iter())))
+            Err(format!("there is no cache verdict {member:?}; write one of {}", list(CACHE_WORDS.into_iter())))
         }
-        "status." if !is_status(member) => Err(format!("{member:?} is no status: write 503 or 5xx")),
+        "status." if !is_status(member) => Err(format!("{member:?} is not a status; write for example 503 or 5xx")),
         _ => Ok(()),
     }
 }
@@ -350,12 +350,12 @@ fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
         (Kind::Time, "ms") => Ok((number * 1e3, false)),
         (Kind::Time, "s") => Ok((number * 1e6, false)),
         (Kind::Time, "m") => Ok((number * 60e6, false)),
-        (Kind::Time, "") => Err(format!("{number} of what? A time needs its unit: us, ms, s or m")),
-        (Kind::Time, unit) => Err(format!("{unit:?} is no unit of time: write us, ms, s or m")),
+        (Kind::Time, "") => Err(format!("{number} has no unit; a time needs us, ms, s or m")),
+        (Kind::Time, unit) => Err(format!("{unit:?} is not a unit of time; write us, ms, s or m")),
         (Kind::Rate, "" | "/s" | "req/s") | (Kind::Amount, "") => Ok((number, false)),
-        (Kind::Rate, unit) => Err(format!("{unit:?} is no unit of a rate: write /s or nothing")),
+        (Kind::Rate, unit) => Err(format!("{unit:?} is not a unit of a rate; write /s or no unit")),
         (Kind::Amount, "%") => Ok((number / 100.0, true)),
-        (Kind::Amount, unit) => Err(format!("{unit:?} is no unit of an amount: write % or nothing")),
+        (Kind::Amount, unit) => Err(format!("{unit:?} is not a unit of an amount; write % or no unit")),
     }
 }
 
@@ -388,7 +388,7 @@ impl Threshold {
             Operator::AtMost => found <= self.value,
         });
         let words = found
-            .map_or_else(|| "it is not known".to_owned(), |found| format!("it is {}", self.words(found)));
+            .map_or_else(|| "its value is not known".to_owned(), |found| format!("it is {}", self.words(found)));
         Judged { text: self.text.clone(), is_missed, found: words }
     }
 

@@ -268,10 +268,10 @@ fn notes_tell_why_a_comparison_is_doubtful() {
     assert_eq!(
         notes,
         [
-            "10 of 10,000 requests of B failed; times are those of good answers",
+            "10 of 10,000 requests of B failed; times are those of good responses",
             "A and B were not loaded alike: users 10 and 20",
-            "the answers have 48046 octets of content at A and 0 at B: are they the same page?",
-            "the runs of A and B were not interleaved: whatever else changed between them is in the difference",
+            "the responses have 48046 bytes of content at A and 0 at B; check that the page is the same",
+            "the runs of A and B were not interleaved, so the difference includes all other changes between them",
         ]
     );
     assert!(compare(&[side("a", &a), side("b", &a)], Options::default()).unwrap().notes.is_empty());
@@ -292,12 +292,15 @@ fn sentence_is_about_the_mean_at_a_given_rate() {
 fn incomparable_sides_are_refused_by_name() {
     let runs = around(1.0);
     let error = |sides: &[Side]| compare(sides, Options::default()).unwrap_err().to_string();
-    assert_eq!(error(&[side("a", &runs)]), "a comparison needs two sides");
-    assert_eq!(error(&[side("a", &runs), side("b", &[])]), "b: there is no run in it");
+    assert_eq!(
+        error(&[side("a", &runs)]),
+        "a comparison needs at least two sides; name another file, directory or URL"
+    );
+    assert_eq!(error(&[side("a", &runs), side("b", &[])]), "b: the side has no run");
     let many = vec![Run::of_source("ab"); 201];
     assert_eq!(
         error(&[side("a", &many), side("b", &runs)]),
-        "a: at most 200 runs a side can be compared, not 201"
+        "a: 201 runs are too many; compare at most 200 runs of a side"
     );
 }
 

@@ -171,7 +171,7 @@ text expected to contain /x/\",500,100,2,2,http://h/,10,0,0
 #[test]
 fn jtl_in_csv_is_imported() {
     let imported = import(JTL.as_bytes()).unwrap();
-    assert_eq!(imported.notes, ["1 rows of transaction controllers left out: they repeat their samples"]);
+    assert_eq!(imported.notes, ["1 rows of transaction controllers were left out, because they repeat their samples"]);
     let run = &imported.runs[0];
     assert_eq!((run.source.as_str(), run.url.as_deref()), ("jtl", Some("http://h/")));
     assert_eq!((run.started_s, run.elapsed_s), (Some(1.0), Some(1.0)));
@@ -224,7 +224,7 @@ fn unreadable_input_is_refused_with_the_reason() {
         "line 2: elapsed: \"x\" is not a whole number"
     );
     assert!(error("timeStamp,elapsed,success\n2024/01/01,1,true\n").contains("timestamp_format=ms"));
-    assert_eq!(error("timeStamp,elapsed,success\n"), "the file has a header and no samples");
+    assert_eq!(error("timeStamp,elapsed,success\n"), "the file has a header but no samples");
     assert!(error("<testResults><sample t=\"1\"/></testResults>").contains("a sample without ts and t"));
     assert!(error("<testResults><sample t=\"1\" ts=\"x\"/>").contains("ts: \"x\" is not a whole number"));
     assert!(

@@ -269,7 +269,7 @@ fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
         [[heads, "6 | 25 | Petasos | 21,800 | 1.47 ms | 2.04 ms | 12.9 KiB | 0.1 | 0.8 | 0 | 31.0 µs"]]
     );
     assert_eq!(texts(section, "p"), ["Step 6: anonymous 132,108 good, 0 failed or not theirs."]);
-    assert!(!page.contains("id=\"verdicts\"") && !text.contains("what the nearest cache said"));
+    assert!(!page.contains("id=\"verdicts\"") && !text.contains("verdict of the nearest cache"));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn intervals_are_announced_only_if_they_exist() {
             .contains("(5 rounds, seed 1); × step 1 with 95% intervals: step 2 3.65× (95% interval 3.65× to")
     );
     without_anonymous.plan.rounds = 4;
-    assert!(note(&without_anonymous).ends_with("with fewer than five there are figures and no intervals."));
+    assert!(note(&without_anonymous).ends_with("with fewer than five rounds there are no intervals."));
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn page_table_says_if_the_generator_may_have_been_the_limit() {
 
 #[test]
 fn asterisk_is_explained_in_its_own_section() {
-    let legend = "* fewer than 100 answers in a round: percentiles are coarse.";
+    let legend = "* fewer than 100 responses in a round: percentiles are coarse.";
     let few = page(&with_load());
     assert!(tables(section(&few, "load-editors"))[0][2].contains("29.6*"));
     assert!(texts(section(&few, "load-editors"), "p").iter().any(|note| note == legend));

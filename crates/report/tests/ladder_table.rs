@@ -127,7 +127,7 @@ fn step_without_good_responses_has_tipped_over() {
     silence("petasos-c2000", false);
     let text = text(&results, 180);
     assert!(
-        text.contains("5. + object cache: tips over at 1,000 users: nobody gets a good answer."),
+        text.contains("5. + object cache: tips over at 1,000 users: no user gets a good response."),
         "{text}"
     );
     assert!(
@@ -145,7 +145,7 @@ fn page_has_the_staircases() {
     let (_, stairs) = page.split_once("id=\"staircase\"").unwrap();
     let (stairs, _) = stairs.split_once("</section>").unwrap();
     assert!(
-        stairs.contains("</strong>*") && stairs.contains("* fewer than 100 answers in a round"),
+        stairs.contains("</strong>*") && stairs.contains("* fewer than 100 responses in a round"),
         "{stairs}"
     );
     assert!(!petasos_report::html::page(&made_up(3)).contains("id=\"staircase\""));

@@ -62,7 +62,7 @@ fn jtl_has_exactly_the_columns_of_jmeter() {
          1000001,9,{url},200,OK,petasos 1-1,text,true,,120,50,3,3,{url},5,0,2\n\
          1000001,9,{url},404,Not Found,petasos 1-1,text,false,the status is not an expected one,120,50,3,3,{url},5,0,2\n\
          1000001,9,{url},Non HTTP response code: java.net.SocketTimeoutException,\
-         Non HTTP response message: the answer did not come in time,petasos 1-1,text,false,,0,50,3,3,{url},5,0,2\n"
+         Non HTTP response message: the response did not arrive in time,petasos 1-1,text,false,,0,50,3,3,{url},5,0,2\n"
     );
     assert_eq!(text, expected);
     let run = &import::import(text.as_bytes()).unwrap().runs[0];

@@ -59,8 +59,8 @@ fn run() -> Run {
 fn verdict_comes_first_and_doubts_follow() {
     let page = run_page(&run());
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-    assert!(place("99.1</strong> good answers a second") < place("The run is tight"));
-    assert!(place("The run is tight") < place("Answers a second</h2>"));
+    assert!(place("99.1</strong> good responses a second") < place("The run is tight"));
+    assert!(place("The run is tight") < place("Responses a second</h2>"));
     for text in
         ["9 of 1,000 requests failed", "status: 9", "half of them within", "a generator thread used 91%"]
     {

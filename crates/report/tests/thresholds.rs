@@ -69,7 +69,7 @@ fn condition_on_an_unknown_figure_has_failed() {
     for expression in ["mean > 1s", "tls.p95 > 1s", "not_started > 0"] {
         let judged = expression.parse::<Threshold>().unwrap().judge(&run());
         assert!(judged.is_missed, "{expression}");
-        assert_eq!(judged.found, "it is not known");
+        assert_eq!(judged.found, "its value is not known");
     }
     let mut none = run();
     none.good_times.latency = Distribution { count: Some(0), p95_us: Some(0), ..Distribution::default() };
@@ -79,28 +79,28 @@ fn condition_on_an_unknown_figure_has_failed() {
 #[test]
 fn errors_are_reported_with_their_column() {
     let error = |text: &str| text.parse::<Threshold>().unwrap_err().to_string();
-    assert_eq!(error("p95 > 300"), "column 7: 300 of what? A time needs its unit: us, ms, s or m");
-    assert_eq!(error("p95 > 300 parsec"), "column 7: \"parsec\" is no unit of time: write us, ms, s or m");
+    assert_eq!(error("p95 > 300"), "column 7: 300 has no unit; a time needs us, ms, s or m");
+    assert_eq!(error("p95 > 300 parsec"), "column 7: \"parsec\" is not a unit of time; write us, ms, s or m");
     assert_eq!(error(" p95 > fast"), "column 8: \"fast\" does not begin with a number");
     assert_eq!(error("p95 == 3ms"), "column 5: the operator must be >, >=, < or <=");
-    assert_eq!(error("p95 3ms"), "column 8: an operator is missing: write METRIC > VALUE, or <, >=, <=");
+    assert_eq!(error("p95 3ms"), "column 8: an operator is missing; write METRIC > VALUE, or <, >=, <=");
     assert!(
-        error(" p96 > 3ms").starts_with("column 2: no metric is called \"p96\": write one of mean, sd, ")
+        error(" p96 > 3ms").starts_with("column 2: there is no metric \"p96\"; write one of mean, sd, ")
     );
-    assert!(error("waiting.p96 > 3ms").starts_with("column 1: waiting has no \"p96\": write one of mean"));
+    assert!(error("waiting.p96 > 3ms").starts_with("column 1: waiting has no \"p96\"; write one of mean"));
     assert_eq!(error("> 3ms"), "column 1: a metric is missing");
     assert!(
         error("errors.bad > 1")
-            .starts_with("column 1: no kind of error is called \"bad\": write one of connect, ")
+            .starts_with("column 1: there is no kind of error \"bad\"; write one of connect, ")
     );
-    assert_eq!(error("status.50 > 1"), "column 1: \"50\" is no status: write 503 or 5xx");
+    assert_eq!(error("status.50 > 1"), "column 1: \"50\" is not a status; write for example 503 or 5xx");
     assert!(error("cache.hits > 1").contains("write one of hit, stale"));
-    assert_eq!(error("rate < 10%"), "column 8: \"%\" is no unit of a rate: write /s or nothing");
-    assert_eq!(error("requests < 10%"), "column 12: requests is no share: write a number without %");
-    assert_eq!(error("errors > 1ms"), "column 10: \"ms\" is no unit of an amount: write % or nothing");
+    assert_eq!(error("rate < 10%"), "column 8: \"%\" is not a unit of a rate; write /s or no unit");
+    assert_eq!(error("requests < 10%"), "column 12: requests is not a share; write a number without %");
+    assert_eq!(error("errors > 1ms"), "column 10: \"ms\" is not a unit of an amount; write % or no unit");
     assert!(error(&format!("p95 > {}ms", "1".repeat(300))).contains("longer than 200 bytes"));
     assert_eq!(error("é95 = 1"), "column 5: the operator must be >, >=, < or <=");
-    assert!(error("p95 > 1e3ms").contains("no unit of time"));
+    assert!(error("p95 > 1e3ms").contains("not a unit of time"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn page_times_are_shown_beside_request_times() {
     let said = page.get(place("Page time and request time over time")..).unwrap();
     assert!(said.find("page median: 400").unwrap() < said.find("request median: 20").unwrap());
     for text in [
-        "5 of 100 pages lacked anything",
+        "5 of 100 pages failed or were incomplete",
         "5 incomplete, 0 without a document; requests: status: 5.",
         "HTTP/2, one connection a host",
         "1.00 s to 3.00 s between two pages",

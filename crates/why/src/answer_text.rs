@@ -94,8 +94,8 @@ fn static_path(answer: &Answer) -> Option<String> {
     let folder = path.get(..=path.rfind('/')?)?;
     let paths = if folder == "/" { path.to_owned() } else { format!("{folder}*") };
     Some(format!(
-        "The path looks like a file's and the response does not prove it. If no cookie changes it: static_paths = \
-         [\"{paths}\"] in the site's configuration."
+        "The path is that of a static file, but the response does not prove that it is one. If no cookie changes \
+         it, set static_paths = [\"{paths}\"] for the site."
     ))
 }
 
@@ -106,30 +106,30 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
         "pass-unknown-field" => "noise_fields",
         "store-refused-set-cookie" => {
             return Some(format!(
-                "If every visitor gets this cookie and no page shows what belongs to it: stripped_cookies = [\"{}\"] in the \
-                 site's configuration.",
+                "If every visitor gets this cookie and no page contains a token that belongs to it, set \
+                 stripped_cookies = [\"{}\"] for the site.",
                 cause.name
             ));
         }
         _ => return None,
     };
-    Some(format!("If it never changes a page: {key} = [\"{}\"] in the site's configuration.", cause.name))
+    Some(format!("If it never changes a page, set {key} = [\"{}\"] for the site.", cause.name))
 }
 
 /// The request to the origin, and the consequence if the origin fails.
 fn asks(lines: &mut Lines, answer: &Answer) {
     let text = match answer.asks {
-        Asks::Nothing => "nothing; the application is not troubled",
-        Asks::Renewal => "nothing that this request waits for; the stored page is renewed meanwhile",
+        Asks::Nothing => "no request",
+        Asks::Renewal => "a background refresh, for which this request does not wait",
         Asks::Confirmation => {
-            "whether the stored page is still right; if it is, the verdict is hit-revalidated"
+            "a conditional request; if the stored response is still right, the verdict is hit-revalidated"
         }
-        Asks::Page => "the page, in one fetch for all who want it at the moment",
-        Asks::OwnAnswer => "an answer for this request alone",
+        Asks::Page => "a fetch whose response other requests may share",
+        Asks::OwnAnswer => "this request; its response is for this client alone",
     };
-    fact(lines, "asks for", text);
+    fact(lines, "to origin", text);
     if answer.is_being_fetched {
-        fact(lines, "", "the page is being fetched right now");
+        fact(lines, "", "a fetch of the page is in progress");
     }
     match &answer.if_origin_fails {
         Some(substitute) => {
@@ -177,58 +177,58 @@ fn stored_facts(lines: &mut Lines, url: &SiteUrl, stored: &StoredAnswer) {
             fact(
                 lines,
                 "",
-                "the application takes a visitor with https for one with http, and redirects for ever: set \
+                "the application does not learn that the visitor uses https, and redirects for ever: set \
                  proto = \"https\", or list the proxy that speaks TLS in trusted_proxies",
             );
         }
     }
     let lifetime = seconds_text(stored.lifetime_secs);
     let left = match u64::try_from(stored.ttl_secs) {
-        _ if stored.lifetime_secs == 0 => "never; it has no lifetime".to_owned(),
-        Ok(left) if left > 0 => format!("for {} more, of {lifetime}", seconds_text(left)),
+        _ if stored.lifetime_secs == 0 => format!("no (lifetime {lifetime})"),
+        Ok(left) if left > 0 => format!("for {} more (lifetime {lifetime})", seconds_text(left)),
         _ => format!(
-            "no more; it was for {lifetime}, until {} ago",
+            "no (lifetime {lifetime}, ended {} ago)",
             seconds_text(stored.ttl_secs.unsigned_abs())
         ),
     };
     fact(lines, "fresh", &left);
     if stored.is_validated_always {
-        fact(lines, "", "it says no-cache: the application must confirm it before each use");
+        fact(lines, "", "the response says no-cache: Petasos asks the application before each use");
     }
     if stored.no_cache_overridden {
-        fact(lines, "", "by the profile, although it says no-cache; static_ttl_max limits that time");
+        fact(lines, "", "by the profile, although the response says no-cache; static_ttl_max limits this time");
     }
     if stored.is_purged_softly {
-        fact(lines, "", "a soft purge has made it stale");
+        fact(lines, "", "a soft purge has made the response stale");
     }
     if let Some(sent) = &stored.sent_cache_control {
         let stated = stored.cache_control.as_deref().unwrap_or("nothing");
-        fact(lines, "told", &format!("Cache-Control: {sent}, by the profile; the application says {stated}"));
+        fact(lines, "sent", &format!("Cache-Control: {sent}, by the profile; the application says {stated}"));
     }
     if stored.stale_while_revalidate_secs > 0 {
         let text = format!(
-            "for {} after that, while it is renewed",
+            "for {} after its lifetime, during a refresh",
             seconds_text(stored.stale_while_revalidate_secs)
         );
         fact(lines, "stale", &text);
     }
     if stored.stale_if_error_secs > 0 {
         let why = if stored.stale_if_error_overrides {
-            ", although it forbids that (stale_on_error = \"override\")"
+            ", although the response forbids this (stale_on_error = \"override\")"
         } else {
             ""
         };
         let time = seconds_text(stored.stale_if_error_secs);
-        fact(lines, "stale", &format!("for {time} after that, while the application fails{why}"));
+        fact(lines, "stale", &format!("for {time} after its lifetime, if the application fails{why}"));
     }
 }
 
 fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
     fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
     if key.is_equivalent {
-        fact(lines, "", "No-Vary-Search makes this page stand for the one asked for");
+        fact(lines, "", "No-Vary-Search makes this page equivalent to the requested one");
     } else if key.target != url.target() {
-        fact(lines, "", "the site's profile leaves out of the address what changes no page");
+        fact(lines, "", "the site's profile leaves out parts of the URL that do not change the page");
     }
     if !key.variant_fields.is_empty() {
         fact(lines, "varies by", &key.variant_fields.join(", "));
@@ -237,8 +237,8 @@ fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
         fact(
             lines,
             "",
-            "nobody tells the edge that visitors use https: set proto = \"https\", or list the proxy that speaks TLS in \
-             trusted_proxies",
+            "the edge does not learn that visitors use https: set proto = \"https\", or list the proxy that speaks \
+             TLS in trusted_proxies",
         );
     }
 }
@@ -359,8 +359,8 @@ mod tests {
             let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
             answer_text(&SiteUrl::parse("https://a.test/static/a.css").unwrap(), &answer)
         };
-        assert!(told(true).contains("by the profile, although it says no-cache"));
-        assert!(!told(false).contains("although it says no-cache"));
+        assert!(told(true).contains("by the profile, although the response says no-cache"));
+        assert!(!told(false).contains("although the response says no-cache"));
     }
 
     #[test]

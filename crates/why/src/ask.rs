@@ -18,8 +18,8 @@ pub const ADMIN_DEFAULT: &str = "127.0.0.1:8081";
 pub enum AskError {
     /// The connection or the exchange failed.
     #[error(
-        "no edge answers at the admin address {address}: {error}; start `petasos serve`, name its admin address \
-         with --admin, or judge a site that has no Petasos in front with --direct"
+        "no edge answers at the admin address {address}: {error}; start `petasos serve`, give its admin address \
+         with --admin, or use --direct for a site without Petasos"
     )]
     NoEdge {
         /// The admin address.
@@ -28,7 +28,7 @@ pub enum AskError {
         error: FetchError,
     },
     /// The server is not an edge, or refused the question.
-    #[error("{address} does not answer the question: {status} {text}")]
+    #[error("{address} refuses the question: {status} {text}")]
     Refused {
         /// The admin address.
         address: String,
@@ -38,7 +38,7 @@ pub enum AskError {
         text: String,
     },
     /// The answer's format is not the one of this version.
-    #[error("the answer of {address} cannot be read; it is of another version of petasos: {problem}")]
+    #[error("cannot read the response of {address}, which is not from this version of Petasos: {problem}")]
     Unreadable {
         /// The admin address.
         address: String,

@@ -69,28 +69,28 @@ pub enum FetchError {
     #[error("no connection to {0}: {1}")]
     Unreachable(String, io::ErrorKind),
     /// The URL is https and no TLS client is set. Nothing was sent.
-    #[error("the URL asks for https, and TLS is not set up")]
+    #[error("the URL has the scheme https, but TLS is not set up")]
     NotSecured,
     /// The TLS handshake failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The response was not complete within [`TIME_MAX`].
-    #[error("no whole answer within {} s", TIME_MAX.as_secs())]
+    #[error("no complete response within {} s", TIME_MAX.as_secs())]
     TimedOut,
     /// The connection ended before the head was complete.
-    #[error("the server closed the connection without an answer")]
+    #[error("the server closed the connection without a response")]
     Closed,
     /// Reading or writing failed.
     #[error("the connection broke: {0}")]
     Broken(io::ErrorKind),
     /// The head is not HTTP/1.
-    #[error("the answer is no HTTP/1: {0}")]
+    #[error("the response is not HTTP/1: {0}")]
     BadHead(ResponseError),
     /// The content is truncated or violates its framing.
-    #[error("the answer broke off: {0}")]
+    #[error("the response broke off: {0}")]
     BadBody(BodyError),
     /// Too many 1xx responses.
-    #[error("more than {INFORMATIONAL_MAX} informational answers and none that counts")]
+    #[error("more than {INFORMATIONAL_MAX} informational responses and no final response")]
     TooManyInformational,
     /// The request cannot be written as HTTP/1.
     #[error("the request cannot be sent: {0}")]

@@ -21,10 +21,10 @@ pub enum HeaderLineError {
     #[error("`{0}` is not the name of a header field")]
     Name(String),
     /// The value contains control characters.
-    #[error("the value of `{0}` has control characters in it")]
+    #[error("the value of `{0}` has control characters; remove them")]
     Value(String),
     /// The field is one that the probes or the connection set.
-    #[error("`{0}` is written by petasos itself, which needs it for its questions; leave it out")]
+    #[error("Petasos itself sets the field `{0}`; leave it out")]
     Ours(&'static str),
 }
 

@@ -146,12 +146,13 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
     let mut hints = Vec::new();
     if !findings.verified && visit.url.is_https() {
         hints.push(
-            "The server's certificate was not verified; anybody on the way could have answered.".to_owned(),
+            "The server's certificate was not verified; the response may come from an attacker.".to_owned(),
         );
     }
     if findings.page.status >= 500 {
         hints.push(format!(
-            "The application answers {}: mend it, then ask again. A lifetime on an error lets caches keep the error.",
+            "The application answers {}. Repair it, then run the command again. A lifetime on an error lets caches \
+             store the error.",
             findings.page.status
         ));
     }
@@ -163,16 +164,15 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
         );
     }
     if let Some(fault) = &findings.page.strict_fault {
-        hints.push(format!("Petasos would answer 502 instead of passing this answer on: {fault}."));
+        hints.push(format!("Petasos would answer 502 and not forward this response: {fault}."));
     }
     hints.extend(clock_hint(plain));
     if findings.was_answered_by_a_front() {
-        hints
-            .push("A cache in front answered; what the application itself says may be different.".to_owned());
+        hints.push("A cache in front answered; the application's own response may differ.".to_owned());
     }
     if let Some(coding) = plain.content_coding() {
         hints.push(format!(
-            "The page comes as {} although no coding was asked for, so its content could not be looked into.",
+            "The page has the coding {} although the request accepted none, so its content was not examined.",
             text_of(coding)
         ));
     }
@@ -191,17 +191,17 @@ fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
     let location = location?;
     let secure = url.strip_prefix("http://").map(|rest| format!("https://{rest}"));
     Some(if location == url {
-        "This redirect leads to the page itself: browsers give up. If a proxy in front speaks TLS, the application does \
-         not know it: let the proxy send X-Forwarded-Proto, and let the application believe it."
+        "This redirect leads to the page itself, so browsers give up. If a proxy in front speaks TLS, let the proxy \
+         send X-Forwarded-Proto, and let the application believe it."
             .to_owned()
     } else if secure.as_deref() == Some(location) {
         format!(
-            "The application redirects to https. Behind a proxy that speaks TLS this is a loop unless Petasos says \
-             https: set proto = \"https\", or list the proxy in trusted_proxies. The target: petasos why --direct \
-             {location}"
+            "The application redirects to https. Behind a proxy that speaks TLS this is a loop, unless Petasos tells \
+             the application that visitors use https: set proto = \"https\", or list the proxy in trusted_proxies. \
+             To examine the target: petasos why --direct {location}"
         )
     } else {
-        format!("This is a redirect. Ask for its target: petasos why --direct {location}")
+        format!("This is a redirect. To examine its target: petasos why --direct {location}")
     })
 }
 
@@ -215,7 +215,8 @@ fn clock_hint(plain: &Answer) -> Option<String> {
     let (off, which) = if behind > ahead { (behind, "behind") } else { (ahead, "ahead of") };
     (off >= CLOCK_SKEW_MIN).then(|| {
         format!(
-            "The server's clock is {} s {which} this machine's; lifetimes are counted from its dates. Set both by NTP.",
+            "The server's clock is {} s {which} this machine's, and caches count lifetimes from the server's dates. \
+             Set both clocks by NTP.",
             off.as_secs()
         )
     })
@@ -225,8 +226,8 @@ fn coding_hint(findings: &Findings) -> Option<String> {
     let compression = findings.compression.as_ref()?;
     let coding = compression.coding.as_ref().filter(|_| !compression.vary_names_it)?;
     Some(format!(
-        "The page comes as {coding} to who accepts that, but Vary does not name Accept-Encoding; Petasos adds it, \
-         other caches may mix the forms up."
+        "Clients that accept {coding} get the page in this coding, but Vary does not name Accept-Encoding. \
+         Petasos adds it; other caches may send a coded page to clients that cannot read it."
     ))
 }
 
@@ -245,14 +246,14 @@ fn vary_hint(plain: &Answer) -> Option<String> {
     let has = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
     if has(names::USER_AGENT) {
         return Some(
-            "Vary names User-Agent, so that nearly every browser gets a copy of its own; leave it out and let style \
+            "Vary names User-Agent, so a cache needs a copy for nearly every browser. Leave it out, and let style \
              sheets adapt the page."
                 .to_owned(),
         );
     }
     has(names::COOKIE).then(|| {
-        "Vary names Cookie. Petasos shares the page among visitors without meaningful cookies all the same, because \
-         it never sends theirs on."
+        "Vary names Cookie. Petasos still shares the page among visitors without meaningful cookies, because it \
+         never forwards their cookies."
             .to_owned()
     })
 }
@@ -265,14 +266,14 @@ fn content_hints(findings: &Findings) -> Vec<String> {
     let again = change("plain_again");
     if again.is_some_and(|again| again.spots.iter().any(|spot| spot.looks_like == LooksLike::FormToken)) {
         hints.push(
-            "The page carries a token against forged forms that is new each time. In a shared page every visitor gets \
-             the same one, for as long as the page is kept: keep it for less than the token is good, or fetch the \
-             token by script."
+            "The page has a form token that is new each time. In a shared page, every visitor gets the same token \
+             while the page is stored. Store the page for less time than the token is valid, or fetch the token by \
+             script."
                 .to_owned(),
         );
     } else if may_be_shared && again.is_some_and(|again| again.result == Sameness::Different) {
         hints.push(
-            "Two requests got two different pages. If each visitor should see another one, it must not be shared."
+            "Two requests got two different pages. If each visitor should see a different page, do not share it."
                 .to_owned(),
         );
     }
@@ -281,20 +282,20 @@ fn content_hints(findings: &Findings) -> Vec<String> {
     };
     if change("noise_cookies").is_some_and(differs) {
         hints.push(
-            "Cookies of audience measurement or of a consent banner change the page. Petasos does not send the former \
-             on, so its visitors get the page without."
+            "Cookies of audience measurement or of a consent banner change the page. Petasos does not forward cookies \
+             of audience measurement, so its visitors get the page without them."
                 .to_owned(),
         );
     }
     if change("unknown_cookie").is_some_and(differs) {
         hints.push(
-            "A cookie that no application knows changes the page; look for what reads all cookies."
+            "A cookie that no application knows changes the page. Find the code that reads all cookies."
                 .to_owned(),
         );
     }
     if change("noise_parameters").is_some_and(|change| change.result == Sameness::OtherAnswer) {
         hints.push(
-            "The parameters of advertisements change the answer; visitors who come through one get another page."
+            "Parameters of advertisements change the response, so visitors of advertisements get another page."
                 .to_owned(),
         );
     }

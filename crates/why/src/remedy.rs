@@ -200,14 +200,14 @@ pub(crate) const fn general_remedy(reason: Reason) -> &'static str {
             "If the page is the same for every anonymous visitor, send Cache-Control: s-maxage=300 (seconds) with it."
         }
         Reason::StoreRefusedAuthorization => {
-            "Leave the credentials out of the question, or send Cache-Control: public if everybody may see the answer."
+            "Leave the credentials out of the request, or send Cache-Control: public if everybody may see the response."
         }
         Reason::StoreRefusedVaryStar => {
-            "Name in Vary the request fields that the page depends on, or send none."
+            "Name in Vary the request fields that the page depends on, or send no Vary."
         }
-        Reason::StoreRefusedVaryAddress => "Leave the visitor's address out of Vary, and out of the page.",
+        Reason::StoreRefusedVaryAddress => "Leave the visitor's address out of Vary and out of the page.",
         Reason::StoreRefusedStatus => {
-            "Nothing, if this status is right; otherwise find out why the page gives it."
+            "Nothing if this status is right; otherwise find out why the page has it."
         }
         _ => "",
     }

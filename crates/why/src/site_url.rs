@@ -29,10 +29,10 @@ pub enum SiteUrlError {
         reason: String,
     },
     /// The scheme is neither `http` nor `https`.
-    #[error("`{0}` is no web page; only http:// and https:// can be asked")]
+    #[error("`{0}` is not the URL of a web page; use http:// or https://")]
     Scheme(String),
     /// The URL contains a user name or password, which would not be sent.
-    #[error("`{0}` names a user; say it with -H 'Authorization: ...' instead")]
+    #[error("`{0}` has a user name; give -H 'Authorization: ...' in its place")]
     User(String),
 }
 
@@ -51,8 +51,8 @@ impl SiteUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(SiteUrlError::User(text.to_owned()));
         }
-        let host = url.host().ok_or_else(|| malformed("it names no host".to_owned()))?.to_owned();
-        let port = url.port_or_known_default().ok_or_else(|| malformed("it names no port".to_owned()))?;
+        let host = url.host().ok_or_else(|| malformed("it has no host name".to_owned()))?.to_owned();
+        let port = url.port_or_known_default().ok_or_else(|| malformed("it has no port".to_owned()))?;
         url.set_fragment(None);
         Ok(Self { url, host, port })
     }

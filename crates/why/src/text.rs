@@ -82,8 +82,8 @@ fn fronts(lines: &mut Lines, findings: &Findings) {
 const fn meaning(says: Says) -> Option<&'static str> {
     match says {
         Says::Hit => Some("answered from a cache"),
-        Says::Miss => Some("asked the application"),
-        Says::Pass => Some("let through"),
+        Says::Miss => Some("fetched from the application"),
+        Says::Pass => Some("passed to the application"),
         Says::Other => None,
     }
 }
@@ -106,7 +106,8 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
         }
         Cacheable::Revalidated => {
             format!(
-                "KEPT, BUT ASKED FOR EACH TIME: {reason}. The application answers every request, with a short 304."
+                "STORED, BUT REVALIDATED BEFORE EACH USE: {reason}. The application answers every request with a \
+                 short 304."
             )
         }
         Cacheable::WithSettings => {
@@ -120,11 +121,11 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
         lines.paragraph(2, advice);
     }
     for (secs, what) in [
-        (verdict.stale_while_revalidate_secs, "while it is being refreshed"),
-        (verdict.stale_if_error_secs, "while the application fails"),
+        (verdict.stale_while_revalidate_secs, "during a refresh"),
+        (verdict.stale_if_error_secs, "if the application fails"),
     ] {
         if let Some(secs) = secs.filter(|secs| *secs > 0 && verdict.cacheable != Cacheable::No) {
-            lines.paragraph(2, &format!("For {} more it may be shown {what}.", seconds_text(secs)));
+            lines.paragraph(2, &format!("A cache may send it for {} after its lifetime {what}.", seconds_text(secs)));
         }
     }
 }
@@ -136,7 +137,7 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
     lines.gap();
     let several = findings.obstacles.len() > 1;
     if several {
-        lines.paragraph(0, "In the way, one behind the other");
+        lines.paragraph(0, "Obstacles, the most important first");
     }
     for (index, obstacle) in findings.obstacles.iter().enumerate() {
         let (title, indent) = (title(obstacle), if several { 5 } else { 2 });
@@ -155,10 +156,10 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
         if let Some(setting) = setting.filter(|_| obstacle.solved_by_setting) {
             let effect = match setting.key {
                 "stripped_cookies" => {
-                    "shares the page without the cookie; visitors get the cookie with the first answer that is not shared"
+                    "shares the page without the cookie; visitors get the cookie with the first response that is not shared"
                 }
-                "static_paths" => "has cookies ignored for all static files there, in requests and responses",
-                _ => "gives it a lifetime",
+                "static_paths" => "ignores the cookies of all static files there, in requests and responses",
+                _ => "gives the page a lifetime",
             };
             labelled("or", &format!("{} {effect}.", settings_text(std::slice::from_ref(setting))));
         }
@@ -226,7 +227,7 @@ fn facts(lines: &mut Lines, findings: &Findings) {
         });
         text.push_str(match cookie.request {
             "looked-up" => "; Petasos ignores it in requests",
-            _ => "; Petasos lets requests with it through to the application",
+            _ => "; Petasos passes requests with it to the application",
         });
         fact(lines, "sets a cookie", &text);
     }
@@ -238,7 +239,7 @@ fn facts(lines: &mut Lines, findings: &Findings) {
     }
     for asked in &findings.requests {
         if let Some(error) = &asked.error {
-            fact(lines, change_label(asked.request), &format!("no answer: {error}"));
+            fact(lines, change_label(asked.request), &format!("no response: {error}"));
         }
     }
 }
@@ -249,7 +250,7 @@ fn fact(lines: &mut Lines, label: &str, text: &str) {
 
 fn change_label(request: &str) -> &'static str {
     match request {
-        "plain_again" => "asked again",
+        "plain_again" => "requested again",
         "noise_cookies" => "analytics cookies",
         "noise_parameters" => "ad parameters",
         "unknown_cookie" => "an unknown cookie",
@@ -261,19 +262,19 @@ fn change_label(request: &str) -> &'static str {
 fn change_text(change: &Change) -> String {
     let is_again = change.request == "plain_again";
     match change.result {
-        Sameness::Same if is_again => "the same, octet by octet".to_owned(),
+        Sameness::Same if is_again => "the same, byte by byte".to_owned(),
         Sameness::Same => "no change".to_owned(),
         Sameness::Spots => {
             let count = change.spots_count;
             let spots = if count == 1 { "1 spot".to_owned() } else { format!("{count} spots") };
-            let more = if count > change.spots.len() { "; the first of them" } else { "" };
-            format!("the same but for {spots}{more}")
+            let more = if count > change.spots.len() { "; the first ones follow" } else { "" };
+            format!("the same except for {spots}{more}")
         }
         Sameness::Different if is_again => "different throughout".to_owned(),
         Sameness::Different => "another page".to_owned(),
-        Sameness::OtherAnswer => "another answer".to_owned(),
-        Sameness::Unknown => "cannot be told, as the page differs each time".to_owned(),
-        Sameness::Unanswered => "no answer".to_owned(),
+        Sameness::OtherAnswer => "another response".to_owned(),
+        Sameness::Unknown => "unknown, because the page differs each time".to_owned(),
+        Sameness::Unanswered => "no response".to_owned(),
     }
 }
 
@@ -292,7 +293,7 @@ fn spot_line(spot: &SpotText) -> String {
 
 fn compression_text(compression: &Compression, plain_bytes: u64) -> String {
     match &compression.coding {
-        None => "none; an application server that compresses saves most of the network's work".to_owned(),
+        None => "none; compression by the application's web server would save most of the bytes".to_owned(),
         Some(coding) => {
             let vary = if compression.vary_names_it { "" } else { "; Vary does not name Accept-Encoding" };
             let sizes =
@@ -308,11 +309,11 @@ fn validation_text(findings: &Findings) -> String {
     named.extend(validation.etag.as_ref().map(|etag| format!("ETag {etag}")));
     named.extend(validation.last_modified.as_ref().map(|date| format!("Last-Modified {date}")));
     if named.is_empty() {
-        return "none; a cache must fetch the whole page when its lifetime is over".to_owned();
+        return "none; a cache must fetch the whole page when its lifetime ends".to_owned();
     }
     let outcome = match validation.conditional_status {
         _ if validation.works => "a conditional request gets 304".to_owned(),
-        Some(304) => "a conditional request gets a 304 that speaks of another page".to_owned(),
+        Some(304) => "a conditional request gets a 304 with the validators of another page".to_owned(),
         Some(status) => format!("but a conditional request gets {status} and the whole page"),
         None => "not tried".to_owned(),
     };

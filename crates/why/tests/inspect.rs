@@ -65,7 +65,7 @@ fn cacheable_error_is_still_reported_as_an_error() {
     let found = findings(|_| response("500 Internal Server Error", &["Cache-Control: max-age=60"], b"oops"));
     assert_eq!(found.verdict.cacheable, Cacheable::Yes);
     assert!(report(&found).contains("AN ERROR, AND CACHEABLE"));
-    assert!(found.hints.iter().any(|hint| hint.contains("answers 500: mend it")), "{:?}", found.hints);
+    assert!(found.hints.iter().any(|hint| hint.contains("answers 500. Repair it")), "{:?}", found.hints);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn content_coded_unasked_is_not_examined() {
     });
     assert_eq!(result(&found, "plain_again"), Sameness::Different);
     assert!(
-        found.hints.iter().any(|hint| hint.contains("although no coding was asked")),
+        found.hints.iter().any(|hint| hint.contains("although the request accepted none")),
         "{:?}",
         found.hints
     );

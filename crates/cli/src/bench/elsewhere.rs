@@ -36,7 +36,7 @@ pub(crate) fn ask(hosts: &[String]) -> anyhow::Result<()> {
     let (are, them) = if hosts.len() == 1 { ("is", "it") } else { ("are", "them") };
     let are_elsewhere = format!("{} {are} not on this machine", hosts.join(", "));
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        bail!("not loaded: {are_elsewhere}, and there is no terminal to ask on; --yes loads {them}");
+        bail!("not loaded: {are_elsewhere}, and there is no terminal to ask on; give --yes to load {them}");
     }
     let mut stderr = io::stderr();
     write!(stderr, "{are_elsewhere}. Load {them}? [y/N] ")?;

@@ -22,16 +22,16 @@ const TIME_DEFAULT: Duration = Duration::from_secs(10);
 /// What load to make.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Number of requests; with -t too, whichever comes first ends the run
+    /// Number of requests. With -t, the run ends at the first of the two limits
     #[arg(short = 'n', long, value_name = "N")]
     requests: Option<u64>,
     /// Number of users, each with one request in flight
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     users: usize,
-    /// Time to measure [default: 10s, unless -n is given]
+    /// Duration of the measurement [default: 10s, unless -n is given]
     #[arg(short = 't', long, value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
-    /// Load before the measured part, left out of all figures
+    /// Duration of the load before the measurement; it is in no figure
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     warmup: Duration,
     /// Generator threads [default: one for each core]
@@ -40,40 +40,40 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
-    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster
-    /// way that no client takes and that flatters both sides (on loopback, without keep-alive)
+    /// How to end connections that the server has closed, on loopback without keep-alive: fin, as
+    /// clients do, or rst, which is faster than any client and flatters both sides
     #[arg(long, value_name = "HOW", default_value = "fin")]
     close: Close,
     #[command(flatten)]
     request: RequestArgs,
     #[command(flatten)]
     traffic: TrafficArgs,
-    /// Time limit of a request, from its start to the last byte of the answer
+    /// Time limit of a request, from its start to the last byte of the response
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
     timeout: Duration,
-    /// Status codes of good answers, such as 200 or 2xx,304
+    /// Status codes of good responses, such as 200 or 2xx,304
     #[arg(long, value_name = "S", default_value = "2xx")]
     expect_status: StatusSet,
-    /// Regular expression that the content of good answers matches somewhere
+    /// Regular expression that matches in the content of every good response
     #[arg(long, value_name = "RE")]
     expect_body: Option<BodyPattern>,
-    /// Protocol: 1.0, 1.1 or 2; over https the server must choose 2, over http it must know it
+    /// HTTP version: 1.0, 1.1 or 2. Over https the server must choose 2; over http it must support 2
     #[arg(long, value_name = "V", default_value = "1.1")]
     http: Protocol,
-    /// Requests that each connection may have under way at once
+    /// Number of requests that each connection may have in flight [default: 1]
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     pipeline: usize,
-    /// Believe an https server whose certificate is not valid
+    /// Accept invalid certificates of https servers
     #[arg(long)]
     insecure: bool,
-    /// File of authorities, or of servers' own certificates, to verify https servers by, as PEM
-    /// [default: the system's]
+    /// PEM file of certificates, of authorities or of servers, that verify https servers [default:
+    /// the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Begin each https connection anew instead of resuming an earlier session
+    /// Resume no TLS session: make a full handshake for each https connection
     #[arg(long)]
     no_resumption: bool,
-    /// Accept answers of different lengths
+    /// Accept responses of different lengths as good
     #[arg(long)]
     variable_length: bool,
 }
@@ -87,7 +87,7 @@ impl LoadArgs {
         let plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
         ensure!(
             plan.linger.is_zero() || !plan.keep_alive,
-            "--linger goes with --no-keepalive or --page: connections that are kept for the next request stay open anyway"
+            "--linger goes with --no-keepalive or --page; with keep-alive, connections stay open anyway"
         );
         plan.check()?;
         Ok(plan)

@@ -80,12 +80,12 @@ pub(crate) fn why_failed(outcome: &Outcome, allows_errors: bool) -> Option<Strin
     match outcome.ended {
         Ended::Requests | Ended::Time => {}
         Ended::Stopped => return Some("the run was interrupted".to_owned()),
-        Ended::TargetGone => return Some("the target could not be reached any more".to_owned()),
+        Ended::TargetGone => return Some("the target could no longer be reached".to_owned()),
         Ended::ReceiveError => return Some("the run ended at the first connection that broke".to_owned()),
         Ended::Failing => return Some("the run ended because most requests failed".to_owned()),
     }
     if outcome.good == 0 {
-        return Some("no request was answered as expected".to_owned());
+        return Some("no response was as expected".to_owned());
     }
     (failed > 0 && !allows_errors).then(|| format!("{failed} of {} requests failed", outcome.requests()))
 }

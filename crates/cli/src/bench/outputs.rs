@@ -26,19 +26,19 @@ pub(crate) struct OutputArgs {
     /// Write the run as JSON; with - to standard output, and the report to standard error
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the run as a page that opens anywhere
+    /// Write the run as a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write a row for each second as CSV
+    /// Write the run as CSV, with a row for each second
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write a row for each request as JMeter's JTL: the first million, or as many as -n says
+    /// Write the requests as JMeter's JTL: the first -n requests, or the first million without -n
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
     jtl: Option<PathBuf>,
-    /// Write the distributions of times as an HdrHistogram log
+    /// Write the distributions of the times as an HdrHistogram log
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
     hdr: Option<PathBuf>,
-    /// Exit with 1 if this holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
+    /// Exit with 1 if this condition holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<Threshold>,
 }
@@ -55,14 +55,14 @@ impl OutputArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (standard, files): (Vec<&Path>, Vec<&Path>) =
             self.paths().into_iter().flatten().partition(|path| is_stdout(path));
-        ensure!(standard.len() < 2, "only one result can go to standard output (-)");
+        ensure!(standard.len() < 2, "only one result can go to standard output (-); give the others a file name");
         for path in files {
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
             let (path_shown, shown) = (path.display(), directory.display());
             ensure!(
                 directory.is_dir(),
-                "cannot write {path_shown}: there is no directory {shown}; make it first"
+                "cannot write {path_shown}: the directory {shown} does not exist; create it first"
             );
             ensure!(!path.is_dir(), "cannot write {path_shown}: it is a directory; name a file in it");
         }
@@ -93,7 +93,7 @@ impl OutputArgs {
     pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
         match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
             Some(other) => bail!(
-                "--fail-if '{other}' does not go with --page: pages have rate, requests, good, errors, not_started \
+                "--fail-if '{other}' does not go with --page; the metrics of pages are rate, requests, good, errors, not_started \
                  and times, such as p95"
             ),
             None => Ok(()),
@@ -134,7 +134,7 @@ impl OutputArgs {
         );
         let kept = outcome.samples.len() as u64;
         if self.jtl.is_some() && kept < outcome.requests() {
-            note(format_args!("petasos: --jtl: it has the first {kept} of {} requests", outcome.requests()));
+            note(format_args!("petasos: --jtl: the file has only the first {kept} of {} requests", outcome.requests()));
         }
         written
     }

@@ -30,14 +30,15 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 /// What page mode adds to the arguments of a load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PageArgs {
-    /// Load whole pages as a browser does: -c visitors at a time, -n pages
+    /// Load whole pages as a browser does; -c is the number of visitors at a time, -n the number of
+    /// pages
     #[arg(long)]
     pub(crate) page: bool,
-    /// Share of visitors who have been here before and still have cookies and a cache, such as 30%
+    /// Share of returning visitors, who still have cookies and a cache, such as 30%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%", requires = "page")]
     returning: f64,
-    /// Ask this host too, HOST or HOST:PORT; all others than the page's own are listed and not
-    /// asked; repeatable
+    /// Also send requests to this host, HOST or HOST:PORT; repeatable. Other foreign hosts get no
+    /// request, and the report lists them
     #[arg(long, value_name = "HOST", requires = "page")]
     allow_host: Vec<String>,
 }
@@ -72,7 +73,7 @@ fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
     }
     let pages = &outcome.figures.pages;
     if pages.good == 0 {
-        return Some("no page was loaded as expected".to_owned());
+        return Some("no page was good".to_owned());
     }
     let bad = pages.failed + pages.incomplete;
     (bad > 0 && !allows_errors)
@@ -109,7 +110,7 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
     plan.rate = match load.arrival {
         Arrival::Closed => None,
         Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
-        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
+        Arrival::Open { .. } => bail!("--page needs a constant --rate; leave --ramp-to and --poisson out"),
     };
     for (name, value) in &load.headers {
         if name.eq_ignore_ascii_case("host") {
@@ -130,7 +131,7 @@ fn visitors(load: &Plan) -> anyhow::Result<usize> {
         Arrival::Open { in_flight_max, .. } => {
             ensure!(
                 in_flight_max <= VISITORS_MAX,
-                "--in-flight-max {in_flight_max}: page mode has 1 to {VISITORS_MAX} visitors at a time"
+                "--in-flight-max {in_flight_max}: page mode has 1 to {VISITORS_MAX} concurrent visitors"
             );
             Ok(in_flight_max)
         }
@@ -164,25 +165,26 @@ fn refuse_others(load: &Plan) -> anyhow::Result<()> {
         connections_per_host_max: load.connections_per_host_max,
         ..defaults
     };
-    ensure!(load.keep_alive, "--no-keepalive does not go with --page: browsers keep connections");
+    ensure!(load.keep_alive, "--no-keepalive does not go with --page, because browsers keep connections; leave it out");
     ensure!(
         load.body.is_none() && load.method == taken.method,
-        "--body and --method do not go with --page: a page is loaded with GET"
+        "--body and --method do not go with --page, because browsers load a page with GET; leave them out"
     );
     ensure!(
         load.http != Protocol::H2 || load.connections_per_host_max.is_none(),
-        "--connections-per-host does not go with --http 2: HTTP/2 has one connection a host; leave one of the two out"
+        "--connections-per-host does not go with --http 2, which has one connection a host; leave one out"
     );
     ensure!(
         load.connections_per_address_max.is_none(),
-        "--connections-per-address does not go with --page: browsers count by host; write --connections-per-host"
+        "--connections-per-address does not go with --page, because browsers count by host; use \
+         --connections-per-host"
     );
-    ensure!(load.http != Protocol::Http10, "--http 1.0 does not go with --page: browsers speak 1.1 or 2");
+    ensure!(load.http != Protocol::Http10, "--http 1.0 does not go with --page; use 1.1 or 2");
     ensure!(
         *load == taken,
-        "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
+        "--page supports only -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
          --rate, --in-flight-max, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html \
-         and --csv; leave the other flags of a load out"
+         and --csv; leave all other flags of the load out"
     );
     Ok(())
 }
@@ -220,12 +222,12 @@ pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
 /// Parses a share, such as `30%` or `0.3`.
 fn share(text: &str) -> Result<f64, String> {
     let number =
-        |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is no share: write 30%"));
+        |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is not a share; write for example 30%"));
     let share = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
         None => number(text)?,
     };
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(format!("{text:?} is not from 0% to 100%")) }
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(format!("{text:?} is not a share from 0% to 100%")) }
 }
 
 #[cfg(test)]

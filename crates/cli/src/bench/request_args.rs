@@ -18,19 +18,19 @@ pub(crate) struct RequestArgs {
     /// Add a cookie; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     cookie: Vec<String>,
-    /// Log in by basic authentication
+    /// Credentials for basic authentication, sent with every request
     #[arg(long, value_name = "USER:PASSWORD")]
     auth: Option<String>,
     /// Request method [default: GET, or POST with content]
     #[arg(long, value_name = "M")]
     method: Option<String>,
-    /// File to send as the content of every request
+    /// File with the content of every request
     #[arg(long, value_name = "FILE", conflicts_with = "form")]
     body: Option<PathBuf>,
-    /// Add a field to the form that is sent as the content of every request; repeatable
+    /// Add a field to the form that every request sends; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = field)]
     form: Vec<(String, String)>,
-    /// Media type of the content [default: that of a form, or application/octet-stream]
+    /// Media type of the content [default: that of forms for --form, else application/octet-stream]
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
 }
@@ -41,7 +41,7 @@ impl RequestArgs {
         [Idle {
             flag: "--content-type",
             is_idle: self.content_type.is_some() && self.body.is_none() && self.form.is_empty(),
-            fix: "give the content, with --body or --form, or leave it out",
+            fix: "it needs content; give --body or --form, or leave --content-type out",
         }]
     }
 
@@ -81,6 +81,6 @@ impl RequestArgs {
 /// Splits a form field, `NAME=VALUE`, into name and value.
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("{text:?} is no field: write NAME=VALUE"))?;
+        text.split_once('=').ok_or_else(|| format!("{text:?} is not a form field; write NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -17,60 +17,59 @@ const LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The shape of the load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrafficArgs {
-    /// Open loop: start R requests a second, however slowly they are answered
+    /// Open loop: start R requests a second, however slow the responses are
     #[arg(long, value_name = "R", conflicts_with = "users")]
     rate: Option<f64>,
-    /// Let the rate change evenly to R until the end (with --rate and -t)
+    /// With --rate and -t: change the rate evenly to R until the end of the run
     #[arg(long, value_name = "R", requires = "rate", conflicts_with_all = ["poisson", "stage"])]
     ramp_to: Option<f64>,
-    /// Open loop: gaps as between independent visitors instead of equal ones
+    /// Open loop: random gaps between requests, as between independent visitors
     #[arg(long)]
     poisson: bool,
-    /// Open loop: requests in flight beyond which one that is due is not started but counted; with
-    /// --page pages, up to 5000 [default: 10000, with --page 5000]
+    /// Open loop: largest number of requests in flight, or of visitors with --page (at most 5000).
+    /// Requests due beyond it are counted and not started [default: 10000, with --page 5000]
     #[arg(long, value_name = "N")]
     in_flight_max: Option<usize>,
-    /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s;
+    /// Part of the run with its own load: users, such as 100:30s, or a rate, such as 250/s:30s;
     /// repeatable
     #[arg(long, value_name = "LOAD:TIME", value_parser = stage, conflicts_with_all = ["users", "rate", "time"])]
     stage: Vec<Stage>,
     /// Pause between two stages
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "stage")]
     cooldown: Duration,
-    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with
-    /// --page between two pages
+    /// Pause of a user between a response and the next request, or with --page between two pages; a
+    /// range such as 1s-3s is possible
     #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
     think: Think,
-    /// Without keep-alive: leave connections open so long after their answer, as browsers do; with
-    /// --page: after the page, while the next visitor comes
+    /// Without keep-alive: keep connections open for this time after their response, as browsers
+    /// do. With --page: keep them open after the page, while the next visitor comes
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
-    /// Let the load grow to its full size over this time [default: 2s if the target is not on this
+    /// Time in which the load grows to its full size [default: 0, or 2s if the target is not on this
     /// machine]
     #[arg(long, value_name = "TIME", value_parser = time)]
     ramp_up: Option<Duration>,
-    /// Go on although most answers fail [default: only if the target is on this machine]
+    /// Continue although most requests fail [default: only if the target is on this machine]
     #[arg(long)]
     keep_going: bool,
-    /// Load a target that is not on this machine without asking; needed where there is no terminal
+    /// Load a target on another machine without asking; needed without a terminal
     #[arg(long)]
     pub(super) yes: bool,
-    /// File of URLs, one a line, each with a weight after it if wanted; paths are those of the URL
-    /// given
+    /// File with a URL in each line, and an optional weight after it. A path belongs to the host of
+    /// the URL argument
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
-    /// Number that everything left to chance comes from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no
-    /// bound, with
-    /// --page 6]
+    /// Largest number of connections to one host (name and port), with --page for each visitor
+    /// [default: no limit, with --page 6]
     #[arg(long, value_name = "N")]
     connections_per_host: Option<usize>,
-    /// Connections to one address (IP and port) at a time
+    /// Largest number of connections to one address (IP and port) [default: no limit]
     #[arg(long, value_name = "N")]
     connections_per_address: Option<usize>,
-    /// Local addresses to make connections from in turn, as 127.0.0.0/8: each has its own ports
+    /// Local addresses to connect from in turn, such as 127.0.0.0/8; each has its own ports
     #[arg(long, value_name = "NET")]
     source: Option<SourceNet>,
 }
@@ -95,17 +94,17 @@ impl TrafficArgs {
             Idle {
                 flag: "--in-flight-max",
                 is_idle: self.in_flight_max.is_some() && !has_rate,
-                fix: "it needs a rate, --rate or stages such as 250/s:30s; without one -c says how many are in flight",
+                fix: "it needs a rate, --rate or stages such as 250/s:30s; without a rate, use -c",
             },
             Idle {
                 flag: "--think",
                 is_idle: !self.think.is_none() && !has_users,
-                fix: "with a rate, requests (with --page: pages) begin at the rate, however long users think; leave it or the rate out",
+                fix: "with a rate, requests (with --page: pages) begin at the rate; leave --think or the rate out",
             },
             Idle {
                 flag: "--ramp-up",
                 is_idle: self.ramp_up.is_some_and(|ramp| !ramp.is_zero()) && self.ramp_to.is_some(),
-                fix: "with --ramp-to the rate grows from --rate on; leave one of the two out",
+                fix: "with --ramp-to, the rate already grows from --rate; leave --ramp-up or --ramp-to out",
             },
         ]
     }
@@ -166,14 +165,14 @@ const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> {
     let place = || path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {}", place()))?.len();
-    ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes", place());
+    ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes; use a smaller list", place());
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", place()))?;
     let lines =
         (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let targets: Vec<WeightedTarget> = lines
         .map(|(number, line)| url_of_line(line, base).with_context(|| format!("{}:{number}", place())))
         .collect::<anyhow::Result<_>>()?;
-    ensure!(!targets.is_empty(), "{} has no URL", place());
+    ensure!(!targets.is_empty(), "{} has no URL; write one in each line", place());
     Ok(targets)
 }
 
@@ -181,10 +180,10 @@ fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> 
 fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
     let (url, weight) = (words.next().unwrap_or_default(), words.next());
-    ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL and its weight");
+    ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
     let weight = match weight {
         Some(weight) => {
-            weight.parse().ok().with_context(|| format!("{weight:?} is no weight: a number above 0"))?
+            weight.parse().ok().with_context(|| format!("{weight:?} is not a weight; write a whole number above 0"))?
         }
         None => 1,
     };
@@ -196,7 +195,7 @@ fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
 
 fn stage(text: &str) -> Result<Stage, String> {
     let (load, time_text) =
-        text.split_once(':').ok_or_else(|| format!("{text:?} is no stage: write 100:30s"))?;
+        text.split_once(':').ok_or_else(|| format!("{text:?} is not a stage; write for example 100:30s"))?;
     Ok(Stage {
         load: load.parse().map_err(|error: load::StageLoadError| error.to_string())?,
         time: time(time_text)?,
@@ -208,7 +207,7 @@ fn think(text: &str) -> Result<Think, String> {
         Some((from, to)) => {
             let (from, to) = (time(from)?, time(to)?);
             if to < from {
-                Err(format!("{text:?} ends before it begins"))
+                Err(format!("{text:?} ends before it begins; write the shorter time first"))
             } else {
                 Ok(Think::Range { from, to })
             }

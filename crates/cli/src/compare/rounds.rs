@@ -32,7 +32,7 @@ pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 /// # Errors
 /// If a URL cannot be loaded, a run has no good response, or a run cannot be written.
 pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Side>, String>> {
-    ensure!(urls.len() > 1, "a comparison needs two sides");
+    ensure!(urls.len() > 1, "a comparison needs at least two sides; name another file, directory or URL");
     let loads = loads(urls, args)?;
     let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
     let mut files = match &args.out {
@@ -104,7 +104,7 @@ impl Load {
     /// The noun for one loaded item, and its unit.
     fn words(&self) -> (&'static str, Unit) {
         match self {
-            Self::Requests(_) => ("answer", Unit::Requests),
+            Self::Requests(_) => ("response", Unit::Requests),
             Self::Pages(_) => ("page", Unit::Pages),
         }
     }
@@ -127,14 +127,14 @@ fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
 
 /// Creates a new file for each side, named `a.json`, `b.json` and so on.
 fn create(directory: &Path, sides: usize) -> anyhow::Result<Vec<(String, File)>> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     ('a'..='z')
         .take(sides)
         .map(|letter| {
             let path = directory.join(format!("{letter}.json"));
             // `create_new` fails if the file exists: earlier runs must not be lost or mixed with
             // these.
-            let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            let file = File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
             Ok((path.display().to_string(), file))
         })
         .collect()

@@ -35,7 +35,7 @@ pub(super) fn group(first: &[String], others: &[String]) -> anyhow::Result<Vec<V
     }
     let others = others.split(|argument| argument == SEPARATOR).map(<[String]>::to_vec);
     let sides: Vec<Vec<String>> = std::iter::once(first.to_vec()).chain(others).collect();
-    ensure!(sides.iter().all(|side| !side.is_empty()), "a side without files: put -- only between files");
+    ensure!(sides.iter().all(|side| !side.is_empty()), "a side has no files; put -- only between the files of two sides");
     Ok(sides)
 }
 
@@ -64,10 +64,10 @@ fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
         files = self::files(path, &FOREIGN)?;
     }
     let ends = || JSON.iter().chain(&FOREIGN).map(|end| format!("*.{end}")).collect::<Vec<_>>().join(", ");
-    ensure!(!files.is_empty(), "{}: there is no file {} in it", path.display(), ends());
+    ensure!(!files.is_empty(), "{}: the directory has no file {}", path.display(), ends());
     if let Some([one, other]) = twins(&files) {
         bail!(
-            "{} and {} look like two reports of one run, which would count twice; keep one of them in the directory",
+            "{} and {} look like two reports of one run, and a run must count only once; keep one of them in the directory",
             one.display(),
             other.display()
         );
@@ -166,7 +166,7 @@ mod tests {
             format!("{:#}", read(&[vec![path.to_str().unwrap().to_owned()]]).unwrap_err())
         };
         assert!(message(&path).contains("cannot read ") && message(&path).contains("x.json"));
-        assert!(message(directory.path()).contains("there is no file *.json, *.jsonl, *.txt, "));
+        assert!(message(directory.path()).contains("the directory has no file *.json, *.jsonl, *.txt, "));
         std::fs::write(&path, "{}").unwrap();
         assert!(message(&path).contains("x.json: run 1: not a run"), "{}", message(&path));
     }

@@ -37,8 +37,8 @@ pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
     }
     let place = lookup.place("stale_on_error")?;
     let problem =
-        Diagnostic::new("`stale_on_error = \"override\"` is against the letter of the profile `rfc`", place);
-    Some(problem.with_help("leave it out, or choose another profile"))
+        Diagnostic::new("`stale_on_error = \"override\"` contradicts the profile `rfc`", place);
+    Some(problem.with_help("leave `stale_on_error` out, or choose another profile"))
 }
 
 /// Refuses `create_token` without `token_file`.
@@ -47,7 +47,7 @@ pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
         return None;
     }
     let place = top.place("create_token")?;
-    let problem = Diagnostic::new("`create_token` has no file to create", place);
+    let problem = Diagnostic::new("`create_token` needs `token_file`, the file to create", place);
     Some(problem.with_help("write token_file = \"/etc/petasos/token\", or use --token-file FILE"))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnos
         return None;
     }
     let problem =
-        Diagnostic::new("the site has no `names`, by which the static tree knows its pages", site.clone());
+        Diagnostic::new("the static tree needs the `names` of the site", site.clone());
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
@@ -84,11 +84,11 @@ pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
                 continue;
             }
             let problem = if owner == Some(index) {
-                Diagnostic::new(format!("`{name}` stands twice in `names`"), place.clone())
-                    .with_help("leave one of them out; case and a final dot make no difference")
+                Diagnostic::new(format!("`names` lists `{name}` twice"), place.clone())
+                    .with_help("remove one of them; case and a final dot make no difference")
             } else if name.is_empty() {
-                Diagnostic::new("a second site answers to any name", place.clone())
-                    .with_help("give it `names`")
+                Diagnostic::new("a second site has no `names`, but only one site can serve all other names", place.clone())
+                    .with_help("give this site `names`")
             } else {
                 Diagnostic::new(format!("`{name}` already belongs to another site"), place.clone())
             };

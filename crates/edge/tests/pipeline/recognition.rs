@@ -241,7 +241,7 @@ fn call_that_the_disk_cannot_record_is_answered_503() {
     let ask = || stage.call_admin("POST", "/profile", "{\"site\":\"any\",\"detect\":false}");
     let answer = ask();
     assert_eq!(answer.status, 503, "{}", answer.head);
-    for words in ["\"in_force\": true", "\"durable\": false", "the next process may not know it"] {
+    for words in ["\"in_force\": true", "\"durable\": false", "a restart may undo it"] {
         assert!(answer.text().contains(words), "{words} in\n{}", answer.text());
     }
     assert!(told(&stage).1.contains("\"recognition_off\": true"), "it is in force");

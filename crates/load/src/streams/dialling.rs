@@ -108,7 +108,7 @@ async fn secure(
 }
 
 fn not_chosen() -> ConnectError {
-    ConnectError::Protocol("it did not choose h2 when TLS was agreed on".to_owned())
+    ConnectError::Protocol("it did not choose h2 in the TLS handshake".to_owned())
 }
 
 fn refused(error: &io::Error, host: &str) -> TlsError {

@@ -73,9 +73,9 @@ impl Http2 {
 const fn not_spoken(greeting: Option<Greeting>) -> Option<&'static str> {
     match greeting {
         Some(Greeting::Settings) => None,
-        Some(Greeting::Http1) => Some("it answered in HTTP/1, so ask it in HTTP/1.1"),
-        Some(Greeting::Other) => Some("what it answered is no HTTP"),
-        None => Some("it closed the connection without a word, so ask it in HTTP/1.1"),
+        Some(Greeting::Http1) => Some("it responded in HTTP/1; use --http 1.1"),
+        Some(Greeting::Other) => Some("its response is not HTTP"),
+        None => Some("it closed the connection without a response; use --http 1.1"),
     }
 }
 

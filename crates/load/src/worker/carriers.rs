@@ -329,7 +329,7 @@ impl Worker<'_> {
             let Some(first) = place.connection.under_way().next().copied() else { continue };
             let age = now.since(first.started);
             if age >= timeout.min(FIRST_CONNECT_MAX) && !self.shared.was_alive() {
-                let reason = "no answer to the connection attempt";
+                let reason = "no response to the connection attempt";
                 self.shared.unreachable(first.url, FailureKind::Connect, reason);
             } else if age >= timeout {
                 self.give_up_waiting(slot, now, FailureKind::Connect);

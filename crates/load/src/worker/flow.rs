@@ -521,7 +521,7 @@ impl Worker<'_> {
                 Role::Busy => {
                     let (age, is_connected) = (now.since(exchange.started), connection.is_connected());
                     if !is_connected && age >= timeout.min(FIRST_CONNECT_MAX) && !self.shared.was_alive() {
-                        let reason = "no answer to the connection attempt";
+                        let reason = "no response to the connection attempt";
                         self.shared.unreachable(exchange.url, FailureKind::Connect, reason);
                     } else if age >= timeout {
                         let kind = if is_connected { FailureKind::Timeout } else { FailureKind::Connect };

@@ -30,12 +30,12 @@ pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     }
     if sides.iter().flat_map(|side| &side.runs).any(|run| run.good_per_s.is_none()) {
         notes.push(
-            "throughput counts all complete answers where a tool does not tell the good ones".to_owned(),
+            "throughput counts all complete responses of tools that do not report good ones".to_owned(),
         );
     }
     if sides.len() > 2 {
         notes.push(
-            "each verdict stands for itself: of twenty sides that equal A, one is expected to differ"
+            "each verdict is independent: of twenty sides equal to A, one is expected to differ by chance"
                 .to_owned(),
         );
     }
@@ -69,7 +69,7 @@ fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
         let (failed, requests) = (number::grouped(failed), number::grouped(requests));
         match unit {
             Unit::Requests => {
-                format!("{failed} of {requests} requests of {letter} failed; times are those of good answers")
+                format!("{failed} of {requests} requests of {letter} failed; times are those of good responses")
             }
             Unit::Pages => format!(
                 "{failed} of {requests} pages of {letter} failed or were incomplete; throughput and times are those of \
@@ -127,7 +127,7 @@ fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {
     let (a, b) = median(first).zip(median(other))?;
     ((a - b).abs() > LENGTH_SHARE_MAX * a.max(b)).then(|| {
         format!(
-            "the answers have {a:.0} octets of content at A and {b:.0} at {letter}: are they the same page?"
+            "the responses have {a:.0} bytes of content at A and {b:.0} at {letter}; check that the page is the same"
         )
     })
 }
@@ -145,8 +145,8 @@ fn order(letter: char, first: &Side, other: &Side) -> Option<String> {
     let is_apart = a.len() > 1 && b.len() > 1 && (a_high < b_low || b_high < a_low);
     is_apart.then(|| {
         format!(
-            "the runs of A and {letter} were not interleaved: whatever else changed between them is in the \
-             difference"
+            "the runs of A and {letter} were not interleaved, so the difference includes all other changes \
+             between them"
         )
     })
 }

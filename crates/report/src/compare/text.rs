@@ -110,7 +110,7 @@ pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> S
     let needed = against.rounds_for_5_percent.zip(against.noise);
     match needed.filter(|_| against.verdict == Verdict::NoDifferenceShown) {
         Some((rounds, noise)) => format!(
-            "{verdict} The {} of one side moves by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
+            "{verdict} The {} of one side varies by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
             unit.words(against.on),
             noise * 100.0
         ),
@@ -145,7 +145,7 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
             lies.unwrap_or(runs)
         ),
         (Verdict::Invalid, _) => format!(
-            "No verdict on {letter}: runs are invalid or may have lost time, the generator may be what differs; {}.",
+            "No verdict on {letter}: runs are invalid or may have lost time, so the generator may cause the difference; {}.",
             lies.unwrap_or(runs)
         ),
         _ => format!("No verdict on {letter}: the {what} is zero or not known in a run."),

@@ -177,7 +177,7 @@ pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
         &described(rows, |summary| {
             let times = summary.response;
             format!(
-                "half of the answers within {}, 95% within {}, 99% within {}",
+                "50% of the responses within {}, 95% within {}, 99% within {}",
                 number::milliseconds(times.p50_ms),
                 number::milliseconds(times.p95_ms),
                 number::milliseconds(times.p99_ms)

@@ -114,8 +114,8 @@ fn by_verdict(rows: &[Row<'_>]) -> Markup {
     };
     html! {
         @if has_verdicts(rows) {
-            (scrolling("Answers by what the nearest cache said", &table))
-            p.note { "Good answers by what the nearest cache said (Cache-Status, X-Cache, Age); “none”: no cache said anything." }
+            (scrolling("Responses by verdict of the nearest cache", &table))
+            p.note { "Good responses by verdict of the nearest cache (Cache-Status, X-Cache, Age); “none”: no cache stated a verdict." }
         }
     }
 }
@@ -143,7 +143,7 @@ fn bystanders(rows: &[Row<'_>]) -> Markup {
     html! {
         @if has_twin(rows) {
             (scrolling("The bystander beside its logged-in twin", &table))
-            p.note { "95% response of an uncached page asked once a second, by somebody and by a visitor who has logged in." }
+            p.note { "95% response of an uncached page that an anonymous and a logged-in visitor request once a second." }
         }
     }
 }

@@ -48,7 +48,7 @@ fn head(run: &Run, name: &str) -> Markup {
             @if let Some(drift) = &run.drift { (drifted(drift)) }
             p.facts {
                 @if let Some(users) = run.plan.users { span { (number::grouped(users)) " users" } }
-                @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " requests a second asked for" } }
+                @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " requests a second demanded" } }
                 @if let Some(elapsed) = run.elapsed_s { span { (format!("{elapsed:.1} s")) } }
                 @if let Some(protocol) = &run.plan.protocol { span { (protocol) } }
                 @match run.plan.keep_alive {
@@ -70,8 +70,8 @@ fn drifted(drift: &Drift) -> Markup {
         div.warning id="drift" {
             strong { "The page changed: " (drift.said()) ". " }
             (number::grouped(drift.differing)) " of " (number::grouped(drift.compared))
-            " answers that were compared differ from the first."
-            @if drift.spots_count.is_none() { " The first that does is different throughout." }
+            " compared responses differ from the first."
+            @if drift.spots_count.is_none() { " The first different one differs throughout." }
             ul {
                 @for spot in &drift.spots {
                     li {
@@ -93,8 +93,8 @@ fn verdict(run: &Run) -> Markup {
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
     html! {
         @match run.good_per_s {
-            Some(rate) => { strong { (number::rate(rate)) } " good answers a second" }
-            None => "The number of good answers a second is not known"
+            Some(rate) => { strong { (number::rate(rate)) } " good responses a second" }
+            None => "The number of good responses a second is not known"
         }
         @if let Some((half, most)) = time(times.p50_us).zip(time(times.p99_us)) {
             "; half of them within " strong { (half) } ", 99% within " strong { (most) }
@@ -150,9 +150,9 @@ fn over_time(seconds: &[Second]) -> Markup {
     let verdicts = layers(seconds, |second| &second.verdicts);
     let errors = layers(seconds, |second| &second.failed_by_kind);
     html! {
-        (figure("rate", "Answers a second", "One value for each second of the run; an answer belongs to the second in which it ended.", WIDE,
-            |id, size| lines(&Words { id, title: "Answers a second over time", unit: "per second" }, size, &rates)))
-        (figure("times", "Response time", "Of the answers that ended in each second, from the moment their requests were meant to start.", WIDE,
+        (figure("rate", "Responses a second", "One value for each second of the run; a response belongs to the second in which it ended.", WIDE,
+            |id, size| lines(&Words { id, title: "Responses a second over time", unit: "per second" }, size, &rates)))
+        (figure("times", "Response time", "Of the responses that ended in each second, from the time at which their requests were due.", WIDE,
             |id, size| lines(&Words { id, title: "Response time over time", unit: "ms" }, size, &times)))
         @if seconds.iter().any(|second| second.host_busy.is_some()) {
             (figure("host", "Load of this host", "Share of all processor cores that was busy; the generator's part is dashed.", WIDE,
@@ -165,10 +165,10 @@ fn over_time(seconds: &[Second]) -> Markup {
         (figure("crowd", "Requests in flight", "At the end of each second.", WIDE,
             |id, size| lines(&Words { id, title: "Requests in flight over time", unit: "requests" }, size, &crowd)))
         div.pair {
-            (figure("statuses", "Status codes", "Complete answers a second by class of their status.", HALF,
+            (figure("statuses", "Status codes", "Complete responses a second by class of their status.", HALF,
                 |id, size| stacked(&Words { id, title: "Status codes over time", unit: "per second" }, size, &statuses)))
             @if !verdicts.is_empty() {
-                (figure("verdicts-time", "Cache verdicts", "Good answers a second by what the nearest cache said.", HALF,
+                (figure("verdicts-time", "Cache verdicts", "Good responses a second by verdict of the nearest cache.", HALF,
                     |id, size| stacked(&Words { id, title: "Cache verdicts over time", unit: "per second" }, size, &verdicts)))
             }
         }
@@ -212,7 +212,7 @@ fn distribution(run: &Run) -> Markup {
         .collect();
     html! {
         @if !spectrum.is_empty() {
-            (figure("spectrum", "Percentiles", "So much of the good answers came within this time.", WIDE,
+            (figure("spectrum", "Percentiles", "This share of the good responses arrived within this time.", WIDE,
                 |id, size| bars(&Words { id, title: "Percentiles of the response time", unit: "ms" }, size, &spectrum)))
         }
         @if split.len() > 1 {
@@ -228,7 +228,7 @@ fn by_verdict(verdicts: &BTreeMap<String, Distribution>) -> Markup {
     let table = html! {
         table {
             thead { tr {
-                th { "verdict" } th.n { "answers" } th.n { "mean" } th.n { "sd" }
+                th { "verdict" } th.n { "responses" } th.n { "mean" } th.n { "sd" }
                 @for (name, _) in percentiles(&Distribution::default()) { th.n { (name) } }
             } }
             tbody {
@@ -244,7 +244,7 @@ fn by_verdict(verdicts: &BTreeMap<String, Distribution>) -> Markup {
             }
         }
     };
-    html! { section id="verdicts" { h2 { "Good answers by cache verdict" } (scrolling("Good answers by cache verdict", &table)) } }
+    html! { section id="verdicts" { h2 { "Good responses by cache verdict" } (scrolling("Good responses by cache verdict", &table)) } }
 }
 
 /// Percentiles that a page shows, with their names.
@@ -273,12 +273,12 @@ fn tables(run: &Run) -> Markup {
 fn phases(run: &Run) -> Markup {
     let good = &run.good_times;
     let rows = [
-        ("connect", "start of the request until the connection stands, TLS included", &good.connect),
+        ("connect", "start of the request until the connection is established, TLS included", &good.connect),
         ("TLS", "part of connect", &good.tls),
-        ("waiting", "last octet sent until the first octet of the answer", &good.waiting),
-        ("transfer", "first until last octet of the answer", &good.transfer),
-        ("total", "start of the request until the last octet", &good.total),
-        ("latency", "the moment it was meant to start until the last octet", &good.latency),
+        ("waiting", "last byte sent until the first byte of the response", &good.waiting),
+        ("transfer", "first until last byte of the response", &good.transfer),
+        ("total", "start of the request until the last byte", &good.total),
+        ("latency", "time at which the request was due until the last byte", &good.latency),
     ];
     let table = html! {
         table {
@@ -371,21 +371,21 @@ fn facts(run: &Run) -> Markup {
     let count = |value: Option<u64>| value.map(number::grouped);
     let bytes = |value: Option<u64>| value.map(number::bytes);
     let facts = [
-        ("complete answers", count(run.complete)),
+        ("complete responses", count(run.complete)),
         ("unfinished at the end", count(run.unfinished)),
         ("not started", count(run.not_started)),
-        ("answers of another length than the first", count(run.length_differs)),
-        ("answers that said their length", count(run.lengths_known)),
-        ("content of the first good answer", bytes(run.document_bytes)),
+        ("responses with another length than the first", count(run.length_differs)),
+        ("responses that stated their length", count(run.lengths_known)),
+        ("content of the first good response", bytes(run.document_bytes)),
         ("received", bytes(run.received_bytes)),
         ("sent", bytes(run.sent_bytes)),
         ("connections opened", count(run.connections.opened)),
-        ("of them TLS sessions resumed", count(run.connections.resumed.filter(|&resumed| resumed > 0))),
+        ("connections with TLS sessions resumed", count(run.connections.resumed.filter(|&resumed| resumed > 0))),
         ("requests on kept connections", count(run.connections.kept)),
         ("requests per connection, mean", run.connections.requests_mean.map(|mean| format!("{mean:.1}"))),
         ("requests sent again", count(run.connections.resent)),
         ("busiest generator thread", run.generator.cpu_share_max.map(number::percent)),
-        ("answers lay unread, 99%", run.generator.lag_p99_us.map(|us| number::milliseconds(us as f64 / 1e3))),
+        ("time until responses were read, 99%", run.generator.lag_p99_us.map(|us| number::milliseconds(us as f64 / 1e3))),
         (
             "generator's share of the users' time",
             run.generator.account.as_ref().and_then(|account| account.lost_share).map(number::percent),

@@ -37,7 +37,7 @@ fn section(staircases: &[Staircase<'_>], keepalive: bool) -> Markup {
             p.note {
                 "Each step at every number of users, " (connections) ". A step tips over at the first number of users at which \
                  throughput is below " (number::percent(THROUGHPUT_SHARE)) " of its best with fewer users and their rounds do not overlap, or the 99% \
-                 response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or nobody gets a good answer."
+                 response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or no user gets a good response."
             }
             (scrolling(heading, &table(staircases)))
             (marks(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))

@@ -56,7 +56,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
                 p.note { (note) }
             }
             @if gains().any(|gain| gain.interval.is_some()) {
-                p.note { "Below a factor stands its 95% interval over the rounds." }
+                p.note { "The 95% interval of a factor over the rounds is below the factor." }
             }
             @if gains().any(|gain| !gain.is_step) {
                 p.note { "≈1×: no difference beyond the noise of the rounds." }
@@ -160,7 +160,7 @@ pub(super) fn first_figures(summary: &Summary) -> Markup {
 /// Explains the mark of few responses, if a row has it.
 pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
     let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
-    html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } } }
+    html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " responses in a round: percentiles are coarse." } } }
 }
 
 /// Explains the marks of cells that have no notes.
@@ -184,7 +184,7 @@ pub(super) fn further(results: &Results) -> Markup {
         @if !keepalive.is_empty() && staircases(results, true).is_empty() {
             section id="keepalive" {
                 h2 { "With keep-alive" }
-                p.note { "The classic ladder makes a new connection for every request. Here connections are used again." }
+                p.note { "These steps keep their connections. In the other tables, every request has a new connection." }
                 (cells(results, "With keep-alive", &keepalive))
             }
         }
@@ -243,7 +243,7 @@ pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
                 }
             }
             @if results.plan.rounds < stats::RUNS_FOR_INTERVAL as u64 {
-                p.note { "With fewer than five rounds there are figures and no intervals." }
+                p.note { "With fewer than five rounds there are no intervals." }
             }
         }
     }
@@ -293,9 +293,9 @@ fn detail(run: &Measured) -> Markup {
             p.note { "Proven by " @for (position, proof) in proofs.iter().enumerate() {
                 @if position > 0 { "; " } code { (proof) }
             } "." }
-            @if run.other_length > 0 { p.note { (run.other_length) " good answers differ in length from the first one." } }
+            @if run.other_length > 0 { p.note { (run.other_length) " good responses differ in length from the first one." } }
             @if let Some(changed) = &run.what_changed {
-                p.note { "What changed from one answer to another: " (changed) "." }
+                p.note { "What changed from one response to another: " (changed) "." }
             }
             @for failure in &run.failures { p.note { "Failed (" (failure.name) "): " (failure.count) } }
             @for reason in &run.generator.reasons { p.note { "Self-check of the generator: " (run.generator.trust) ", " (reason) "." } }
@@ -328,8 +328,8 @@ pub(super) fn environment(results: &Results) -> Markup {
                 (fact("Plan", Some(format!("{}, {}", results.plan.effort, results.plan.hash))))
             }
             p.note {
-                "Closed loop: each user sends a request when the answer to the one before has been read. The cells are visited once a round, in an order shuffled from the seed. "
-                "Before and after each load the layer is proven and the page compared with step 1's; else the step is void. "
+                "Closed loop: each user sends a request after it has read the response to its previous one. The cells are visited once a round, in an order shuffled from the seed. "
+                "Before and after each load the ladder proves the layer and compares the page with that of step 1. If one of the two fails, the step is void. "
                 "Observed load is the mean number of runnable and blocked tasks of the site's processes, sampled ten times a second."
             }
             @if let Some(noise) = noise(results) { p.note { (noise) "." } }

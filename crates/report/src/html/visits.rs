@@ -45,14 +45,14 @@ fn head(run: &PageRun) -> Markup {
             }
             @if pages.failed + pages.incomplete > 0 {
                 p.warning {
-                    strong { "Some pages were not whole. " }
+                    strong { "Some pages were incomplete. " }
                     (number::grouped(pages.incomplete)) " incomplete, " (number::grouped(pages.failed)) " without a document; "
                     "requests: " (failures(&run.failed_by_kind)) "."
                 }
             }
             p.facts {
                 span { (number::grouped(run.users)) " visitors at a time" @if run.rate_asked_per_s.is_some() { " at most" } }
-                @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second asked for" } }
+                @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second demanded" } }
                 span { (number::percent(run.returning_asked)) " returning" }
                 @if run.think_max_s > 0.0 { span { (thinking(run)) " between two pages" } }
                 @if run.linger_s > 0.0 { span { "connections open for " (seconds(run.linger_s)) " after their page" } }
@@ -85,11 +85,11 @@ fn verdict(run: &PageRun) -> Markup {
     html! {
         strong { (number::rate(run.pages_per_s)) } " pages a second"
         @if let Some((half, most)) = time(run.page_times.p50_us).zip(time(run.page_times.p99_us)) {
-            "; half of them whole within " strong { (half) } ", 99% within " strong { (most) }
+            "; half of them complete within " strong { (half) } ", 99% within " strong { (most) }
         }
         ". "
         @if bad == 0 { "None" } @else { (number::grouped(bad)) }
-        " of " (number::grouped(ended)) " pages lacked anything."
+        " of " (number::grouped(ended)) " pages failed or were incomplete."
         @if run.generator.trust == "clean" { " The generator was not the limit." }
     }
 }
@@ -119,9 +119,9 @@ fn over_time(seconds: &[PageSecond]) -> Markup {
     html! {
         (figure("pages", "Pages a second", "One value for each second of the run; a page belongs to the second in which it ended.", WIDE,
             |id, size| lines(&Words { id, title: "Pages a second over time", unit: "per second" }, size, &rates)))
-        (figure("times", "Page time and request time", "Of what ended in each second: whole pages, and dashed the single requests that they are made of.", WIDE,
+        (figure("times", "Page time and request time", "Pages and, dashed, single requests that ended in each second.", WIDE,
             |id, size| lines(&Words { id, title: "Page time and request time over time", unit: "ms" }, size, &times)))
-        (figure("requests", "Requests a second", "All that pages needed: documents, stylesheets, scripts, pictures, fonts.", WIDE,
+        (figure("requests", "Requests a second", "All requests of the pages: documents, stylesheets, scripts, pictures, fonts.", WIDE,
             |id, size| lines(&Words { id, title: "Requests a second over time", unit: "per second" }, size, &requests)))
     }
 }
@@ -135,13 +135,13 @@ fn beside(run: &PageRun) -> Markup {
         Some((name.to_owned(), half, said))
     };
     let whole =
-        [("page", &run.page_times), ("first octet", &run.first_octet_times), ("request", &run.request_times)];
+        [("page", &run.page_times), ("first byte", &run.first_octet_times), ("request", &run.request_times)];
     let of_classes = run.classes.iter().map(|(name, class)| (name.as_str(), &class.times));
     let all: Vec<_> =
         whole.into_iter().chain(of_classes).filter_map(|(name, times)| bar(name, times)).collect();
     html! {
         @if !all.is_empty() {
-            (figure("beside", "Page time beside request times", "The bar is the median. A page takes longer than its requests: they wait for each other, and for connections.", WIDE,
+            (figure("beside", "Page time beside request times", "The bar is the median. A page takes longer than its requests, because requests wait for each other and for connections.", WIDE,
                 |id, size| bars(&Words { id, title: "Median of page time and of request times by class", unit: "ms" }, size, &all)))
         }
     }
@@ -149,10 +149,10 @@ fn beside(run: &PageRun) -> Markup {
 
 fn times(run: &PageRun) -> Markup {
     let rows = [
-        ("page", "its beginning until the last octet of what holds it up", &run.page_times),
-        ("returning", "the same, by visitors who had been here before", &run.returning_times),
-        ("first octet", "its beginning until the head of the document", &run.first_octet_times),
-        ("request", "a connection was free for it until its last octet", &run.request_times),
+        ("page", "start of the page until the last byte of the resources that it waits for", &run.page_times),
+        ("returning", "page times of returning visitors", &run.returning_times),
+        ("first byte", "start of the page until the head of the document", &run.first_octet_times),
+        ("request", "free connection for the request until its last byte", &run.request_times),
     ];
     let table = html! {
         table {
@@ -210,13 +210,13 @@ fn left_out(run: &PageRun) -> Markup {
     html! {
         @if !run.examples.is_empty() {
             section id="examples" {
-                h2 { "The first that did not arrive" }
+                h2 { "The first resources that did not arrive" }
                 ul { @for example in &run.examples { li { code { (example.url) } " (" (example.kind) ")" } } }
             }
         }
         @if !run.foreign_hosts.is_empty() {
             section id="foreign" {
-                h2 { "Foreign hosts, not asked" }
+                h2 { "Foreign hosts, which got no request" }
                 ul { @for (host, count) in &run.foreign_hosts { li { code { (host) } " " (number::grouped(*count)) } } }
             }
         }
@@ -227,18 +227,18 @@ fn left_out(run: &PageRun) -> Markup {
 fn facts(run: &PageRun) -> Markup {
     let counts = [
         ("good pages", run.pages.good),
-        ("by returning visitors", run.pages.returning),
-        ("unfinished at the end", run.pages.unfinished),
-        ("not started", run.pages.not_started),
-        ("lazy, not loaded", run.lazy),
+        ("pages of returning visitors", run.pages.returning),
+        ("pages unfinished at the end", run.pages.unfinished),
+        ("pages not started", run.pages.not_started),
+        ("lazy resources, not loaded", run.lazy),
         ("redirects", run.redirects),
         ("connections opened", run.connections),
-        ("closed before the time of --linger was up", run.closed_early),
+        ("connections closed before the time of --linger ended", run.closed_early),
     ];
     let lists = [
         ("status codes", failures(&run.statuses)),
         ("caches on pages", failures(&run.document_verdicts)),
-        ("caches on everything else", failures(&run.other_verdicts)),
+        ("caches on all other resources", failures(&run.other_verdicts)),
         ("limits reached", failures(&run.limits)),
     ];
     html! {

@@ -14,7 +14,7 @@ pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
 fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     let mut run = Run::of_source(SOURCE_PETASOS);
     for &(number, line) in lines {
-        let wrong = || ImportError::line(number, format!("{line:?} is not as petasos bench writes it"));
+        let wrong = || ImportError::line(number, format!("{line:?} is not a line that petasos bench writes"));
         let done = match line.split_once(':') {
             Some((label, value)) => take_value(&mut run, label, value.trim()),
             None => take_times(&mut run, line),

@@ -84,7 +84,7 @@ impl Columns {
             }
         };
         let start_ms = number("timeStamp").map_err(|reason| {
-            format!("{reason} of milliseconds: write it with jmeter.save.saveservice.timestamp_format=ms")
+            format!("{reason} of milliseconds; let JMeter write it with jmeter.save.saveservice.timestamp_format=ms")
         })?;
         Ok(Sample {
             start_ms: start_ms.ok_or("timeStamp is empty")?,
@@ -167,7 +167,7 @@ impl Sum {
 
     pub(super) fn imported(self) -> Result<Imported, ImportError> {
         let Some(first_ms) = self.first_ms else {
-            return Err(ImportError::Missing("the file has a header and no samples".to_owned()));
+            return Err(ImportError::Missing("the file has a header but no samples".to_owned()));
         };
         let failed: u64 = self.kinds.values().sum();
         let wrong: u64 = ["status", "body"].iter().filter_map(|kind| self.kinds.get(*kind)).sum();
@@ -195,7 +195,7 @@ impl Sum {
         run.plan.users = self.threads;
         let notes = (self.transactions > 0).then(|| {
             format!(
-                "{} rows of transaction controllers left out: they repeat their samples",
+                "{} rows of transaction controllers were left out, because they repeat their samples",
                 self.transactions
             )
         });

@@ -15,7 +15,7 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     let mut latency = Distribution::default();
     let (mut wrong_status, mut socket) = (0, [0; 4]);
     for &(number, line) in lines {
-        let wrong = || ImportError::line(number, format!("{:?} is not as wrk writes it", line.trim()));
+        let wrong = || ImportError::line(number, format!("{:?} is not a line that wrk writes", line.trim()));
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Running", time, "test", "@", url] => {

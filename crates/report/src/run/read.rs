@@ -13,7 +13,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The text is empty.
-    #[error("there is no run in it")]
+    #[error("the file has no run")]
     Empty,
     /// The text is not JSON.
     #[error("run {run}: {reason}")]
@@ -24,13 +24,13 @@ pub enum ReadError {
         reason: String,
     },
     /// The document is JSON, but has no schema.
-    #[error("run {run}: not a run: there is no member \"schema\" that says {SCHEMA:?}")]
+    #[error("run {run}: not a run: its member \"schema\" is missing or is not {SCHEMA:?}")]
     NoSchema {
         /// Number of the run in the text, counted from 1.
         run: usize,
     },
     /// The document has another schema, or another version of this one.
-    #[error("run {run}: its schema is {found:?}, and this version of Petasos reads {SCHEMA:?}{hint}")]
+    #[error("run {run}: its schema is {found:?}, but this version of Petasos reads {SCHEMA:?}{hint}")]
     Schema {
         /// Number of the run in the text, counted from 1.
         run: usize,
@@ -136,11 +136,11 @@ mod tests {
         assert_eq!(read_runs(" \n"), Err(ReadError::Empty));
         assert_eq!(
             message("{}"),
-            "run 1: not a run: there is no member \"schema\" that says \"petasos-run/1\""
+            "run 1: not a run: its member \"schema\" is missing or is not \"petasos-run/1\""
         );
         assert_eq!(
             message("{\"schema\": \"petasos-run/2\"}"),
-            "run 1: its schema is \"petasos-run/2\", and this version of Petasos reads \"petasos-run/1\": \
+            "run 1: its schema is \"petasos-run/2\", but this version of Petasos reads \"petasos-run/1\": \
              a newer Petasos may have written it"
         );
         assert!(message("{\"schema\": \"petasos-ladder-1\"}").ends_with(": it is the result of a ladder"));

@@ -5,21 +5,21 @@
 //! continue and idle connections are closed. Quitting follows at the drain's deadline or on a
 //! second stop.
 
-use crate::access_log::{AccessLog, Writer};
-use crate::admin;
-use crate::disk_threads;
-use crate::first_look;
-use crate::footprint;
-use crate::leaving::join_in_time;
-use crate::operator;
-use crate::persistence;
-use crate::refill;
+use crate::control::access_log::{AccessLog, Writer};
+use crate::control::admin;
+use crate::upkeep::disk_threads;
+use crate::control::first_look;
+use crate::upkeep::footprint;
+use crate::upkeep::leaving::join_in_time;
+use crate::control::operator;
+use crate::upkeep::persistence;
+use crate::upkeep::refill;
 use crate::shared::Shared;
-use crate::signals::{Requests, Stops};
-use crate::sweeper;
-use crate::token;
-use crate::tree;
-use crate::verifier;
+use crate::upkeep::signals::{Requests, Stops};
+use crate::upkeep::sweeper;
+use crate::control::token;
+use crate::upkeep::tree;
+use crate::upkeep::verifier;
 use crate::worker;
 use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};

@@ -3,29 +3,29 @@
 //! Invariant: every part can be used from any worker at any time. A hit takes a single lock of it,
 //! that of one store shard, and writes to no memory that another worker writes to.
 
-use crate::access_log::AccessLog;
-use crate::address_limit::AddressLimit;
-use crate::breaker::state_number;
-use crate::buffers::Buffers;
-use crate::complaints::Complaints;
-use crate::counters::{Cells, Counters, Metric};
-use crate::equivalents::Equivalents;
-use crate::flights::Flights;
-use crate::in_vain::InVain;
-use crate::leak_guard::LeakGuard;
-use crate::loads::Loads;
-use crate::memory::MemoryShare;
-use crate::metrics::Reading;
-use crate::operator;
-use crate::persistence::{self, Persistence};
-use crate::persisting::DiskTurns;
-use crate::popular::Popular;
-use crate::purge_orders::ORDERS_MAX;
-use crate::refill::Refiller;
+use crate::control::access_log::AccessLog;
+use crate::memory::address_limit::AddressLimit;
+use crate::fetch::breaker::state_number;
+use crate::memory::buffers::Buffers;
+use crate::memory::complaints::Complaints;
+use crate::control::counters::{Cells, Counters, Metric};
+use crate::memory::equivalents::Equivalents;
+use crate::fetch::flights::Flights;
+use crate::memory::hit_for_miss::HitForMiss;
+use crate::memory::leak_guard::LeakGuard;
+use crate::fetch::disk_reads::Loads;
+use crate::memory::budget::MemoryShare;
+use crate::control::metrics::Reading;
+use crate::control::operator;
+use crate::upkeep::persistence::{self, Persistence};
+use crate::upkeep::persisting::DiskTurns;
+use crate::memory::popular::Popular;
+use crate::control::purge_orders::ORDERS_MAX;
+use crate::upkeep::refill::Refiller;
 use crate::sites::Sites;
-use crate::sweeper::Sweeper;
-use crate::tree::StaticTree;
-use crate::verifier::Verifier;
+use crate::upkeep::sweeper::Sweeper;
+use crate::upkeep::tree::StaticTree;
+use crate::upkeep::verifier::Verifier;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
@@ -60,16 +60,16 @@ pub(crate) struct Shared {
     pub(crate) is_persisting: AtomicBool,
     pub(crate) static_tree: StaticTree,
     pub(crate) flights: Flights,
-    pub(crate) in_vain: InVain,
+    pub(crate) hit_for_miss: HitForMiss,
     pub(crate) leak_guard: LeakGuard,
     /// Keys where a request with session cookies was answered with a static file, and the reason
     /// why the request passed.
-    pub(crate) files: InVain,
+    pub(crate) files: HitForMiss,
     /// Pages that are shared only if the response says `public` and a lifetime, and whose last
     /// passed response did.
-    marked: InVain,
+    marked: HitForMiss,
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
-    pub(crate) ailing: InVain,
+    pub(crate) ailing: HitForMiss,
     pub(crate) popular: Popular,
     pub(crate) refiller: Refiller,
     pub(crate) loads: Loads,
@@ -154,11 +154,11 @@ impl Shared {
             is_persisting: AtomicBool::new(false),
             static_tree: StaticTree::default(),
             flights: Flights::default(),
-            in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
-            files: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
-            marked: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            hit_for_miss: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
-            ailing: InVain::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
+            ailing: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             popular: Popular::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             loads: Loads::default(),
@@ -258,7 +258,7 @@ impl Shared {
         for https in [false, true] {
             let key = Key::new(site, https, &host, target.clone());
             self.flights.invalidate(&key);
-            self.in_vain.forget(&key);
+            self.hit_for_miss.forget(&key);
         }
         self.tell(Invalidation { selector: Selector::Target { site, host, target }, mode })
     }

@@ -3,12 +3,12 @@
 //! Invariant: a name belongs to at most one site. If all sites are named, an unknown name finds
 //! none.
 
-use crate::foreign_ports::ForeignPorts;
-use crate::parameter_flood::ParameterFlood;
-use crate::recognition::Recognition;
-use crate::refusal::Refusal;
-use crate::uncompressed;
-use crate::writes::Writes;
+use crate::request::foreign_ports::ForeignPorts;
+use crate::request::parameter_flood::ParameterFlood;
+use crate::upkeep::recognition::Recognition;
+use crate::request::refusal::Refusal;
+use crate::control::uncompressed;
+use crate::request::writes::Writes;
 use config::{Limits, Plan};
 use net::OriginUrl;
 use origin::{Bounds, BreakerLimits, Origin, Settings};

@@ -1,0 +1,17 @@
+//! Operators and systems: the admin interface, purges, metrics and logs.
+
+pub(crate) mod access_log;
+pub(crate) mod admin;
+pub(crate) mod counters;
+pub(crate) mod first_look;
+pub(crate) mod identity;
+pub(crate) mod log_output;
+pub(crate) mod metrics;
+pub(crate) mod operator;
+pub(crate) mod purge_access;
+pub(crate) mod purge_orders;
+pub(crate) mod reach;
+pub(crate) mod reference;
+pub(crate) mod token;
+pub(crate) mod uncompressed;
+pub mod why;

@@ -1,0 +1,446 @@
+//! The admin address: metrics, liveness, status, `why`, purges and detected profiles, for operators
+//! and their tools.
+//!
+//! Invariants: only purges and calls about a detected profile change anything. Both need the token
+//! or, without one, a client on this machine. All paths except `/healthz` need the token or a
+//! client on this machine. A request whose Host or Origin is not the address itself is refused,
+//! because a page of another site could make a browser send it. The content of a request has a size
+//! limit.
+
+use crate::fetch::breaker::state_name;
+use crate::request::client::{Client, Received};
+use crate::control::counters::Metric;
+use crate::request::date::http_date;
+use crate::upkeep::detection_call;
+use crate::control::metrics;
+use crate::control::purge_access::{Denied, Entrance};
+use crate::upkeep::recognition::Found;
+use crate::request::respond::{self, Asker};
+use crate::shared::Shared;
+use crate::control::uncompressed::Uncompressed;
+use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
+use crate::worker::goes_on;
+use bytes::Bytes;
+use h1::{BodyFraming, Request};
+use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
+use net::{Acceptor, Address, Peer};
+use origin::Upload;
+use purge::{Reply, api};
+use semantics::Reason;
+use serde_json::json;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Pause after a connection could not be accepted for lack of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Maximum number of open connections; operators and their tools need few.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The path for questions to `why`.
+const WHY_PATH: &[u8] = b"/why";
+
+/// The path where any client, such as a load balancer, learns that the process runs.
+const HEALTH_PATH: &[u8] = b"/healthz";
+
+/// The media type of questions and of most answers.
+const JSON: &str = "application/json";
+
+/// The answer to a request whose Host or Origin is foreign.
+const FOREIGN: &str = "This address answers only requests whose Host is its IP address, localhost or the name \
+                       in the setting admin, and that come from no page of another site.";
+
+/// The answer to a client on another machine without the token.
+const NO_READER: &str = "This client may not read here. From another machine or through a proxy, it needs the token in \
+                         token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
+                         --token-file.";
+
+/// One answer.
+struct Page {
+    status: Status,
+    media_type: &'static str,
+    text: String,
+}
+
+/// Serves the admin address for as long as the runtime exists.
+pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok((stream, peer)) = acceptor.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // Beyond the limit, a connection is closed at once.
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+            let conversation = converse(Arc::clone(&shared), client);
+            tokio::spawn(async move {
+                conversation.await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn converse(shared: Arc<Shared>, mut client: Client) {
+    let mut stop = Box::pin(std::future::pending());
+    loop {
+        let request = match client.receive(stop.as_mut()).await {
+            Received::Request(request) => request,
+            Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
+            _ => return,
+        };
+        let content = read_content(&mut client, &request).await;
+        let persistent = request.persistent && client.is_content_read();
+        let Reply { mut head, content } = match call(&shared, client.peer(), &request.head, &content).await {
+            Some(reply) => reply,
+            None => answer(&shared, client.peer(), &request.head, &content).into(),
+        };
+        head.fields.push(names::DATE, http_date(shared.clock.now()));
+        let asker = Asker::new(&request.head.method, request.head.version, persistent);
+        let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
+        client.push(written.octets);
+        if request.head.method != Method::Head {
+            client.push(content);
+        }
+        if client.flush().await.is_err() || !persistent {
+            return client.linger().await;
+        }
+    }
+}
+
+/// The answer to a call that changes something; `None` for all other requests.
+async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Option<Reply> {
+    let route = api::Route::of(&request.target);
+    if route.is_none() && path(request) != detection_call::PATH {
+        return None;
+    }
+    let permitted = if is_own(request, &shared.plan.admin) {
+        shared.may_purge(Entrance::Admin, peer, &request.fields).map_err(Denied::text)
+    } else {
+        Err(FOREIGN)
+    };
+    if let Err(text) = permitted {
+        shared.cells(0).count(Metric::PurgesForbidden);
+        return Some(Page::plain(403, &format!("{text}\n")).into());
+    }
+    let Some(route) = route else { return Some(answer_profile(shared, request, content).await.into()) };
+    Some(match api::read(&route, &request.method, &request.fields, content) {
+        Ok(order) => {
+            shared.cells(0).count(Metric::Purges);
+            let outcome = shared.carry_out(&order).await;
+            shared.reply(&order, outcome)
+        }
+        Err(refused) => {
+            shared.cells(0).count(Metric::PurgesMalformed);
+            refused.reply()
+        }
+    })
+}
+
+/// The content of a question or a call, up to its limit. The content of other requests is not read.
+async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
+    let mut content = Vec::new();
+    let bytes_max = match path(&request.head) {
+        WHY_PATH => QUESTION_BYTES_MAX,
+        detection_call::PATH => detection_call::CONTENT_BYTES_MAX,
+        _ if api::Route::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
+        _ => return content,
+    };
+    if request.head.method != Method::Post {
+        return content;
+    }
+    while content.len() <= bytes_max {
+        match poll_fn(|context| client.poll_frame(context)).await {
+            Ok(Frame::Data(octets)) => content.extend_from_slice(&octets),
+            // An incomplete content is refused when it is parsed.
+            Ok(Frame::End(_)) | Err(_) => break,
+        }
+    }
+    content
+}
+
+fn answer(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Page {
+    if !is_own(request, &shared.plan.admin) {
+        return Page::plain(403, &format!("{FOREIGN}\n"));
+    }
+    if path(request) != HEALTH_PATH && !shared.may_read(peer, &request.fields) {
+        return Page::plain(403, &format!("{NO_READER}\n"));
+    }
+    if path(request) == WHY_PATH {
+        return answer_why(shared, request, content);
+    }
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Page::plain(405, "Only GET and HEAD are served here.\n");
+    }
+    match path(request) {
+        HEALTH_PATH => Page::plain(200, "ok\n"),
+        b"/metrics" => {
+            Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
+        }
+        b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
+        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
+    }
+}
+
+/// The path without the query.
+fn path(request: &RequestHead) -> &[u8] {
+    request.target.split(|&octet| octet == b'?').next().unwrap_or_default()
+}
+
+/// Explains the request that the content describes.
+fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+    if request.method != Method::Post {
+        return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
+    }
+    if !has_json(request) {
+        return Page::plain(415, "A question is application/json.\n");
+    }
+    if content.len() > QUESTION_BYTES_MAX {
+        return Page::plain(413, "The question is too long.\n");
+    }
+    let question: Question = match serde_json::from_slice(content) {
+        Ok(question) => question,
+        Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
+    };
+    match why::answer(shared, &question) {
+        // Serialisation cannot fail: an answer is plain data with strings as keys.
+        Ok(answer) => match serde_json::to_string_pretty(&answer) {
+            Ok(text) => Page { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
+            Err(error) => Page::plain(500, &format!("{error}\n")),
+        },
+        Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
+    }
+}
+
+/// Carries out a call about a site's detected profile.
+async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+    if request.method != Method::Post {
+        return Page::plain(405, "POST a call here; docs/profiles.md describes it.\n");
+    }
+    if !has_json(request) {
+        return Page::plain(415, "A call is application/json.\n");
+    }
+    if content.len() > detection_call::CONTENT_BYTES_MAX {
+        return Page::plain(413, "The call is too long.\n");
+    }
+    let (code, value) = detection_call::carry_out(shared, content).await;
+    let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
+    Page { status, media_type: JSON, text: format!("{value:#}\n") }
+}
+
+/// Whether the content is declared as JSON. A form on another site cannot send that media type.
+fn has_json(request: &RequestHead) -> bool {
+    let media_type = request.fields.only(names::CONTENT_TYPE);
+    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes()))
+}
+
+impl Page {
+    fn plain(code: u16, text: &str) -> Self {
+        let status = Status::from_code(code).unwrap_or(Status::NOT_FOUND);
+        Self { status, media_type: "text/plain; charset=utf-8", text: text.to_owned() }
+    }
+}
+
+impl From<Page> for Reply {
+    fn from(page: Page) -> Self {
+        let mut head = ResponseHead::new(page.status);
+        head.fields.push(names::CONTENT_TYPE, page.media_type);
+        head.fields.push(names::CACHE_CONTROL, "no-store");
+        Self { head, content: Bytes::from(page.text) }
+    }
+}
+
+/// Whether the request names this address, `configured` in the setting `admin`, and comes from no
+/// page of another site. Other names are refused because a foreign site's name may resolve to this
+/// machine.
+fn is_own(request: &RequestHead, configured: &Address) -> bool {
+    let Some(host) = request.fields.only(names::HOST) else { return false };
+    let (name, _) = h1::split_port(host);
+    let configured =
+        matches!(configured, Address::Host { name: own, .. } if name.eq_ignore_ascii_case(own.as_bytes()));
+    let literal = std::str::from_utf8(name)
+        .is_ok_and(|name| name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok());
+    let own_origin = request.fields.all("Origin").all(|origin| {
+        origin.strip_prefix(b"http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    });
+    (literal || configured || name.eq_ignore_ascii_case(b"localhost")) && own_origin
+}
+
+fn status(shared: &Shared) -> String {
+    let store = shared.store.stats();
+    let memory = shared.limits.self_purge_memory;
+    let sites: Vec<_> = shared
+        .sites
+        .iter()
+        .map(|site| {
+            let gauges = site.origin.gauges();
+            let found = site.recognition.found();
+            json!({
+                "names": site.plan.names,
+                "origin": site.plan.origin.to_string(),
+                "profile": site.plan.profile,
+                "rules": site.policy().name,
+                "recognised_by": found.as_ref().map(Found::evidence),
+                "recognised_since": found.as_ref().map(Found::since_text),
+                "recognition_confirmed": found.as_ref().map(Found::confirmed_text),
+                "recognition_off": site.recognition.is_off(),
+                "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
+                "uncompressed": site.uncompressed.found().map(Uncompressed::text),
+                "fetches_active": gauges.active,
+                "fetches_waiting": gauges.waiting,
+                "connections_idle": gauges.idle,
+                "breaker": state_name(site.origin.breaker_state()),
+            })
+        })
+        .collect();
+    let requests: u64 = Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum();
+    let status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "workers": shared.plan.workers,
+        "draining": shared.is_draining(),
+        "connections": shared.connections(),
+        "requests": requests,
+        "store": {
+            "bytes": store.bytes,
+            "bytes_max": shared.store.limits().memory_bytes_max,
+            "objects": store.objects,
+            "published": store.published,
+            "evicted": store.evicted,
+            "on_disk_only": store.shelved,
+        },
+        "disk": disk_status(shared),
+        "sites": sites,
+    });
+    format!("{status:#}\n")
+}
+
+/// The disk's part of the status; null without a disk.
+fn disk_status(shared: &Shared) -> serde_json::Value {
+    let Some(disk) = &shared.plan.disk else { return json!(null) };
+    let figures = shared.persistence.figures();
+    json!({
+        "directory": disk.directory,
+        "off": shared.persistence.is_off(),
+        "hung": shared.persistence.is_hung(),
+        "stuck": figures.stuck,
+        "bytes": figures.bytes,
+        "bytes_max": disk.bytes_max,
+        "objects": figures.objects,
+        "accepted": figures.accepted,
+        "durable": figures.durable,
+        "synced": figures.synced,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+    use crate::shared::Shared;
+    use config::Plan;
+    use message::{Fields, Method, RequestHead, Version};
+    use net::Peer;
+    use platform::SystemClock;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+
+    const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
+
+    fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
+        asked_with(method, target, fields, &[])
+    }
+
+    fn asked_with(
+        method: Method,
+        target: &'static str,
+        fields: &[(&'static str, &'static str)],
+        content: &[u8],
+    ) -> (u16, String) {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.admin = "edge.internal:8081".parse().unwrap();
+        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let mut head =
+            RequestHead { method, target: target.into(), version: Version::Http11, fields: Fields::new() };
+        for (name, value) in fields {
+            head.fields.push(*name, *value);
+        }
+        let page = answer(&shared, LOCAL, &head, content);
+        (page.status.code(), page.text)
+    }
+
+    #[test]
+    fn without_the_token_other_machines_may_read_only_health() {
+        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
+        let shared = Arc::new(shared);
+        let peer = Peer::Ip("192.0.2.1:5".parse().unwrap());
+        let ask = |method: Method, target: &'static str, token: &'static str| {
+            let fields = Fields::new();
+            let mut head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
+            head.fields.push("Host", "192.0.2.9:8081");
+            head.fields.push("Content-Type", "application/json");
+            head.fields.push("Authorization", token);
+            answer(&shared, peer, &head, br#"{"url": "http://a.test/"}"#).status.code()
+        };
+        for (method, target) in [(Method::Get, "/metrics"), (Method::Get, "/status"), (Method::Post, "/why")]
+        {
+            assert_eq!(ask(method.clone(), target, "Bearer wrong"), 403, "{target}");
+            assert_eq!(ask(method, target, "Bearer s"), 200, "{target}");
+        }
+        assert_eq!(ask(Method::Get, "/healthz", "Bearer wrong"), 200);
+    }
+
+    #[test]
+    fn questions_must_be_json_and_name_the_admin_address() {
+        let own = [("Host", "127.0.0.1:8081"), ("Content-Type", "application/json")];
+        let ask = |fields: &[(&'static str, &'static str)], content: &str| {
+            asked_with(Method::Post, "/why", fields, content.as_bytes())
+        };
+        let (code, text) = ask(&own, r#"{"url": "http://a.test/"}"#);
+        assert!(code == 200 && text.contains("\"reason\": \"miss-absent\""), "{text}");
+        assert_eq!(ask(&own[..1], "{}").0, 415);
+        assert_eq!(ask(&[own[0], ("Content-Type", "text/plain")], "{}").0, 415);
+        assert_eq!(ask(&own[1..], "{}").0, 403);
+        for wrong in ["", "{}", r#"{"url": 1}"#, r#"{"url": "http://a/", "x": 1}"#, r#"{"url": "a"}"#] {
+            assert_eq!(ask(&own, wrong).0, 400, "{wrong}");
+        }
+        let long = format!(r#"{{"url": "http://a/{}"}}"#, "a".repeat(300_000));
+        assert_eq!(ask(&own, &long).0, 413);
+        assert_eq!(asked(Method::Get, "/why", &own).0, 405);
+    }
+
+    #[test]
+    fn requests_that_name_the_admin_address_are_served() {
+        let own = [("Host", "127.0.0.1:8081")];
+        assert_eq!(asked(Method::Get, "/healthz", &own), (200, "ok\n".to_owned()));
+        assert_eq!(asked(Method::Get, "/nothing", &own).0, 404);
+        assert_eq!(asked(Method::Post, "/healthz", &own).0, 405);
+        let (code, text) = asked(Method::Get, "/metrics?x", &[("Host", "localhost:8081")]);
+        assert!(
+            code == 200 && text.ends_with("# EOF\n") && text.contains("petasos_store_bytes 0\n"),
+            "{text}"
+        );
+        assert_eq!(asked(Method::Get, "/healthz", &[("Host", "Edge.internal:8081")]).0, 200);
+        let (code, text) = asked(Method::Get, "/status", &[("Host", "[::1]:8081")]);
+        let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, status["sites"][0]["origin"].as_str()), (200, Some("http://127.0.0.1:9")));
+    }
+
+    #[test]
+    fn foreign_hosts_and_origins_are_refused() {
+        for fields in [
+            &[("Host", "evil.test")][..],
+            &[],
+            &[("Host", "127.0.0.1:8081"), ("Origin", "http://evil.test")],
+            &[("Host", "127.0.0.1:8081"), ("Origin", "null")],
+            &[("Host", "127.0.0.1:8081"), ("Host", "127.0.0.1:8081")],
+        ] {
+            assert_eq!(asked(Method::Get, "/status", fields).0, 403, "{fields:?}");
+        }
+        let own = [("Host", "127.0.0.1:8081"), ("Origin", "http://127.0.0.1:8081")];
+        assert_eq!(asked(Method::Get, "/status", &own).0, 200);
+    }
+}

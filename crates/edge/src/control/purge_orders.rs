@@ -1,0 +1,331 @@
+//! Purges: reads purge orders and carries them out.
+//!
+//! Invariants: once an order was answered, no later request receives a response that it purged. If
+//! the answer was 200, that holds after a restart too. An order from a client that may not purge is
+//! refused and never forwarded; `purge_access` says which clients may. Orders run on blocking
+//! threads, so that many of them do not delay clients.
+//!
+//! `purge` parses an order, `reach` determines its sites and hosts, and the store is the barrier
+//! itself.
+
+use crate::control::counters::{Cells, Metric};
+use crate::control::purge_access::{Denied, Entrance};
+use crate::control::reach::Scope;
+use crate::shared::Shared;
+use bytes::{Bytes, BytesMut};
+use message::{Method, RequestHead, ResponseHead, Status};
+use net::Peer;
+use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
+use std::sync::Arc;
+use store::{Invalidated, Key, Mode, Selector, SiteId};
+
+/// Maximum number of orders carried out in memory at the same time; others wait.
+pub(crate) const ORDERS_MAX: usize = 4;
+
+/// Why an order is not carried out.
+pub(crate) enum Unserved {
+    /// Its client may not purge.
+    Forbidden(Denied),
+    /// It cannot be parsed.
+    Malformed(Malformed),
+}
+
+impl Shared {
+    /// The order of a client's request with a purge method.
+    pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<Order, Unserved> {
+        self.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
+        purge::read(head).map_err(Unserved::Malformed)
+    }
+
+    /// Carries out an order.
+    pub(crate) async fn carry_out(self: &Arc<Self>, order: &Order) -> Outcome {
+        self.note_purge(order);
+        let invalidations = order.invalidations.clone();
+        let outcome = self.perform(Task { invalidations, own: None }).await;
+        if order.style == Style::Refreshing && order.refill != Some(false) {
+            self.refresh(order);
+        } else if order.refill.unwrap_or(self.plan.refill.enabled) {
+            self.refiller.wake();
+        }
+        outcome
+    }
+
+    /// The answer to an order that was carried out.
+    pub(crate) fn reply(&self, order: &Order, outcome: Outcome) -> Reply {
+        let partial = Status::from_code(self.plan.purge_partial_status);
+        purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
+    }
+
+    /// Records for each site that an authorised client purged pages of it. An order for a whole
+    /// site is not recorded, because it may come from an operator.
+    fn note_purge(&self, order: &Order) {
+        if order.style == Style::Refreshing {
+            return;
+        }
+        let now = self.clock.monotonic();
+        for Invalidation { want, .. } in &order.invalidations {
+            let sites = match want {
+                Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
+                    self.scopes(host).iter().map(|scope| scope.site.id).collect()
+                }
+                Want::Tags { reach, .. } | Want::Ban { reach, .. } => self.reached(reach),
+                Want::Host { .. } | Want::Everything { .. } => Vec::new(),
+            };
+            let sites = self.sites.iter().filter(|site| sites.contains(&site.id));
+            sites.for_each(|site| site.writes.note_purge(now));
+        }
+    }
+
+    /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
+    /// fetched.
+    fn refresh(&self, order: &Order) {
+        for Invalidation { want, .. } in &order.invalidations {
+            let Want::Target { host, target } = want else { continue };
+            for scope in self.scopes(host) {
+                scope.keys(self, &scope.keyed(target)).iter().for_each(|key| self.refiller.order(key));
+            }
+        }
+    }
+
+    /// The order of a GET request that wants its page fetched again, if its client may purge.
+    /// Removes the fields of the order, which are not for the origin.
+    pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<Order> {
+        let order = purge::refresh_by_get(head)?;
+        self.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
+        purge::strip_order(&mut head.fields, self.token.is_some());
+        Some(order)
+    }
+
+    /// Whether a request head beyond the usual limit is read further: its beginning must be a purge
+    /// order from a client that may purge.
+    pub(crate) fn admits_longer_head(&self, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
+        let is_order = |head: &RequestHead| {
+            purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some()
+        };
+        let Some(head) = beginning(begun).filter(is_order) else { return false };
+        // A token may still follow; it is checked when the head is complete.
+        self.may_purge(entrance, peer, &head.fields).is_ok() || self.may_show_token_late(entrance, peer)
+    }
+
+    /// Carries out the invalidations of an origin's response: `pages` and `changed` by a write, and
+    /// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and other
+    /// fields. A response can only invalidate pages of its own site.
+    pub(crate) async fn obey(
+        self: &Arc<Self>,
+        cells: &Cells,
+        method: &Method,
+        answer: &ResponseHead,
+        key: &Key,
+        pages: Vec<Key>,
+        changed: Vec<Invalidation>,
+    ) {
+        let signals = signals(method, answer, key.is_https(), key.host());
+        cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
+        cells.add(Metric::PurgesByAnswers, signals.invalidations.len() as u64);
+        self.make_unusable(key, pages, [signals.invalidations, changed].concat()).await;
+    }
+
+    /// Carries out invalidations for the site of `key`, and purges `pages` under all names of the
+    /// site.
+    pub(crate) async fn make_unusable(
+        self: &Arc<Self>,
+        key: &Key,
+        pages: Vec<Key>,
+        invalidations: Vec<Invalidation>,
+    ) {
+        if pages.is_empty() && invalidations.is_empty() {
+            return;
+        }
+        let own = Some(key.detached());
+        let remove = |page: Key| {
+            let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
+            Invalidation { want: Want::Target { host, target }, mode: Mode::Hard }
+        };
+        let invalidations = pages.into_iter().map(remove).chain(invalidations).collect();
+        self.perform(Task { invalidations, own }).await;
+        if self.plan.refill.enabled {
+            self.refiller.wake();
+        }
+    }
+
+    async fn perform(self: &Arc<Self>, task: Task) -> Outcome {
+        // Cannot fail, because the semaphore is never closed.
+        let turn = self.orders.acquire().await;
+        let (shared, task) = (Arc::clone(self), Arc::new(task));
+        let performing = Arc::clone(&task);
+        let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
+        // If no thread is available, for example during shutdown, the order is carried out here.
+        let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
+        // The purge is in force now. A hanging disk must not delay the next purges, so the turn
+        // ends here.
+        drop(turn);
+        outcome.in_tree = !self.lose_in_time().await;
+        outcome.undurable = !self.persist_in_time().await;
+        outcome
+    }
+
+    /// The sites that `reach` covers.
+    fn reached(&self, reach: &Reach) -> Vec<SiteId> {
+        match reach {
+            Reach::Site(host) => self.scopes(host).iter().map(|scope| scope.site.id).collect(),
+            Reach::Everywhere => self.sites.iter().map(|site| site.id).collect(),
+        }
+    }
+}
+
+/// Invalidations to be carried out.
+struct Task {
+    invalidations: Vec<Invalidation>,
+    /// A key of the only site that may be affected; `None` for all sites.
+    own: Option<Key>,
+}
+
+impl Task {
+    fn perform(&self, shared: &Shared) -> Outcome {
+        let mut outcome = Outcome::default();
+        for Invalidation { want, mode } in &self.invalidations {
+            self.invalidate(shared, want, *mode, &mut outcome);
+        }
+        shared.sweeper.wake();
+        outcome
+    }
+
+    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut Outcome) {
+        let tell = |selector| shared.tell(store::Invalidation { selector, mode });
+        if let Want::Target { host, target } = want {
+            for scope in self.scopes(shared, host) {
+                let target = scope.keyed(target);
+                match scope.target(shared, &target) {
+                    Ok(selector) => add(outcome, mode, tell(selector)),
+                    Err(hosts) => hosts.iter().for_each(|host| {
+                        let key = Key::new(scope.site.id, false, host, target.clone());
+                        add(outcome, mode, shared.invalidate(&key, mode));
+                    }),
+                }
+            }
+            return;
+        }
+        self.selectors(shared, want).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
+    }
+
+    /// The store's selectors, for each affected site.
+    fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
+        let sites = |reach| match &self.own {
+            Some(key) => vec![key.site()],
+            None => shared.reached(reach),
+        };
+        let on = |host, told: &dyn Fn(Scope<'_>) -> Vec<Selector>| {
+            self.scopes(shared, host).into_iter().flat_map(told).collect()
+        };
+        match want {
+            Want::Target { host, target } => {
+                on(host, &|scope| vec![scope.ban(Pages::Target(scope.keyed(target)))])
+            }
+            Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
+            Want::Pattern { host, pattern } => {
+                on(host, &|scope| vec![scope.ban(Pages::Pattern(pattern.clone()))])
+            }
+            Want::Host { host } => on(host, &|scope| scope.everything(shared)),
+            Want::Tags { reach, any_of, all_of } => {
+                let tags = |site| Selector::Tags { site, any_of: any_of.clone(), all_of: all_of.clone() };
+                sites(reach).into_iter().map(tags).collect()
+            }
+            Want::Ban { reach, ban } => {
+                let ban = |site| Selector::Ban { site, ban: Arc::<Ban>::clone(ban) };
+                sites(reach).into_iter().map(ban).collect()
+            }
+            Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
+                vec![Selector::Everything { site: None }]
+            }
+            Want::Everything { reach } => {
+                sites(reach).into_iter().map(|site| Selector::Everything { site: Some(site) }).collect()
+            }
+        }
+    }
+
+    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<Scope<'a>> {
+        match &self.own {
+            Some(key) => shared.own_scope(key).into_iter().collect(),
+            None => shared.scopes(host),
+        }
+    }
+}
+
+/// Parses the complete lines at the beginning of a head.
+fn beginning(begun: &[u8]) -> Option<RequestHead> {
+    let end = begun.windows(2).rposition(|window| window == b"\r\n")? + 2;
+    let mut octets = BytesMut::from([begun.get(..end)?, b"\r\n"].concat().as_slice());
+    let limits = h1::Limits {
+        head_bytes_max: octets.len(),
+        target_bytes_max: octets.len(),
+        fields_max: h1::Limits::FIELDS_CEILING,
+        ..h1::Limits::DEFAULT
+    };
+    let read = h1::parse_request(&mut octets, &limits, h1::Strictness::Tolerant);
+    read.ok().flatten().map(|request| request.head)
+}
+
+/// Adds the result of one invalidation.
+fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
+    outcome.sequence = outcome.sequence.max(done.sequence);
+    outcome.uncounted += u64::from(done.objects.is_none());
+    let objects = done.objects.unwrap_or(0);
+    match mode {
+        Mode::Hard => outcome.purged += objects,
+        Mode::Soft => outcome.softened += objects,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ORDERS_MAX, Task};
+    use crate::upkeep::persistence::Persistence;
+    use crate::shared::Shared;
+    use config::Plan;
+    use disk::Settings;
+    use platform::{HangingDisk, SystemClock, SystemDisk};
+    use purge::{Invalidation, Reach, Want};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::Mode;
+
+    /// Longer than the test waits for anything.
+    const FOREVER: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn purges_are_in_force_while_others_wait_for_a_hung_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let settings = Settings {
+            directory: directory.path().join("disk"),
+            state_directory: Some(directory.path().join("state")),
+            timeout: FOREVER,
+            ..Settings::default()
+        };
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.disk_timeout = FOREVER;
+        let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
+        let shared = Arc::new(shared);
+        disk.freeze();
+        let purge = |_| {
+            let shared = Arc::clone(&shared);
+            let want = Want::Everything { reach: Reach::Everywhere };
+            let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+            tokio::spawn(async move { shared.perform(Task { invalidations, own: None }).await })
+        };
+        let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();
+        let in_force = async {
+            while shared.store.sequence() < 2 * ORDERS_MAX as u64 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_force = tokio::time::timeout(testkit::PATIENCE, in_force).await;
+        let sequence = shared.store.sequence();
+        disk.thaw();
+        assert!(in_force.is_ok(), "{sequence} of {} purges are in force", purges.len());
+        for purge in purges {
+            assert!(!purge.await.unwrap().undurable);
+        }
+    }
+}

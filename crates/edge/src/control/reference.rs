@@ -1,0 +1,63 @@
+//! Renders docs/observing.md from the table of metrics. A test compares the file with this text.
+
+use crate::control::access_log::FORMAT;
+use crate::control::counters::{Kind, METRICS};
+use std::fmt::Write;
+
+/// The reference of everything that an operator can observe of a running edge, as Markdown.
+pub fn observing_reference() -> String {
+    let mut page = format!(
+        "# Observing the edge\n\n\
+         You can observe a running edge by its metrics, its status, its access log and a field of each\n\
+         response.\n\n\
+         The admin address (setting `admin`) answers four calls that change nothing:\n\n\
+         * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
+         * `GET /status`: JSON with version, sites, store and connections.\n\
+         * `GET /healthz`: whether the process lives.\n\
+         * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
+         Two other calls change something: purges (see [purging.md](purging.md)) and `POST /profile` (see\n\
+         [profiles.md](profiles.md)).\n\n\
+         A client on the same machine reads without a token. A client on another machine, or one whose\n\
+         request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
+         `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\
+         Only `/healthz` answers every client. Each request must name the address by an IP address,\n\
+         `localhost` or the configured name. This prevents a page of another site from sending requests\n\
+         through a visitor's browser.\n\n\
+         Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
+         ## The access log\n\n\
+         The setting `access_log` names a file, or `-` for standard output. The edge writes one line for each\n\
+         request: the combined log format, followed by the edge's own fields.\n\n\
+         ```text\n{FORMAT}\n```\n\n\
+         BYTES is the number of content bytes sent. HOST is the host that the client sent, or `-` if it sent\n\
+         none. VERDICT and REASON are names from [reasons.md](reasons.md). MICROSECONDS is the time from the\n\
+         end of the request's head until the edge has handed the last byte to the operating system. The edge\n\
+         writes quotes, backslashes and bytes that are not printable ASCII as `\\xHH`.\n\n\
+         If lines arrive faster than they can be written, the edge drops and counts the surplus. It does the\n\
+         same with messages to standard error, so neither a full disk nor a closed terminal stops the edge.\n\n\
+         ## Signals\n\n\
+         | signal | effect |\n|---|---|\n\
+         | SIGHUP | Opens the access log again, and reports that changed settings need a restart. |\n\
+         | SIGUSR1 | Opens the access log again, for use after a rotation. If that fails, the edge \
+         continues to write to the file that was open. |\n\
+         | SIGUSR2 | Nothing. |\n\
+         | SIGTERM, SIGINT | Takes no new connection and closes idle ones. Upgraded connections and event streams end after \
+         `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
+         signal ends everything at once. |\n\n\
+         For rotation by logrotate, add `postrotate` with `pkill -USR1 -x petasos`, or\n\
+         `systemctl kill -s USR1 petasos`.\n\n\
+         ## Metrics\n\n\
+         `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
+         origins have the label `site`, whose value is the site's first name, or `any`.\n\n\
+         This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
+         | metric | kind | meaning; what to do |\n|---|---|---|\n"
+    );
+    for row in METRICS {
+        let (suffix, kind) = match row.kind {
+            Kind::Counter => ("_total", "counter"),
+            Kind::Gauge => ("", "gauge"),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "| `petasos_{}{suffix}` | {kind} | {} |", row.name, row.help);
+    }
+    page
+}

@@ -1,0 +1,152 @@
+//! Reads stored objects from disk for look-ups.
+//!
+//! Invariants: no worker waits for the disk, and no request waits longer than
+//! `limits.disk_timeout`. Concurrent requests for one object share one read, and the queue of
+//! objects is bounded. A body is read into memory if the budget of bodies outside the store allows
+//! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
+
+use crate::upkeep::backlog::Backlog;
+use crate::upkeep::disk_threads;
+use crate::fetch::room::Room;
+use crate::shared::Shared;
+use semantics::Moment;
+use std::io;
+use std::sync::Arc;
+use store::{Key, Shelved};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Maximum number of concurrent reads of objects and bodies. Each needs a thread, whose heap may
+/// take 2 MiB.
+const READS_MAX: usize = 8;
+
+/// Maximum number of file parts that are read ahead for downloads at the same time. Separate from
+/// `READS_MAX`, because a queue of objects would make a healthy disk look late to a download.
+const READS_AHEAD_MAX: usize = 4;
+
+/// Maximum number of objects that are read or wait for it. A waiting one takes about 1 kB, and a
+/// working disk reads far more than this within `limits.disk_timeout`.
+const WAITING_MAX: usize = 4096;
+
+/// The reads under way.
+#[derive(Debug)]
+pub(crate) struct Loads {
+    objects: Arc<Backlog<Shelved>>,
+    ahead: Arc<Semaphore>,
+}
+
+/// The outcome of reading an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loaded {
+    /// It was read, or could not be; look it up again.
+    Ended,
+    /// The disk hangs, or did not answer within `limits.disk_timeout`; fetch the page.
+    Late,
+    /// Too many objects wait to be read; fetch the page.
+    Refused,
+}
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self {
+            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),
+            ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
+        }
+    }
+}
+
+/// A permit to read a body, to be dropped after the read; `None` if none is free within
+/// `limits.disk_timeout`.
+pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
+    turn_of(shared.loads.objects.turns(), shared).await
+}
+
+async fn turn_of(turns: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemaphorePermit> {
+    let turn = Arc::clone(turns).acquire_owned();
+    tokio::time::timeout(shared.limits.disk_timeout, turn).await.ok()?.ok()
+}
+
+/// Reads a part of a file into the page cache. The number of such reads is limited, so that many
+/// downloads leave threads for purges. Returns `false` if the disk failed, or if permit or disk
+/// were late.
+pub(crate) async fn read_ahead(
+    shared: &Shared,
+    read: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> bool {
+    let Some(turn) = turn_of(&shared.loads.ahead, shared).await else { return false };
+    // The permit is released when the read has ended, even if its request has given up.
+    let read = move || (read(), turn).0;
+    matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
+}
+
+/// Reads the object found under `key` and waits for the result.
+pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> Loaded {
+    if shared.persistence.is_hung() {
+        return Loaded::Late;
+    }
+    let (reader, own, within) = (Arc::clone(shared), key.detached(), shared.limits.disk_timeout);
+    let read = move || read_here(&reader, &own, shelved);
+    let Some(mut done) = shared.loads.objects.join(shelved, within, read) else { return Loaded::Refused };
+    match tokio::time::timeout(within, done.changed()).await {
+        Ok(Ok(())) => Loaded::Ended,
+        // A second look-up would wait as long again.
+        Ok(Err(_)) | Err(_) => Loaded::Late,
+    }
+}
+
+/// Blocking variant of [`load`].
+pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+    if shared.persistence.is_hung() {
+        return;
+    }
+    let (reader, key) = (Arc::clone(shared), key.detached());
+    // An object that was not read in time is simply not in memory at the next look-up.
+    let _ = disk_threads::run_here(shared.limits.disk_timeout, move || read_here(&reader, &key, shelved));
+}
+
+/// Reads an object within the memory budget. Blocks.
+fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
+    let mut room = Room::new(shared);
+    // Twice the size, because the body is read in pieces and then joined.
+    shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{READS_AHEAD_MAX, read_ahead, turn};
+    use crate::shared::Shared;
+    use config::Plan;
+    use platform::SystemClock;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn shared(disk_timeout: Duration) -> Arc<Shared> {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.disk_timeout = disk_timeout;
+        Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())))
+    }
+
+    #[tokio::test]
+    async fn reads_ahead_of_a_hung_disk_take_no_more_threads_than_turns() {
+        let shared = shared(Duration::from_millis(20));
+        let (release, gate) = channel::<()>();
+        let gate = Arc::new(std::sync::Mutex::new(gate));
+        let (begun, begins) = channel();
+        for _ in 0..2 * READS_AHEAD_MAX {
+            let (gate, begun) = (Arc::clone(&gate), begun.clone());
+            let stuck = move || {
+                let _ = begun.send(());
+                // Ends when the gate is dropped.
+                drop(gate.lock().map(|gate| gate.recv()));
+                Ok(())
+            };
+            assert!(!read_ahead(&shared, stuck).await, "the disk hangs");
+        }
+        assert_eq!(shared.loads.ahead.available_permits(), 0, "a read that is late keeps its turn");
+        assert!(turn(&shared).await.is_some(), "objects are read all the same");
+        drop((release, begun));
+        assert!(begins.iter().count() <= READS_AHEAD_MAX);
+        let patient = self::shared(testkit::PATIENCE);
+        assert!(read_ahead(&patient, || Ok(())).await && turn(&patient).await.is_some());
+    }
+}

@@ -1,0 +1,302 @@
+//! One flight: a fetch whose response is shared by all requests that wait for it.
+//!
+//! ```text
+//!   Waiting ──> Shared     shareable: requests stream the body while it fills
+//!          ├──> Confirmed  the stored object was confirmed, or completed
+//!          ├──> Private    not shareable: the leader gets it, followers send their own
+//!          ├──> Denied     the origin refused the placeholder address: each sends its own
+//!          ├──> Void       response and stored object are both unusable: all look up again
+//!          └──> Failed     no response: each receives a stale object or an error
+//! ```
+//!
+//! Invariants: the end of a flight is announced exactly once. Nothing of a flight is published
+//! after it was revoked. A flight belongs to no client: it runs as a task (see `fly`). The table
+//! of flights under way is in `flights`.
+
+use crate::fetch::flights::Joined;
+use crate::fetch::selection::Selection;
+use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use bytes::Bytes;
+use message::{Fields, ResponseHead, Status, names};
+use origin::{Exchange, FetchError, Urgency};
+use semantics::{Freshness, Reason, VariantKey, VaryRule};
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use store::{Filling, Object, Part};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// A coalesced fetch under way.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// The fields that responses of the key were known to vary on when it was sent.
+    known: VaryRule,
+    /// The variant that it requests under that rule.
+    variant: VariantKey,
+    /// The value of its `Range`, if it requests a part of the content.
+    range: Option<Vec<u8>>,
+    /// The value of its `If-Range`, if it requests a part.
+    if_range: Option<Vec<u8>>,
+    /// Whether no other request may join it before its response is known.
+    solo: bool,
+    /// The number of the last invalidation when it began, which orders it among invalidations.
+    begun: u64,
+    /// Priority in the origin's queue: whether a person waits for it.
+    urgency: Urgency,
+    /// Set by an invalidation. `publish` runs under this lock, so an invalidation comes before or
+    /// after it.
+    revoked: Mutex<bool>,
+    progress: watch::Sender<Progress>,
+}
+
+/// The progress of a flight, as its waiting requests see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    pub(crate) departed: Instant,
+    /// Informational responses received so far.
+    pub(crate) hints: Vec<ResponseHead>,
+    pub(crate) state: State,
+}
+
+/// The state of a flight; all except `Waiting` are final.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Waiting,
+    Shared(Arc<SharedAnswer>),
+    Confirmed(Arc<Confirmed>),
+    Private(Arc<PrivateAnswer>),
+    Denied,
+    Void,
+    Failed(FetchError),
+}
+
+/// A shareable response whose body is still arriving.
+#[derive(Debug)]
+pub(crate) struct SharedAnswer {
+    /// Without hop-by-hop fields, and without fields that only the leader may see.
+    pub(crate) head: ResponseHead,
+    /// The head with those fields, for the leader; `None` if there are none.
+    pub(crate) own_head: Option<ResponseHead>,
+    pub(crate) framing: h1::BodyFraming,
+    pub(crate) freshness: Freshness,
+    pub(crate) rule: VaryRule,
+    pub(crate) variant: VariantKey,
+    /// The part of the content that it is; `None` for the whole.
+    pub(crate) part: Option<Part>,
+    /// Its tags, and the sequence number at which its fetch began.
+    pub(crate) tags: Vec<Bytes>,
+    pub(crate) begun: u64,
+    /// Whether it will be stored; false if it is known to be too large.
+    pub(crate) stored: bool,
+    pub(crate) filling: Arc<Filling>,
+    /// The stored object. While it is held here, the store knows that the body stays in memory
+    /// until its last reader is done.
+    pub(crate) object: OnceLock<Arc<Object>>,
+}
+
+/// A stored response that the origin has confirmed or completed.
+#[derive(Debug)]
+pub(crate) struct Confirmed {
+    /// The status of the origin's response.
+    pub(crate) status: Status,
+    pub(crate) object: Arc<Object>,
+    pub(crate) rule: VaryRule,
+    pub(crate) variant: VariantKey,
+    /// Its tags, and the sequence number at which its fetch began.
+    pub(crate) tags: Vec<Bytes>,
+    pub(crate) begun: u64,
+}
+
+/// A response for one client.
+#[derive(Debug)]
+pub(crate) struct PrivateAnswer {
+    pub(crate) reason: Reason,
+    pub(crate) status: Status,
+    /// The clients that the response is for.
+    pub(crate) selection: Selection,
+    parcel: Mutex<Option<Parcel>>,
+}
+
+/// A response whose receiver reads the content from the exchange itself.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    /// Without hop-by-hop fields.
+    pub(crate) head: ResponseHead,
+    pub(crate) framing: h1::BodyFraming,
+    pub(crate) exchange: Box<Exchange>,
+}
+
+/// The properties of a request that decide which flight it may join.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) fields: &'a Fields,
+    /// The value of `Range`, if the request wants a part.
+    pub(crate) range: Option<&'a [u8]>,
+    /// Whether the request shares no fetch with others.
+    pub(crate) solo: bool,
+    /// Whether the client is a robot, judged by the fields that it sent. `fields` may contain a
+    /// constant User-Agent instead.
+    pub(crate) is_robot: bool,
+    /// The client's address, if it is known.
+    pub(crate) client: Option<IpAddr>,
+}
+
+impl Flight {
+    /// A flight for the request `asked` under the rule `known`, begun at sequence number `begun`.
+    /// No request waits for it yet.
+    pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
+        let variant = known.key(asked.fields);
+        let progress = Progress { departed: Instant::now(), hints: Vec::new(), state: State::Waiting };
+        Arc::new(Self {
+            known,
+            variant,
+            range: asked.range.map(<[u8]>::to_vec),
+            if_range: asked.if_range().map(<[u8]>::to_vec),
+            solo: asked.solo,
+            begun,
+            urgency: Urgency::default(),
+            revoked: Mutex::new(false),
+            progress: watch::Sender::new(progress),
+        })
+    }
+
+    pub(crate) fn known(&self) -> &VaryRule {
+        &self.known
+    }
+
+    pub(crate) fn range(&self) -> Option<&[u8]> {
+        self.range.as_deref()
+    }
+
+    pub(crate) const fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The handle by which the origin's queue learns whether a person waits.
+    pub(crate) fn urgency(&self) -> Urgency {
+        self.urgency.clone()
+    }
+
+    /// Records that this request waits for the flight.
+    pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
+        self.urgency.is_wanted_by(asked.client);
+        if !asked.is_robot {
+            self.urgency.rise();
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// The rule that the flight's response has stated, once it is known to be shareable.
+    pub(crate) fn rule_so_far(&self) -> Option<VaryRule> {
+        match &self.progress.borrow().state {
+            State::Shared(answer) => Some(answer.rule.clone()),
+            _ => None,
+        }
+    }
+
+    /// Announces a state to all waiting requests. After a final state it has no effect.
+    pub(crate) fn announce(&self, state: State) {
+        self.progress.send_if_modified(|progress| {
+            let changes = matches!(progress.state, State::Waiting);
+            if changes {
+                progress.state = state;
+            }
+            changes
+        });
+    }
+
+    /// Ready when no request waits: each has used the announced state or is gone.
+    pub(crate) async fn unawaited(&self) {
+        self.progress.closed().await;
+    }
+
+    /// Whether any request waits for the flight.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.progress.receiver_count() > 0
+    }
+
+    /// Passes an informational response to all waiting requests. Its cookies are removed, because
+    /// they would be one client's own.
+    pub(crate) fn inform(&self, mut head: ResponseHead) {
+        head.fields.remove(names::SET_COOKIE);
+        self.progress.send_modify(|progress| progress.hints.push(head));
+    }
+
+    /// From now on nothing of the flight is published.
+    pub(crate) fn revoke(&self) {
+        *self.gate() = true;
+    }
+
+    /// Runs `publish` unless the flight was revoked. An invalidation comes before or after it,
+    /// never in between.
+    ///
+    /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
+    pub(crate) fn publish(&self, publish: impl FnOnce()) {
+        let revoked = self.gate();
+        if !*revoked {
+            publish();
+        }
+    }
+
+    fn gate(&self) -> MutexGuard<'_, bool> {
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it requests the same part of the same variant.
+    pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
+        self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
+    }
+
+    fn is_same_part(&self, asked: Asked<'_>) -> bool {
+        self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
+    }
+
+    /// Joins this flight if it serves the request. `usable` says whether the request may have a
+    /// response that has already begun.
+    pub(crate) fn join<T>(
+        &self,
+        asked: Asked<'_>,
+        usable: impl FnOnce(&SharedAnswer) -> bool,
+    ) -> Option<Joined<T>> {
+        if asked.solo || !self.is_same_part(asked) {
+            return None;
+        }
+        // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a
+        // further lock.
+        let state = self.progress.borrow().state.clone();
+        match state {
+            State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
+                self.is_awaited_by(asked);
+                Some(Joined::Waiter(self.subscribe()))
+            }
+            State::Shared(answer)
+                if answer.rule.matches(asked.fields, &answer.variant) && usable(&answer) =>
+            {
+                let reader = answer.filling.reader()?;
+                Some(Joined::Filling(answer, reader))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// The value of `If-Range`, which has no meaning without `Range`.
+    fn if_range(self) -> Option<&'a [u8]> {
+        self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])
+    }
+}
+
+impl PrivateAnswer {
+    pub(crate) fn new(reason: Reason, selection: Selection, parcel: Parcel) -> Self {
+        Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
+    }
+
+    /// Takes the response; only the first call returns it.
+    pub(crate) fn claim(&self) -> Option<Parcel> {
+        self.parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,282 @@
+//! The table of flights (coalesced fetches) under way.
+//!
+//! Invariants: the table never holds two flights that others may join and that would send the same
+//! request. A request that finds neither a matching flight nor a stored response starts the next
+//! flight. An invalidation revokes every flight of its key in the table; flights that begin later
+//! cannot receive older data.
+//!
+//! Lock order: the table, then a shard of the store. A flight's gate is never taken under the
+//! table's lock.
+
+use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
+use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use bytes::Bytes;
+use semantics::VaryRule;
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{FillingReader, Key, SiteId};
+use tokio::sync::watch;
+
+/// All flights under way.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    table: Mutex<HashMap<Key, Vec<Arc<Flight>>>>,
+}
+
+/// The result for a request that is about to fetch.
+#[derive(Debug)]
+pub(crate) enum Joined<T> {
+    /// The result of `find`.
+    Found(T),
+    /// A response whose body is arriving; the reader is at its first byte.
+    Filling(Arc<SharedAnswer>, FillingReader),
+    /// A flight without a response yet.
+    Waiter(watch::Receiver<Progress>),
+    /// A new flight, already in the table, which the caller must start.
+    Leader(Arc<Flight>),
+}
+
+impl Flights {
+    /// Joins the flight that serves a request with this key, or puts a new one into the table.
+    ///
+    /// `find` is called first, under the table's lock. A flight publishes its response before it
+    /// leaves the table, so a response is always found in one of the two places. `known` returns
+    /// the rule that the store knows for the key, `begun` the sequence number of a new flight.
+    pub(crate) fn join<T>(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: impl FnOnce() -> VaryRule,
+        begun: impl FnOnce() -> u64,
+        find: impl FnOnce() -> Option<T>,
+        usable: impl Fn(&SharedAnswer) -> bool,
+    ) -> Joined<T> {
+        let mut table = self.table();
+        if let Some(found) = find() {
+            return Joined::Found(found);
+        }
+        let flights = table.entry(key.clone()).or_default();
+        if let Some(joined) = flights.iter().find_map(|flight| flight.join(asked, &usable)) {
+            return joined;
+        }
+        let flight = add(flights, asked, known(), begun());
+        flight.is_awaited_by(asked);
+        Joined::Leader(flight)
+    }
+
+    /// Puts a flight into the table that renews a stale object. Returns `None` if an equal flight
+    /// is under way, or if `is_renewed`, called under the table's lock, says that the object is
+    /// fresh again.
+    pub(crate) fn renew(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: impl FnOnce() -> VaryRule,
+        begun: impl FnOnce() -> u64,
+        is_renewed: impl FnOnce() -> bool,
+    ) -> Option<Arc<Flight>> {
+        let mut table = self.table();
+        let under_way = table.get(key).is_some_and(|all| all.iter().any(|flight| flight.is_alike(asked)));
+        if under_way || is_renewed() {
+            return None;
+        }
+        Some(add(table.entry(key.clone()).or_default(), asked, known(), begun()))
+    }
+
+    /// Puts a flight into the table that no request joins, so that an invalidation reaches it.
+    pub(crate) fn enlist(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: VaryRule,
+        begun: impl FnOnce() -> u64,
+    ) -> Arc<Flight> {
+        let mut table = self.table();
+        let flight = Flight::new(known, Asked { solo: true, ..asked }, begun());
+        table.entry(key.clone()).or_default().push(Arc::clone(&flight));
+        flight
+    }
+
+    /// Removes a flight from the table.
+    pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
+        let mut table = self.table();
+        if let Some(flights) = table.get_mut(key) {
+            flights.retain(|other| !Arc::ptr_eq(other, flight));
+            if flights.is_empty() {
+                table.remove(key);
+            }
+        }
+    }
+
+    /// Revokes every flight of `key`, under each percent-encoding, and removes it from the table.
+    /// Only the requests that have already joined receive its response. Must be called before the
+    /// store invalidates the key.
+    pub(crate) fn invalidate(&self, key: &Key) {
+        let mut table = self.table();
+        let revoked = table.extract_if(|other, _| other.is_spelling_of(key));
+        let revoked: Vec<_> = revoked.flat_map(|(_, flights)| flights).collect();
+        drop(table);
+        revoked.iter().for_each(|flight| flight.revoke());
+    }
+
+    /// The hosts, as in keys, of the site's pages that are being fetched and that `is_meant`
+    /// selects.
+    pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
+        let table = self.table();
+        let keys = table.keys().filter(|key| key.site() == site && is_meant(key.host()));
+        keys.map(|key| Bytes::copy_from_slice(key.host())).collect()
+    }
+
+    /// Whether a flight for `key` is under way.
+    pub(crate) fn is_under_way(&self, key: &Key) -> bool {
+        self.table().contains_key(key)
+    }
+
+    /// Number of flights under way.
+    pub(crate) fn len(&self) -> usize {
+        self.table().values().map(Vec::len).sum()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<Flight>>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds a flight to those of its key. Its rule is `known`, joined with the rules that responses
+/// under way have stated.
+fn add(flights: &mut Vec<Arc<Flight>>, asked: Asked<'_>, known: VaryRule, begun: u64) -> Arc<Flight> {
+    let so_far = flights.iter().filter_map(|flight| flight.rule_so_far());
+    let flight = Flight::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
+    flights.push(Arc::clone(&flight));
+    flight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flights, Joined};
+    use crate::fetch::flight::{Asked, State};
+    use bytes::Bytes;
+    use message::Fields;
+    use origin::FetchError;
+    use semantics::VaryRule;
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::task::Poll;
+    use store::{Key, SiteId};
+
+    fn key(target: &'static str) -> Key {
+        Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+    }
+
+    fn ask(flights: &Flights, key: &Key, range: Option<&[u8]>, solo: bool) -> Joined<()> {
+        let fields = Fields::new();
+        flights.join(
+            key,
+            Asked { fields: &fields, range, solo, is_robot: true, client: None },
+            VaryRule::default,
+            || 0,
+            || None,
+            |_| true,
+        )
+    }
+
+    fn join(flights: &Flights, key: &Key) -> Joined<()> {
+        ask(flights, key, None, false)
+    }
+
+    #[test]
+    fn second_request_waits_and_the_first_after_the_end_leads() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        assert!(matches!(join(&flights, &key("/a")), Joined::Waiter(_)));
+        assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)));
+        flight.announce(State::Failed(FetchError::Refused));
+        flights.remove(&key("/a"), &flight);
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        assert_eq!(flights.len(), 2);
+    }
+
+    #[test]
+    fn requests_for_other_parts_and_solo_requests_do_not_join() {
+        let flights = Flights::default();
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        let range: Option<&[u8]> = Some(b"bytes=0-1");
+        assert!(matches!(ask(&flights, &key("/a"), range, false), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/a"), range, false), Joined::Waiter(_)));
+        assert!(matches!(ask(&flights, &key("/a"), Some(b"bytes=1-"), false), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/a"), None, true), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/b"), None, true), Joined::Leader(_)));
+        assert!(
+            matches!(join(&flights, &key("/b")), Joined::Leader(_)),
+            "no request waits for a solo request"
+        );
+    }
+
+    #[test]
+    fn stale_object_is_renewed_by_one_flight_at_a_time() {
+        let flights = Flights::default();
+        let fields = Fields::new();
+        let renew = |range, solo, is_renewed| {
+            let asked = Asked { fields: &fields, range, solo, is_robot: true, client: None };
+            flights.renew(&key("/a"), asked, VaryRule::default, || 0, || is_renewed)
+        };
+        assert!(renew(None, false, true).is_none() && flights.len() == 0);
+        let flight = renew(None, true, false).unwrap();
+        assert!(renew(None, true, false).is_none() && renew(None, false, false).is_none());
+        assert!(renew(Some(b"bytes=0-1"), false, false).is_some(), "a part is something else");
+        flights.remove(&key("/a"), &flight);
+        assert!(renew(None, false, false).is_some());
+    }
+
+    #[test]
+    fn first_final_state_is_not_replaced() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        flight.announce(State::Failed(FetchError::Refused));
+        flight.announce(State::Failed(FetchError::Closed));
+        assert!(matches!(flight.subscribe().borrow().state, State::Failed(FetchError::Refused)));
+    }
+
+    #[test]
+    fn object_found_under_the_lock_prevents_a_flight() {
+        let (flights, fields) = (Flights::default(), Fields::new());
+        let asked = Asked { fields: &fields, range: None, solo: false, is_robot: true, client: None };
+        let joined = flights.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
+        assert!(matches!(joined, Joined::Found(1)));
+        assert_eq!(flights.len(), 0);
+    }
+
+    #[test]
+    fn invalidated_flight_publishes_nothing_and_cannot_be_joined() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        let mut published = 0;
+        flight.publish(|| published += 1);
+        flights.invalidate(&key("/b"));
+        flight.publish(|| published += 1);
+        flights.invalidate(&key("/a"));
+        flight.publish(|| published += 1);
+        assert_eq!(published, 2);
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+    }
+
+    #[tokio::test]
+    async fn unawaited_is_ready_once_the_last_waiter_is_gone() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        let waits = flight.subscribe();
+        let mut unawaited = std::pin::pin!(flight.unawaited());
+        let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        drop(waits);
+        unawaited.await;
+    }
+
+    #[test]
+    fn removed_flight_is_not_kept_alive_by_the_table() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        flights.remove(&key("/a"), &flight);
+        assert_eq!(Arc::strong_count(&flight), 1);
+    }
+}

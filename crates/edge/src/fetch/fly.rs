@@ -1,0 +1,537 @@
+//! The task of one coalesced fetch ([`Flight`]): fetch -> judge -> { store and stream | stream only
+//! | confirm | complete }.
+//!
+//! Invariants: a response is published to the store before its fetch leaves the table and before
+//! any reader sees its end. A body that did not end as its framing declared is neither stored nor
+//! ended. An origin error never replaces an object that may be used stale. The task is independent
+//! of its clients: it continues if they disconnect.
+
+mod fill;
+#[cfg(test)]
+#[cfg(feature = "model")]
+mod model;
+mod spilling;
+
+use crate::fetch::breaker;
+use crate::control::counters::{Cells, Metric};
+use crate::request::event_stream::is_event_stream;
+use crate::fetch::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
+use crate::upkeep::recognition::Sent;
+use crate::request::respond;
+use crate::fetch::room::Room;
+use crate::fetch::selection::Selection;
+use crate::shared::Shared;
+use crate::sites::Site;
+use crate::fetch::stored::{joined_body, shareable, stored_object};
+use h1::BodyFraming;
+use message::{Fields, RequestHead, ResponseHead, Status};
+use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use semantics::{
+    ClientAddress, ContentRange, Directives, Forwarding, Freshness, Judgement, Moment, Reason, Reuse,
+    Storable, VaryRule, combined_head, explain_refusal, is_maintenance, is_personal, is_refusal,
+    is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse, reuse_on_error,
+    selecting_rule, updated_head,
+};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use store::{Body, Key, Lookup, Object};
+
+/// Reasons why a response may not be shared at all, regardless of its freshness.
+const FORBIDDING: [Reason; 6] = [
+    Reason::StoreRefusedPrivate,
+    Reason::StoreRefusedNoStore,
+    Reason::StoreRefusedSetCookie,
+    Reason::StoreRefusedUnmarked,
+    Reason::StoreRefusedVaryStar,
+    Reason::StoreRefusedVaryAddress,
+];
+
+/// Everything that the task of a fetch needs.
+pub(crate) struct Departure {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: usize,
+    pub(crate) site: Arc<Site>,
+    pub(crate) key: Key,
+    /// The request as it is forwarded, without the conditions and ranges added for the fetch.
+    pub(crate) head: RequestHead,
+    pub(crate) request: FetchRequest,
+    pub(crate) flight: Arc<Flight>,
+    /// The stored object of the page, if there is one.
+    pub(crate) base: Option<Arc<Object>>,
+    /// Whether the origin is sent the placeholder address, which belongs to no client.
+    pub(crate) impersonal: bool,
+}
+
+/// The origin's response before it is judged.
+struct Answer<S> {
+    head: ResponseHead,
+    framing: BodyFraming,
+    exchange: Box<S>,
+    asked: Moment,
+    answered: Moment,
+}
+
+/// The source of a response's content: an exchange, or a script in the models.
+trait Source: Send {
+    /// The next event. Cancel-safe: dropping the future before it is ready loses nothing.
+    fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
+
+    /// Lets another fetch begin, because this one waits for a slow reader.
+    fn waits_for_reader(&mut self) {}
+}
+
+impl Source for Exchange {
+    async fn next_event(&mut self) -> Result<Event, FetchError> {
+        self.next(&mut NoUpload).await
+    }
+
+    fn waits_for_reader(&mut self) {
+        // If too many exchanges have given up their turns, this one keeps its own, so the result
+        // does not matter.
+        let _ = self.stall();
+    }
+}
+
+/// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves at
+/// once. The scheduled task might run only after many requests for the same page.
+pub(crate) fn depart(departure: Departure) {
+    let mut flight = Box::pin(fly(departure));
+    // The task polls it again with the waker that counts.
+    if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(flight);
+    }
+}
+
+/// Runs the fetch until its outcome is announced.
+pub(crate) async fn fly(departure: Departure) {
+    departure.cells().count(Metric::FlightsStarted);
+    let fetched = tokio::select! {
+        // Polled first, so that a fetch which receives its permit from another one that was given
+        // up does not reach the origin.
+        biased;
+        () = departure.forsaken() => Err(FetchError::BreakerOpen),
+        fetched = departure.fetch() => fetched,
+    };
+    match fetched {
+        Ok(answer) => departure.land(answer).await,
+        Err(error) => {
+            count_failure(departure.cells(), &error);
+            match error {
+                // The failure is not the page's if the breaker is open.
+                FetchError::BreakerOpen => {}
+                // The failure is not the origin's if the client has too many fetches under way, so
+                // the next request is sent.
+                FetchError::Busy(_) => departure.ail(Reason::StoreRefusedStatus),
+                _ => departure.ail(departure.failing()),
+            }
+            departure.flight.announce(State::Failed(error));
+        }
+    }
+}
+
+/// Counts why a fetch gave no response or an incomplete one.
+pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
+    match error {
+        FetchError::BreakerOpen => cells.count(Metric::BreakerRefusals),
+        FetchError::Busy(_) => cells.count(Metric::OriginBusy),
+        FetchError::Refused | FetchError::Unreachable(_) => cells.count(Metric::OriginRefusals),
+        FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
+            cells.count(Metric::OriginTimeouts);
+        }
+        FetchError::Closed
+        | FetchError::BadHead(_)
+        | FetchError::BadBody(_)
+        | FetchError::TooManyInformational
+        | FetchError::UnaskedSwitch
+        | FetchError::UnaskedNotModified => cells.count(Metric::OriginFaults),
+        // Counted where the client's connection is handled.
+        FetchError::Upload(_) => {}
+    }
+}
+
+/// However a fetch ends, even by a panic or before it began, it leaves the table and its waiting
+/// requests are told.
+impl Drop for Departure {
+    fn drop(&mut self) {
+        // Has no effect after an earlier announcement.
+        self.flight.announce(State::Failed(FetchError::Closed));
+        self.leave_table();
+    }
+}
+
+impl Departure {
+    fn cells(&self) -> &Cells {
+        self.shared.cells(self.worker)
+    }
+
+    /// The request as the origin receives it.
+    fn sent(&self) -> Sent<'_> {
+        Sent::new(&self.head, self.key.target(), self.key.host())
+    }
+
+    fn leave_table(&self) {
+        self.shared.flights.remove(&self.key, &self.flight);
+    }
+
+    /// Ready when the origin's breaker is open and no client waits for the fetch, so that it can
+    /// return its permit. Never ready for a probe.
+    async fn forsaken(&self) {
+        if self.request.probe.is_some() {
+            return std::future::pending().await;
+        }
+        loop {
+            self.site.origin.opened().await;
+            self.flight.unawaited().await;
+            if !self.site.origin.is_open() {
+                continue;
+            }
+            // If a client has joined at this moment, the fetch continues for it. A client that
+            // comes later leads a new fetch.
+            self.leave_table();
+            if !self.flight.is_awaited() {
+                return;
+            }
+        }
+    }
+
+    /// *fetch*: sends the request and waits for the head of the response.
+    async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
+        let (urgency, page) = (self.flight.urgency(), Some(breaker::digest(&self.key)));
+        let request = FetchRequest { urgency, page, ..self.request.clone() };
+        let mut exchange = Box::new(self.site.origin.fetch(request).await?);
+        self.cells().count(Metric::OriginFetches);
+        // The request leaves only now; waiting for a turn must not make the response older.
+        let asked = Moment::read(&*self.shared.clock);
+        loop {
+            match exchange.next_event().await? {
+                // The request has no content, so 100 (Continue) means nothing to it.
+                Event::Informational(head) if head.status.code() == 100 => {}
+                Event::Informational(head) => self.flight.inform(head),
+                Event::Head { head, .. } if head.status.code() == 101 => {
+                    return Err(FetchError::UnaskedSwitch);
+                }
+                Event::Head { mut head, framing } => {
+                    let answered = Moment::read(&*self.shared.clock);
+                    if is_event_stream(&head) {
+                        // An event stream may last for hours and costs the origin little, so it
+                        // returns its turn.
+                        exchange.release_turn();
+                    }
+                    respond::tidy(&mut head, answered.wall);
+                    self.shared.look(&self.site, self.sent(), &head);
+                    return Ok(Answer { head, framing, exchange, asked, answered });
+                }
+                // An exchange never yields content before a head.
+                Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
+            }
+        }
+    }
+
+    /// *judge*: decides whether the response may be shared, and for how long.
+    fn judge(
+        &self,
+        head: &ResponseHead,
+        asked: Moment,
+        answered: Moment,
+    ) -> Result<(Storable, VaryRule), Reason> {
+        let policy = self.site.policy();
+        let selecting = selecting_rule(&self.head.fields, policy);
+        let rule = VaryRule::from_response(&head.fields, policy).map(|rule| rule.union(&selecting));
+        if self.site.tags_of(&self.key, &head.fields).is_err() {
+            return Err(Reason::StoreRefusedTags);
+        }
+        match judge_response(&self.head, head, asked, answered, policy) {
+            Judgement::Store(storable) => rule.map(|rule| (storable, self.flight.known().union(&rule))),
+            Judgement::DoNotStore(reason) => Err(reason),
+        }
+    }
+
+    async fn land(&self, answer: Answer<Exchange>) {
+        let status = answer.head.status;
+        if self.impersonal && is_refusal(status) {
+            return self.deny(status);
+        }
+        if is_maintenance(&answer.head, self.site.policy()) {
+            return self.close(answer);
+        }
+        if is_server_error(status) {
+            self.ail(self.failing());
+        } else if !is_refusal(status) && self.flight.range().is_none() {
+            self.shared.ailing.forget(&self.key);
+        }
+        if let Some(base) = &self.base {
+            match status {
+                Status::NOT_MODIFIED => return self.confirm(answer, base).await,
+                Status::PARTIAL_CONTENT if self.flight.range().is_none() && base.part().is_some() => {
+                    return self.complete(answer, base).await;
+                }
+                Status::RANGE_NOT_SATISFIABLE if self.flight.range().is_none() => return self.give_up_base(),
+                _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
+                    return self.give_away(answer, Reason::StoreRefusedStatus);
+                }
+                _ => {}
+            }
+        }
+        if status == Status::PARTIAL_CONTENT && self.flight.range().is_none() {
+            return self.give_away(answer, Reason::StoreRefusedPartial);
+        }
+        match self.judge(&answer.head, answer.asked, answer.answered) {
+            Ok((storable, rule)) => {
+                self.remember_use(&storable.freshness, &answer.head.fields);
+                self.store_and_stream(answer, storable, rule).await;
+            }
+            Err(reason) => {
+                // A server error is only the origin's current state, and a part says nothing about
+                // the whole.
+                if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
+                    self.remember(reason, &answer);
+                    self.outdate(status, reason);
+                }
+                self.give_away(answer, reason);
+            }
+        }
+    }
+
+    /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
+    /// The stored object stays for the case that the origin becomes unreachable, but does not
+    /// replace this response.
+    fn close(&self, answer: Answer<Exchange>) {
+        let reason = Reason::StoreRefusedMaintenance;
+        self.ail(reason);
+        if self.speaks_for_clients() {
+            self.remember(reason, &answer);
+        }
+        self.give_away(answer, reason);
+    }
+
+    /// Records why the origin gets no further fetch of the page for a moment. A stale response
+    /// replaces the next one only if the reason is [`Reason::OriginFailing`].
+    fn ail(&self, reason: Reason) {
+        self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
+    }
+
+    /// The reason recorded after an error. A part says nothing about the page. If the fetch carries
+    /// fields of its client, they may be the cause, so other clients get no stale response instead.
+    fn failing(&self) -> Reason {
+        let policy = self.site.policy();
+        let is_of_client = policy.forwarding == Forwarding::Everything
+            || is_personal(&self.head.fields, policy)
+            || self.flight.range().is_some();
+        if is_of_client { Reason::StoreRefusedStatus } else { Reason::OriginFailing }
+    }
+
+    /// Records why the response is not for everyone.
+    fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
+        let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
+        self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.answered.monotonic);
+    }
+
+    /// Records whether requests for the page should wait for one another. They should not if each
+    /// must be validated anyway.
+    fn remember_use(&self, freshness: &Freshness, fields: &Fields) {
+        let (reason, now) = (freshness.validation_reason(), freshness.received);
+        if self.needs_validation(freshness, now) {
+            let culprit = explain_refusal(reason, fields, self.site.policy());
+            self.shared.hit_for_miss.remember(&self.key, reason, culprit, now.monotonic);
+        } else {
+            self.shared.hit_for_miss.forget(&self.key);
+        }
+    }
+
+    /// Handles a refusal of the placeholder address. It says nothing about any client, so each one
+    /// sends its own request. The page may have become restricted, so the stored object is removed,
+    /// unless the refusal is a rate limit (429).
+    fn deny(&self, status: Status) {
+        self.cells().count(Metric::FetchesDenied);
+        let (policy, is_rate_limit) = (self.site.policy(), status.code() == 429);
+        if self.speaks_for_clients() && !is_personal(&self.head.fields, policy) {
+            let now = self.shared.clock.monotonic();
+            self.shared.hit_for_miss.remember(&self.key, Reason::StoreRefusedDenied, None, now);
+            if !is_rate_limit {
+                self.forget_base();
+            }
+        }
+        if is_rate_limit {
+            self.ail(Reason::StoreRefusedDenied);
+        }
+        self.part(State::Denied);
+    }
+
+    /// Whether the response says something about what clients receive. It does not if responses
+    /// depend on the client's address and the fetch carried the placeholder.
+    fn speaks_for_clients(&self) -> bool {
+        !self.impersonal || self.site.policy().client_address != ClientAddress::Leader
+    }
+
+    /// Removes the stored page if it no longer exists or is no longer for everyone. The response to
+    /// one client's own fetch says nothing about others, nor does a 4xx about the request.
+    fn outdate(&self, status: Status, reason: Reason) {
+        let ends = match status.code() {
+            404 | 410 => true,
+            code => code < 400 && FORBIDDING.contains(&reason),
+        };
+        if ends && !is_personal(&self.head.fields, self.site.policy()) {
+            self.forget_base();
+        }
+    }
+
+    /// Removes the object that the fetch started with, and the page's static file.
+    fn forget_base(&self) {
+        if self.base.is_some() {
+            self.forget_stored();
+        }
+        self.shared.static_tree.withdraw(&self.site, &self.key);
+    }
+
+    /// Removes the stored objects of the page. After an invalidation `publish` does nothing:
+    /// whatever is stored then is newer and stays.
+    fn forget_stored(&self) {
+        self.flight.publish(|| {
+            self.shared.store.remove(&self.key);
+            self.shared.static_tree.withdraw(&self.site, &self.key);
+        });
+    }
+
+    /// Whether a stored response would have to be validated for every further request.
+    fn needs_validation(&self, freshness: &Freshness, now: Moment) -> bool {
+        let reused = reuse(freshness, &Directives::default(), self.site.policy(), now);
+        matches!(reused, Reuse::Revalidate(_))
+    }
+
+    /// Whether `base` may answer requests, stale or not, while the origin fails.
+    fn has_reserve(&self, base: &Object, now: Moment) -> bool {
+        let freshness = base.freshness();
+        !self.needs_validation(&freshness, now)
+            || reuse_on_error(&freshness, &Directives::default(), self.site.policy(), now).is_some()
+    }
+
+    /// *stream only*: the response goes to the leader only.
+    fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
+        let Answer { head, framing, exchange, .. } = answer;
+        let selection = Selection::of(self.flight.known(), &self.head.fields, &head, self.site.policy());
+        let parcel = Parcel { head, framing, exchange };
+        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
+    }
+
+    /// Ends the sharing: later requests for the page start their own fetch, and only those already
+    /// waiting are told.
+    fn part(&self, state: State) {
+        self.leave_table();
+        self.flight.announce(state);
+    }
+
+    /// *confirm*: handles a 304 response, which says that `base` is still current.
+    async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
+        let Answer { head, exchange, asked, answered, .. } = answer;
+        drain(*exchange).await;
+        if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
+            let updated = updated_head(&base.head(), &head);
+            if let Ok(judged) = self.judge(&updated, asked, answered) {
+                return self.announce_stored(head.status, updated, base.body(), judged);
+            }
+        }
+        // The stored object may no longer be used, or the 304 was about another response.
+        self.give_up_base();
+    }
+
+    /// *complete*: joins `base` with the missing part of its content.
+    async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
+        let Answer { head, exchange, asked, answered, .. } = answer;
+        let completed = match (base.part(), ContentRange::of(&head)) {
+            (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
+                .filter(ContentRange::is_whole)
+                .map(|whole| (part.extent, extent, whole)),
+            _ => None,
+        };
+        if let Some((stored, missing, whole)) = completed
+            && let Some(content) = self.gather(*exchange, missing.bytes()).await
+        {
+            let combined = combined_head(&base.head(), &head, whole);
+            if let Ok(judged) = self.judge(&combined, asked, answered) {
+                let body = joined_body((&base.body(), stored), (&content, missing));
+                return self.announce_stored(head.status, combined, body, judged);
+            }
+        }
+        // A part that cannot be completed would only be tried again, so it is removed.
+        self.give_up_base();
+    }
+
+    /// Neither the response nor the stored object can be used.
+    fn give_up_base(&self) {
+        self.forget_stored();
+        self.flight.announce(State::Void);
+    }
+
+    /// Publishes a complete response that was renewed by a response with `status`, and hands it to
+    /// all waiting requests.
+    fn announce_stored(
+        &self,
+        status: Status,
+        head: ResponseHead,
+        body: Body,
+        (storable, rule): (Storable, VaryRule),
+    ) {
+        let (head, _) = shareable(head, &storable.withheld, self.site.policy());
+        let variant = rule.stored_key(&self.head.fields, &head.fields);
+        let object = Arc::new(stored_object(&head, body, storable.freshness, self.site.policy()));
+        let tags = self.tags(&head.fields);
+        self.remember_use(&storable.freshness, &head.fields);
+        if !self.is_base_replaced() {
+            self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
+        }
+        let begun = self.flight.begun();
+        let confirmed = Confirmed { status, object, rule, variant, tags, begun };
+        self.flight.announce(State::Confirmed(Arc::new(confirmed)));
+    }
+
+    /// Whether another fetch has replaced the object that this one began with, or removed it
+    /// because it may not be used. A late renewal must not bring it back. A partial object never
+    /// blocks a renewal.
+    fn is_base_replaced(&self) -> bool {
+        match (self.stored(), &self.base) {
+            (Some((stored, _)), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
+            (None, Some(base)) => base.part().is_none(),
+            (_, None) => false,
+        }
+    }
+
+    /// The stored object for the request, and whether it was softly purged.
+    fn stored(&self) -> Option<(Arc<Object>, bool)> {
+        match self.shared.store.peek(&self.key, &self.head.fields) {
+            Lookup::Found { object, softened } => Some((object, softened)),
+            // An object that has left memory since then is not the one that the response is about.
+            Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
+        }
+    }
+
+    /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
+    /// memory is short.
+    async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
+        let mut room = Room::new(&self.shared);
+        let mut pieces = Vec::new();
+        if bytes > self.shared.limits.object_bytes_max || !room.take(bytes) {
+            return None;
+        }
+        loop {
+            match exchange.next_event().await {
+                Ok(Event::Data(octets)) => pieces.push(octets),
+                Ok(Event::End(_)) => break,
+                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Err(error) => {
+                    count_failure(self.cells(), &error);
+                    return None;
+                }
+            }
+            if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > bytes {
+                return None;
+            }
+        }
+        let body = Body::gathered(&pieces);
+        (body.len() == bytes).then_some(body)
+    }
+}
+
+/// Reads a response without content to its end, so that its connection can be reused.
+async fn drain(mut exchange: impl Source) {
+    while matches!(exchange.next_event().await, Ok(Event::Data(_) | Event::Informational(_))) {}
+}

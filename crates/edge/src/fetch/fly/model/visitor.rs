@@ -1,0 +1,192 @@
+//! The visitors of a model: they look up, join and wait as `pipeline` and `wait` do, but read
+//! without a connection.
+//!
+//! Invariants: a visitor who asks after an invalidation never receives an older page. A visitor who
+//! has seen the end of a body finds it stored.
+
+use super::world::{Act, World, parsed, peer, text};
+use crate::request::delivery::Content;
+use crate::fetch::flight::{SharedAnswer, State};
+use crate::fetch::flights::Joined;
+use crate::request::guard::guard;
+use crate::request::lookup::{Base, Decision, Found, Touch, Wanted};
+use crate::request::wait::FLIGHTS_MAX;
+use bytes::Bytes;
+use h1::{BodyFraming, Request};
+use message::ResponseHead;
+use semantics::Directives;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{FillingReader, Lookup};
+
+/// The request of most visitors.
+pub(super) const GET: &str = "GET /a HTTP/1.1\r\nHost: a.test";
+
+/// The result of a visitor's request.
+#[derive(Debug, PartialEq)]
+pub(super) enum Got {
+    Whole(String),
+    Part(String),
+    /// An error: there is no response.
+    Failed,
+    /// The visitor would send its own request.
+    Alone,
+}
+
+impl World {
+    /// Runs a visitor in a thread.
+    pub(super) fn visitor(self: &Arc<Self>, request: &'static str) -> shuttle::thread::JoinHandle<Got> {
+        let world = Arc::clone(self);
+        shuttle::thread::spawn(move || world.visit(request))
+    }
+
+    /// Runs a visitor that asks, waits and reads to the end. Checks that the received version is
+    /// not below the floor at the time of asking.
+    pub(super) fn visit(self: &Arc<Self>, request: &str) -> Got {
+        let floor = self.floor.load(Ordering::SeqCst);
+        let got = shuttle::future::block_on(self.ask(&parsed(request)));
+        if let Got::Whole(text) | Got::Part(text) = &got {
+            let version = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
+            assert!(version >= floor, "asked after the invalidation for {floor}, got {text:?}");
+        }
+        got
+    }
+
+    /// The result of the first look-up; `None` if the request must join a fetch.
+    fn found_at_once(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request) -> Option<Got> {
+        match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
+            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
+            Decision::Refresh(delivery, base) => {
+                self.refresh(wanted, request, base);
+                Some(stored(&delivery.content))
+            }
+            Decision::Alone(_) | Decision::Fly { solo: true, .. } => Some(Got::Alone),
+            Decision::Fly { .. } | Decision::OnlyIfCached => None,
+            Decision::Load(_) => panic!("there is no disk here"),
+        }
+    }
+
+    async fn ask(self: &Arc<Self>, request: &Request) -> Got {
+        let (shared, head) = (&*self.shared, &request.head);
+        let subject = guard(shared, peer(), request).ok().unwrap();
+        let wanted = Wanted::new(shared, subject, head, Directives::default());
+        if let Some(got) = self.found_at_once(&wanted, request) {
+            return got;
+        }
+        for _ in 0..FLIGHTS_MAX {
+            let mut base = None;
+            let found = || match wanted.find(shared, head, Touch::No, self.now()) {
+                Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+                Found::Load(_) | Found::Unfit => panic!("there is no disk here, and nothing is left out"),
+                Found::Unusable => panic!("nothing is compressed here"),
+                Found::Fetch(_, object) => {
+                    base = object;
+                    None
+                }
+            };
+            let (mut receiver, leads) =
+                match wanted.ask_flights(shared, head, &head.fields, self.now(), found) {
+                    Joined::Found(delivery) => return stored(&delivery.content),
+                    Joined::Filling(answer, reader) => {
+                        return self.read(&wanted, request, &answer, reader).await;
+                    }
+                    Joined::Waiter(receiver) => (receiver, false),
+                    Joined::Leader(flight) => {
+                        let receiver = flight.subscribe();
+                        self.depart(&wanted, request, flight, base);
+                        (receiver, true)
+                    }
+                };
+            let current = |begun: u64, tags: &[Bytes], head: &ResponseHead| {
+                leads || shared.store.may_join(begun, &wanted.key, tags, head)
+            };
+            loop {
+                let state = receiver.borrow_and_update().state.clone();
+                match state {
+                    State::Waiting => {}
+                    State::Shared(answer)
+                        if answer.rule.matches(&head.fields, &answer.variant)
+                            && current(answer.begun, &answer.tags, &answer.head) =>
+                    {
+                        let Some(reader) = answer.filling.reader() else { return Got::Alone };
+                        return self.read(&wanted, request, &answer, reader).await;
+                    }
+                    State::Confirmed(confirmed) => {
+                        let object = &confirmed.object;
+                        let current = current(confirmed.begun, &confirmed.tags, &object.head());
+                        if !current || !confirmed.rule.matches(&head.fields, &confirmed.variant) {
+                            break;
+                        }
+                        return Got::Whole(text(object.body().chunks()));
+                    }
+                    // Used for a private response, which cannot exist here without a connection.
+                    State::Void if self.script.contains(&Act::Private) => return Got::Alone,
+                    // Look up again, with the rule known now.
+                    State::Shared(_) | State::Void => break,
+                    State::Private(_) | State::Denied => return Got::Alone,
+                    State::Failed(_) => return Got::Failed,
+                }
+                if receiver.changed().await.is_err() {
+                    return Got::Alone;
+                }
+            }
+        }
+        Got::Alone
+    }
+
+    /// Reads a filling body to its end. Checks that the body is stored by then, unless it was too
+    /// large or outdated.
+    async fn read(
+        &self,
+        wanted: &Wanted<'_>,
+        request: &Request,
+        answer: &SharedAnswer,
+        mut reader: FillingReader,
+    ) -> Got {
+        let mut pieces = Vec::new();
+        loop {
+            match poll_fn(|context| reader.poll_next(context)).await {
+                Some(Ok(octets)) => pieces.push(octets),
+                Some(Err(_)) => return Got::Part(text(&pieces)),
+                None => break,
+            }
+        }
+        let found = self.shared.store.peek(&wanted.key, &request.head.fields);
+        if !matches!(found, Lookup::Found { .. }) {
+            let changed = self.version.load(Ordering::SeqCst) > 1;
+            let large = matches!(answer.framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
+            assert!(changed || large, "the end of a body was seen before the body was stored");
+        }
+        Got::Whole(text(&pieces))
+    }
+
+    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Base) {
+        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
+            self.depart(wanted, request, flight, Some(stale));
+        }
+    }
+}
+
+/// The result for a stored response.
+fn stored(content: &Content) -> Got {
+    match content {
+        Content::Stored(object) => Got::Whole(text(object.body().chunks())),
+        _ => panic!("nothing but stored answers is found"),
+    }
+}
+
+/// The whole page without a language.
+pub(super) fn whole(version: usize) -> Got {
+    Got::Whole(format!("{version}  end"))
+}
+
+/// Starts this many visitors in threads.
+pub(super) fn crowd(world: &Arc<World>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
+    (0..visitors).map(|_| world.visitor(GET)).collect()
+}
+
+/// The results of all threads.
+pub(super) fn join<T>(threads: Vec<shuttle::thread::JoinHandle<T>>) -> Vec<T> {
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}

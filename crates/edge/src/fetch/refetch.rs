@@ -1,0 +1,58 @@
+//! Fetches a page again without any particular client.
+//!
+//! Invariant: the request consists of the page's key and its negotiated fields, and contains
+//! nothing of any client.
+
+use crate::fetch::flight::{Asked, Flight};
+use crate::fetch::fly::Departure;
+use crate::request::forward;
+use crate::request::guard::Subject;
+use crate::request::lookup::Base;
+use crate::memory::popular::Page;
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::Method;
+use std::sync::Arc;
+
+/// A flight for a page, which the caller must run. `None` if an equal one is under way, or if
+/// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the flight
+/// table. `base` is the stored object, for the origin to confirm.
+pub(crate) fn departure(
+    shared: &Arc<Shared>,
+    worker: usize,
+    site: &Arc<Site>,
+    page: &Page,
+    base: Option<Base>,
+    is_renewed: impl FnOnce() -> bool,
+) -> Option<(Arc<Flight>, Departure)> {
+    let Page { key, fields, rule } = page;
+    let flight = shared.flights.renew(
+        key,
+        Asked { fields, range: None, solo: false, is_robot: true, client: None },
+        || shared.store.known_rule(key).union(rule),
+        || shared.store.sequence(),
+        is_renewed,
+    )?;
+    let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
+    let (https, rules) = (key.is_https(), site.rules());
+    let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
+    let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
+    let asks = forward::flight_fields(None, base.as_ref(), fields, site.policy());
+    let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
+        shared.flights.remove(key, &flight);
+        return None;
+    };
+    let departure = Departure {
+        shared: Arc::clone(shared),
+        worker,
+        site: Arc::clone(site),
+        key: key.clone(),
+        head,
+        request,
+        flight: Arc::clone(&flight),
+        base: base.map(|base| base.object),
+        impersonal: true,
+    };
+    Some((flight, departure))
+}

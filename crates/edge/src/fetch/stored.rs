@@ -1,0 +1,86 @@
+//! Builds stored objects from responses: heads without private fields, objects, and objects joined
+//! from parts.
+//!
+//! Invariant: parts are joined only if the same strong validator proves that they belong to one
+//! content.
+
+use crate::fetch::flight::SharedAnswer;
+use crate::request::respond;
+use bytes::Bytes;
+use message::{Field, ResponseHead};
+use semantics::{
+    ContentRange, Freshness, Policy, combined_head, downstream_head, joined_extent, strip_noise_cookies,
+};
+use std::sync::Arc;
+use store::{Body, Object, Part};
+
+/// The object for a tidy head and its content.
+pub(crate) fn stored_object(
+    head: &ResponseHead,
+    body: Body,
+    freshness: Freshness,
+    policy: &Policy,
+) -> Object {
+    let prebuilt = prebuilt(head, body.len(), policy);
+    Object::new(head, &prebuilt, body, freshness)
+}
+
+/// The object for a tidy head whose content of `content_bytes` bytes is stored elsewhere.
+pub(crate) fn without_content(
+    head: &ResponseHead,
+    content_bytes: u64,
+    freshness: Freshness,
+    policy: &Policy,
+) -> Object {
+    let prebuilt = prebuilt(head, content_bytes, policy);
+    Object::new(head, &prebuilt, Body::default(), freshness)
+}
+
+/// The head as clients receive it. The object also keeps the origin's own head.
+fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
+    let sent = downstream_head(head, policy);
+    respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
+}
+
+/// Joins the stored part and a newer one, if they fit together.
+pub(crate) fn joined_part(
+    stored: &Arc<Object>,
+    newer: &SharedAnswer,
+    (body, extent): (&Body, ContentRange),
+    policy: &Policy,
+) -> Option<Object> {
+    let part = stored.part()?;
+    let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
+    let head = combined_head(&stored.head(), &newer.head, joined);
+    let body = joined_body((&stored.body(), part.extent), (body, extent));
+    let object = stored_object(&head, body, newer.freshness, policy);
+    // A joined part is not the response to any single `Range`, so it must not be replayed for one.
+    let part = Part { extent: joined, asked: Bytes::new() };
+    Some(if joined.is_whole() { object } else { object.as_part(part) })
+}
+
+/// The bytes of two parts that touch or overlap; the overlap is the same in both.
+pub(crate) fn joined_body(one: (&Body, ContentRange), other: (&Body, ContentRange)) -> Body {
+    let ((before, first), (after, second)) =
+        if one.1.first <= other.1.first { (one, other) } else { (other, one) };
+    let overlap = (first.last + 1).saturating_sub(second.first);
+    let rest = if overlap < after.len() { after.slice(overlap, after.len() - 1) } else { Vec::new() };
+    Body::gathered(before.chunks().iter().chain(&rest))
+}
+
+/// Splits a head into the one that may be stored and shared, and, if it has withheld fields, the
+/// complete one for the leader. Cookies that the policy lists as noise are removed from both.
+pub(crate) fn shareable(
+    mut head: ResponseHead,
+    withheld: &[Bytes],
+    policy: &Policy,
+) -> (ResponseHead, Option<ResponseHead>) {
+    strip_noise_cookies(&mut head.fields, policy);
+    let is_withheld = |field: &Field| withheld.iter().any(|name| field.name.eq_ignore_ascii_case(name));
+    if !head.fields.iter().any(is_withheld) {
+        return (head, None);
+    }
+    let mut shared = head.clone();
+    shared.fields.retain(|field| !is_withheld(field));
+    (shared, Some(head))
+}

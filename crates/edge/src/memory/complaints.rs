@@ -1,0 +1,69 @@
+//! Reports failing origins on standard error, without repeating the same line too often.
+//!
+//! Invariants: however many requests fail, the lines about one failure are at least [`PAUSE`]
+//! apart. The memory is bounded.
+
+use crate::control::operator;
+use platform::Monotonic;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Minimum time between two lines about the same failure.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Maximum number of remembered failures. The texts consist of origins and kinds of errors, so few
+/// occur.
+const FAILURES_MAX: usize = 256;
+
+/// When each failure was last reported.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(Mutex<HashMap<String, Monotonic>>);
+
+impl Complaints {
+    /// Reports a failure, unless it was reported a short while ago.
+    pub(crate) fn tell(&self, failure: &str, now: Monotonic) {
+        if self.is_due(failure, now) {
+            operator::say(format_args!("{failure}"));
+        }
+    }
+
+    fn is_due(&self, failure: &str, now: Monotonic) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(failure).is_some_and(|last| now.since(*last) < PAUSE) {
+            return false;
+        }
+        if told.len() >= FAILURES_MAX {
+            told.clear();
+        }
+        told.insert(failure.to_owned(), now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Complaints, FAILURES_MAX};
+    use platform::Monotonic;
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_nanos(secs * 1_000_000_000)
+    }
+
+    #[test]
+    fn each_failure_is_reported_at_most_once_a_minute() {
+        let complaints = Complaints::default();
+        assert!(complaints.is_due("a", at(0)) && complaints.is_due("b", at(1)));
+        assert!(!complaints.is_due("a", at(59)) && complaints.is_due("a", at(60)));
+        assert!(!complaints.is_due("a", at(61)));
+    }
+
+    #[test]
+    fn number_of_remembered_failures_is_bounded() {
+        let complaints = Complaints::default();
+        for failure in 0..FAILURES_MAX * 3 {
+            complaints.is_due(&failure.to_string(), at(0));
+        }
+        assert!(complaints.0.lock().unwrap().len() <= FAILURES_MAX);
+    }
+}

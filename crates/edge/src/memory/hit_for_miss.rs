@@ -1,0 +1,172 @@
+//! The hit-for-miss table: pages whose last response could not be shared, and why.
+//!
+//! Invariant: each entry expires after a fixed time and the table is bounded. It only decides
+//! whether requests wait for one another, never whether a response may be shared.
+
+use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use bytes::Bytes;
+use platform::Monotonic;
+use semantics::{Culprit, Reason};
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::time::Duration;
+use store::Key;
+
+/// A bounded table of keys with a reason for each.
+#[derive(Debug)]
+pub(crate) struct HitForMiss {
+    entries: Mutex<Entries>,
+    hasher: RandomState,
+    memory: Duration,
+    entries_max: usize,
+}
+
+/// Keys are kept as hashes. If two keys collide, the requests for the second do not wait for one
+/// another either, which is harmless.
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<u64, Entry>,
+    /// Expiry times and hashes, oldest first.
+    order: VecDeque<(Monotonic, u64)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    until: Monotonic,
+    remembered: Remembered,
+}
+
+/// Why the response for a page could not be shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) reason: Reason,
+    /// The cookie, field or other part of the response that was the cause.
+    pub(crate) culprit: Option<Culprit>,
+}
+
+/// Bytes of a culprit's name that are kept.
+const NAME_BYTES_MAX: usize = 64;
+
+impl HitForMiss {
+    /// An empty table. An entry lives for `memory`, and at most `entries_max` are kept.
+    pub(crate) fn new(memory: Duration, entries_max: usize) -> Self {
+        Self { entries: Mutex::default(), hasher: RandomState::new(), memory, entries_max }
+    }
+
+    /// Records that the response for `key` could not be shared, so that later requests do not wait
+    /// for one another.
+    pub(crate) fn remember(&self, key: &Key, reason: Reason, culprit: Option<Culprit>, now: Monotonic) {
+        // Copied, because a name is a slice of a buffer that holds the response's whole head.
+        let culprit = culprit.map(|Culprit { kind, name }| {
+            let name = name.get(..NAME_BYTES_MAX).unwrap_or(&name);
+            Culprit { kind, name: Bytes::copy_from_slice(name) }
+        });
+        let remembered = Remembered { reason, culprit };
+        let mut entries = self.lock();
+        entries.forget_old(now, self.entries_max.saturating_sub(1));
+        if self.entries_max > 0 {
+            let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
+            entries.by_key.insert(hash, Entry { until, remembered });
+            entries.order.push_back((until, hash));
+        }
+    }
+
+    /// Removes the entry of `key`.
+    pub(crate) fn forget(&self, key: &Key) {
+        let hash = self.hasher.hash_one(key);
+        self.lock().by_key.remove(&hash);
+    }
+
+    /// Removes all entries.
+    pub(crate) fn forget_all(&self) {
+        *self.lock() = Entries::default();
+    }
+
+    /// Why the response for `key` could not be shared a short while ago; `None` without a live
+    /// entry.
+    pub(crate) fn reason(&self, key: &Key, now: Monotonic) -> Option<Reason> {
+        let hash = self.hasher.hash_one(key);
+        let entries = self.lock();
+        entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.reason)
+    }
+
+    /// Like [`HitForMiss::reason`], but also returns the culprit.
+    pub(crate) fn recall(&self, key: &Key, now: Monotonic) -> Option<Remembered> {
+        let hash = self.hasher.hash_one(key);
+        let entries = self.lock();
+        entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.clone())
+    }
+
+    /// Poison is ignored because no code that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    /// Drops expired entries, and the oldest ones until at most `entries_max` are left in `order`.
+    /// An element of `order` whose key was recorded again or removed since then is only dropped
+    /// itself.
+    fn forget_old(&mut self, now: Monotonic, entries_max: usize) {
+        while let Some((until, hash)) = self.order.front() {
+            let over = *until <= now;
+            if !over && self.order.len() <= entries_max {
+                return;
+            }
+            if self.by_key.get(hash).is_some_and(|entry| entry.until == *until) {
+                self.by_key.remove(hash);
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HitForMiss;
+    use bytes::Bytes;
+    use platform::Monotonic;
+    use semantics::{Culprit, CulpritKind, Reason};
+    use std::time::Duration;
+    use store::{Key, SiteId};
+
+    fn key(target: &'static str) -> Key {
+        Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+    }
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn entries_expire_and_the_oldest_makes_room() {
+        let hit_for_miss = HitForMiss::new(Duration::from_secs(120), 2);
+        let reason = Reason::StoreRefusedPrivate;
+        hit_for_miss.remember(&key("/a"), reason, None, at(0));
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(119)), Some(reason));
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(120)), None);
+        hit_for_miss.remember(&key("/b"), reason, None, at(1));
+        hit_for_miss.remember(&key("/c"), Reason::StoreRefusedSetCookie, None, at(2));
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(3)), None, "the oldest makes room");
+        assert_eq!(hit_for_miss.reason(&key("/b"), at(3)), Some(reason));
+        assert_eq!(hit_for_miss.reason(&key("/c"), at(3)), Some(Reason::StoreRefusedSetCookie));
+        hit_for_miss.forget(&key("/c"));
+        assert_eq!(hit_for_miss.reason(&key("/c"), at(3)), None);
+        let entries = hit_for_miss.lock();
+        assert!(entries.order.len() <= 2 && entries.by_key.len() <= 2);
+    }
+
+    #[test]
+    fn culprit_is_kept_as_a_copy_of_limited_length() {
+        let hit_for_miss = HitForMiss::new(Duration::from_secs(120), 2);
+        let name = Bytes::from("n".repeat(1000));
+        let culprit = Culprit { kind: CulpritKind::Cookie, name: name.clone() };
+        hit_for_miss.remember(&key("/a"), Reason::StoreRefusedSetCookie, Some(culprit), at(0));
+        let remembered = hit_for_miss.recall(&key("/a"), at(1)).unwrap();
+        assert_eq!(remembered.reason, Reason::StoreRefusedSetCookie);
+        assert_eq!(remembered.culprit.unwrap().name, name.slice(..64));
+        assert!(name.is_unique(), "the response's head is not kept alive");
+        assert_eq!(hit_for_miss.recall(&key("/a"), at(120)), None);
+    }
+}

@@ -1,0 +1,594 @@
+//! A client's connection: reads request heads and content, writes responses, and limits the time of
+//! each.
+//!
+//! Invariant: bytes are sent in the order in which they were queued. A request's content is read
+//! only as fast as it is passed on, except for the part that a buffer takes in advance. After the
+//! connection has failed, nothing more is sent. This module does not interpret requests.
+
+use crate::memory::buffer::Buffer;
+use crate::request::pace::Pace;
+use bytes::{Buf, Bytes, BytesMut};
+use config::Limits;
+use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
+use message::{Fields, Frame};
+use net::{Patience, Peer, Stream};
+use origin::{Upload, UploadError};
+use semantics::{Form, trailer_fields};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+/// Bytes of one read of request heads. Heads are small and many connections are idle, so it is low.
+const HEAD_READ_BYTES: usize = 4 * 1024;
+
+/// Bytes of one read of request content.
+const CONTENT_READ_BYTES: usize = 64 * 1024;
+
+/// Bytes of a file that are sent at once.
+const FILE_SEND_BYTES: u64 = 256 * 1024;
+
+/// Pieces of one vectored write.
+const SLICES_MAX: usize = 16;
+
+/// Time and bytes for which input is read and discarded after the last response. The client can
+/// then read the response before it learns that the connection is closed (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: Stream,
+    peer: Peer,
+    limits: Arc<Limits>,
+    head_limits: h1::Limits,
+    input: BytesMut,
+    output: VecDeque<Bytes>,
+    output_bytes: usize,
+    content: Content,
+    read_patience: Patience,
+    write_patience: Patience,
+    read_pace: Pace,
+    write_pace: Pace,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+/// The content of the request that is being answered.
+#[derive(Debug)]
+struct Content {
+    decoder: BodyDecoder,
+    read_bytes: u64,
+    /// The client waits for 100 (Continue) before it sends the content.
+    continue_owed: bool,
+    /// The form fields found in the content so far, if they are needed.
+    form: Form,
+    /// Content that was read before the request went to the origin.
+    ahead: Option<Ahead>,
+}
+
+/// Content that was read before the request went to the origin.
+#[derive(Debug)]
+struct Ahead {
+    buffer: Buffer,
+    bytes: u64,
+    /// The end of the content with its trailer, if it was read completely.
+    end: Option<Option<Box<Fields>>>,
+}
+
+/// The outcome of waiting for a request.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A request head; its content can be read as an [`Upload`].
+    Request(Box<Request>),
+    /// Bytes that are not a valid request head.
+    Malformed(RequestError),
+    /// The client closed the connection, or it broke.
+    Closed,
+    /// No request began in time.
+    Idle,
+    /// A request began, but its head did not end in time.
+    TimedOut,
+}
+
+/// Why a response could not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// The client closed the connection.
+    Gone,
+    /// The client read nothing for too long.
+    TimedOut,
+    /// The client read more slowly than `limits.response_rate_min`.
+    TooSlow,
+}
+
+impl Client {
+    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<Limits>) -> Self {
+        let head_limits = head_limits(&limits);
+        Self {
+            stream,
+            peer,
+            limits,
+            head_limits,
+            input: BytesMut::new(),
+            output: VecDeque::new(),
+            output_bytes: 0,
+            content: Content::new(BodyFraming::Empty, false),
+            read_patience: Patience::new(),
+            write_patience: Patience::new(),
+            read_pace: Pace::default(),
+            write_pace: Pace::default(),
+            received_bytes: 0,
+            sent_bytes: 0,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// The bytes received so far of an incomplete request head.
+    pub(crate) fn begun_head(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// Raises the limit of the current request head to that of a purge order. Returns false if it
+    /// was already raised, or if a purge order may not be longer.
+    pub(crate) fn lengthen_head(&mut self) -> bool {
+        let bytes_max = self.limits.purge_head_bytes_max;
+        let is_longer = bytes_max > self.head_limits.head_bytes_max;
+        if is_longer {
+            (self.head_limits.head_bytes_max, self.head_limits.target_bytes_max) = (bytes_max, bytes_max);
+        }
+        is_longer
+    }
+
+    /// Receives the next request head. Before its first byte, `stop` may end the wait as if the
+    /// connection were idle.
+    pub(crate) async fn receive(
+        &mut self,
+        mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Received {
+        self.read_patience.reset();
+        // Content that the origin did not read would otherwise be kept as long as the connection.
+        self.content.ahead = None;
+        poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
+    }
+
+    /// Parses the request's content as this form from now on.
+    pub(crate) fn read_form(&mut self, form: Form) {
+        self.content.form = form;
+    }
+
+    /// The form fields found in the request's content so far.
+    pub(crate) fn form(&self) -> &Form {
+        &self.content.form
+    }
+
+    /// Reads content in advance while the buffer has room, until more than `bytes_max` bytes have
+    /// arrived. The rest is read when the origin takes it.
+    ///
+    /// If the content ended, returns its framing for the origin: its length, or chunked if a
+    /// trailer follows.
+    ///
+    /// # Errors
+    /// [`UploadError`] when the content does not arrive.
+    pub(crate) async fn read_ahead(
+        &mut self,
+        (buffer, bytes_max): (Buffer, u64),
+    ) -> Result<Option<BodyFraming>, UploadError> {
+        let mut ahead = Ahead { buffer, bytes: 0, end: None };
+        let read = poll_fn(|context| self.poll_read_ahead(context, &mut ahead, bytes_max)).await;
+        let whole = ahead.end.as_ref().map(|trailer| match trailer {
+            Some(_) => BodyFraming::Chunked,
+            None => BodyFraming::Length(ahead.bytes),
+        });
+        self.content.ahead = Some(ahead);
+        read.map(|()| whole)
+    }
+
+    fn poll_read_ahead(
+        &mut self,
+        context: &mut Context<'_>,
+        ahead: &mut Ahead,
+        bytes_max: u64,
+    ) -> Poll<Result<(), UploadError>> {
+        loop {
+            while ahead.buffer.poll_move(context, false).is_ready() {}
+            if !ahead.buffer.has_room() {
+                return if ahead.buffer.is_moving() { Poll::Pending } else { Poll::Ready(Ok(())) };
+            }
+            match ready!(self.poll_content(context))? {
+                Frame::Data(octets) => {
+                    ahead.bytes += octets.len() as u64;
+                    ahead.buffer.push(octets);
+                    if ahead.bytes > bytes_max {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Frame::End(trailer) => {
+                    ahead.end = Some(trailer);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Queues bytes for sending.
+    pub(crate) fn push(&mut self, octets: Bytes) {
+        if !octets.is_empty() {
+            self.output_bytes += octets.len();
+            self.output.push_back(octets);
+        }
+    }
+
+    /// Number of queued bytes.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.output_bytes
+    }
+
+    /// Writes as much of `pieces` as the system accepts without blocking, if nothing is queued.
+    /// Returns the number of bytes written; the caller must queue the rest.
+    pub(crate) fn write_at_once<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<usize, SendError> {
+        if !self.output.is_empty() {
+            return Ok(0);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slice, octets) in slices.iter_mut().zip(pieces) {
+            *slice = IoSlice::new(octets);
+            count += 1;
+        }
+        match self.stream.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+            Ok(written) => {
+                self.sent_bytes += written as u64;
+                Ok(written)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(_) => Err(SendError::Gone),
+        }
+    }
+
+    /// Sends everything that is queued.
+    pub(crate) async fn flush(&mut self) -> Result<(), SendError> {
+        self.write_patience.reset();
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    /// Restarts the time limit for writing. Must be called before [`Client::poll_flush`] is polled
+    /// directly.
+    pub(crate) fn begin_flush(&mut self) {
+        self.write_patience.reset();
+    }
+
+    /// Writes the queue; ready when it is empty.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        while !self.output.is_empty() {
+            match self.poll_write_queued(context) {
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.give_up();
+                    return Poll::Ready(Err(SendError::Gone));
+                }
+                Poll::Ready(Ok(written)) => self.consume(written),
+                Poll::Pending => {
+                    let error = ready!(self.poll_too_late(context));
+                    self.give_up();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the
+    /// number of bytes sent, which is smaller if the file ends early or cannot be read.
+    pub(crate) async fn send_file(
+        &mut self,
+        file: &File,
+        mut offset: u64,
+        bytes: u64,
+    ) -> Result<u64, SendError> {
+        let (begin, end) = (offset, offset + bytes);
+        self.write_patience.reset();
+        while offset < end {
+            // Between two steps, other connections of this worker get their turn.
+            let count = (end - offset).min(FILE_SEND_BYTES) as usize;
+            let sent = poll_fn(|context| self.poll_send_file(context, file, &mut offset, count)).await?;
+            if sent == 0 {
+                break;
+            }
+            self.write_patience.reset();
+            self.write_pace.moved(sent);
+            self.sent_bytes += sent as u64;
+        }
+        Ok(offset - begin)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        context: &mut Context<'_>,
+        file: &File,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<Result<usize, SendError>> {
+        match self.stream.poll_send_file(context, file, offset, count) {
+            Poll::Ready(Ok(sent)) => Poll::Ready(Ok(sent)),
+            Poll::Ready(Err(error)) if is_of_connection(&error) => Poll::Ready(Err(SendError::Gone)),
+            // An error of the file. If it belongs to the connection after all, the next write
+            // reports it.
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
+            Poll::Pending => self.poll_too_late(context).map(Err),
+        }
+    }
+
+    /// Ready when a client whose socket is full has read nothing for too long, or too little.
+    fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
+        let Limits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
+        if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
+            return Poll::Ready(SendError::TooSlow);
+        }
+        self.write_patience.poll_over(context, write_timeout).map(|()| SendError::TimedOut)
+    }
+
+    /// The limits of this connection.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether the whole content of the current request has been read.
+    pub(crate) fn is_content_read(&self) -> bool {
+        self.content.decoder.is_done()
+    }
+
+    /// Whether the whole content of the current request has been passed to the origin.
+    pub(crate) fn is_content_passed_on(&self) -> bool {
+        self.is_content_read() && self.content.ahead.is_none()
+    }
+
+    /// Whether the whole request has been read and no further input follows it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_content_read() && self.input.is_empty()
+    }
+
+    /// Bytes sent since the last call of [`Client::take_octet_counts`].
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Bytes received and sent since the last call.
+    pub(crate) fn take_octet_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
+    }
+
+    /// Closes the connection after the last response to a client that may still be sending. First
+    /// shuts down the sending side, then reads and discards input for a moment: closing with unread
+    /// input would make the client lose the response.
+    pub(crate) async fn linger(mut self) {
+        let goodbye = async {
+            if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
+                return;
+            }
+            let mut discarded = 0;
+            while discarded < LINGER_BYTES_MAX {
+                self.input.clear();
+                self.input.reserve(HEAD_READ_BYTES);
+                match self.stream.read_buf(&mut self.input).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => discarded += read,
+                }
+            }
+        };
+        // A client that sends for longer may lose its response.
+        let _ = tokio::time::timeout(LINGER, goodbye).await;
+    }
+
+    /// Tells the socket whether the end of the connection marks the end of the response, which is
+    /// true while `begun`. Until the response is complete, every other way of closing must then be
+    /// a reset.
+    pub(crate) fn end_means_whole(&self, begun: bool) {
+        self.stream.reset_on_close(begun);
+    }
+
+    /// The connection and the bytes that were read ahead, for another protocol.
+    pub(crate) fn into_tunnel(self) -> (Stream, BytesMut) {
+        (self.stream, self.input)
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Poll<Received> {
+        loop {
+            if !self.input.is_empty() {
+                match h1::parse_request(&mut self.input, &self.head_limits, Strictness::Strict) {
+                    Ok(Some(request)) => {
+                        self.head_limits = head_limits(&self.limits);
+                        self.content = Content::new(request.framing, request.expect_continue);
+                        self.read_patience.reset();
+                        self.read_pace.reset();
+                        self.write_pace.reset();
+                        return Poll::Ready(Received::Request(Box::new(request)));
+                    }
+                    Ok(None) => {}
+                    Err(error) => return Poll::Ready(Received::Malformed(error)),
+                }
+            }
+            let idle = self.input.is_empty();
+            match self.poll_fill(context, HEAD_READ_BYTES) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Received::Closed),
+                Poll::Ready(Ok(_)) if idle => self.read_patience.reset(),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending if idle => {
+                    let limit = self.limits.idle_timeout;
+                    let over = self.read_patience.poll_over(context, limit).is_ready();
+                    return if over || stop.poll(context).is_ready() {
+                        Poll::Ready(Received::Idle)
+                    } else {
+                        Poll::Pending
+                    };
+                }
+                Poll::Pending => {
+                    let limit = self.limits.request_head_timeout;
+                    return self.read_patience.poll_over(context, limit).map(|()| Received::TimedOut);
+                }
+            }
+        }
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>, octets: usize) -> Poll<io::Result<usize>> {
+        net::make_room(&mut self.input, octets);
+        // The future has no state of its own, so a new one for each poll loses nothing.
+        let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context));
+        self.received_bytes += read.as_ref().map_or(0, |read| *read as u64);
+        Poll::Ready(read)
+    }
+
+    fn poll_write_queued(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slice, octets) in slices.iter_mut().zip(&self.output) {
+            *slice = IoSlice::new(octets);
+            count += 1;
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    /// Drops the queue, because the connection accepts no more.
+    fn give_up(&mut self) {
+        self.output.clear();
+        self.output_bytes = 0;
+    }
+
+    fn consume(&mut self, written: usize) {
+        self.write_patience.reset();
+        self.write_pace.moved(written);
+        self.sent_bytes += written as u64;
+        self.output_bytes -= written;
+        let mut left = written;
+        while let Some(first) = self.output.front_mut() {
+            if first.len() > left {
+                first.advance(left);
+                return;
+            }
+            left -= first.len();
+            self.output.pop_front();
+        }
+    }
+
+    /// Decodes the next piece of content from the input that was read, if it is complete.
+    fn decode(&mut self) -> Result<Option<Frame>, UploadError> {
+        match self.content.decoder.decode(&mut self.input).map_err(UploadError::Malformed)? {
+            Decoded::NeedMore => Ok(None),
+            Decoded::Data(octets) => {
+                self.content.read_bytes += octets.len() as u64;
+                if self.content.read_bytes > self.limits.request_body_bytes_max {
+                    return Err(UploadError::TooLarge);
+                }
+                Ok(Some(Frame::Data(octets)))
+            }
+            Decoded::End(trailer) => {
+                Ok(Some(Frame::End(trailer.map(|trailer| Box::new(trailer_fields(&trailer))))))
+            }
+        }
+    }
+}
+
+/// Limits of the head of a client's request.
+pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
+    h1::Limits {
+        head_bytes_max: limits.request_head_bytes_max,
+        fields_max: limits.request_fields_max,
+        target_bytes_max: limits.request_head_bytes_max,
+        ..h1::Limits::DEFAULT
+    }
+}
+
+impl Upload for Client {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        if let Some(ahead) = &mut self.content.ahead {
+            if let Some(octets) = ready!(ahead.buffer.poll_pop(context)).map_err(|_| UploadError::Lost)? {
+                return Poll::Ready(Ok(Frame::Data(octets)));
+            }
+            if let Some(Ahead { end: Some(trailer), .. }) = self.content.ahead.take() {
+                return Poll::Ready(Ok(Frame::End(trailer)));
+            }
+        }
+        self.poll_content(context)
+    }
+}
+
+impl Client {
+    /// The next piece of the content as it arrives from the client.
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        loop {
+            if let Some(frame) = self.decode()? {
+                self.read_patience.reset();
+                if let Frame::Data(octets) = &frame {
+                    self.content.form.feed(octets);
+                }
+                return Poll::Ready(Ok(frame));
+            }
+            if std::mem::take(&mut self.content.continue_owed) {
+                self.push(Bytes::from_static(CONTINUE));
+            }
+            if ready!(self.poll_flush(context)).is_err() {
+                return Poll::Ready(Err(UploadError::Gone));
+            }
+            match self.poll_fill(context, CONTENT_READ_BYTES) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(UploadError::Gone)),
+                Poll::Ready(Ok(read)) => {
+                    self.read_patience.reset();
+                    self.read_pace.moved(read);
+                }
+                Poll::Pending => {
+                    let Limits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
+                    if self.read_pace.poll_too_slow(context, request_rate_min, rate_window).is_ready() {
+                        return Poll::Ready(Err(UploadError::TooSlow));
+                    }
+                    let over = self.read_patience.poll_over(context, request_body_timeout);
+                    return over.map(|()| Err(UploadError::TimedOut));
+                }
+            }
+        }
+    }
+}
+
+impl Content {
+    fn new(framing: BodyFraming, continue_owed: bool) -> Self {
+        Self {
+            decoder: BodyDecoder::new(framing),
+            read_bytes: 0,
+            continue_owed,
+            form: Form::default(),
+            ahead: None,
+        }
+    }
+}
+
+/// Whether sendfile failed because of the connection rather than the file.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+    )
+}

@@ -1,0 +1,399 @@
+//! The last steps of a request: *deliver* or *refuse*, send, *record*.
+//!
+//! Invariants: a connection is kept only if the response was complete and announced that, and if
+//! the request was read to its end. Every request is recorded once, with the bytes that were really
+//! sent.
+
+use crate::control::access_log::Entry;
+use crate::request::client::SendError;
+use crate::control::counters::Metric;
+use crate::request::decoded::Source;
+use crate::request::deliver::{self, Beginning, Interrupted};
+use crate::request::delivery::{Content, Delivery};
+use crate::request::event_stream::while_open;
+use crate::request::excerpt::Excerpt;
+use crate::fetch::flight::Parcel;
+use crate::fetch::fly;
+use crate::request::leak_check::LeakCheck;
+use crate::memory::leak_guard::COMPARED_BYTES_MAX;
+use crate::fetch::mender::Mender;
+use crate::request::pipeline::{After, Visit};
+use crate::control::purge_orders::Unserved;
+use crate::upkeep::recognition::Sent;
+use crate::request::refusal::Refusal;
+use crate::request::respond::{self, Account, Written};
+use h1::BodyFraming;
+use message::{ResponseHead, Status, names};
+use origin::Exchange;
+use page::HEAD_BYTES_MAX;
+use purge::Reply;
+use semantics::{
+    CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
+    has_conditions,
+};
+use std::borrow::Cow;
+use std::sync::Arc;
+use store::{FillingReader, Object};
+
+/// The result of a request, for its record.
+pub(crate) struct Outcome {
+    status: Status,
+    reason: Reason,
+    content_bytes: u64,
+    pub(crate) after: After,
+}
+
+impl Visit<'_> {
+    /// *deliver*: evaluates conditions and sends head and content.
+    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
+        let Delivery { content, account } = delivery;
+        // The rest of the request's content may never arrive.
+        self.asker.persistent &= self.client.is_content_read();
+        let decoded = self.decoded(&content);
+        if let Some(head) = self.substitute(&content, decoded.as_ref()) {
+            let written = self.write_head(&head, BodyFraming::Empty, &account);
+            self.client.push(written.octets.clone());
+            let sent = self.client.flush().await.map_err(Interrupted::from);
+            return self.outcome(head.status, account.reason, 0, sent, &written);
+        }
+        match content {
+            Content::Stored(object) => self.send_stored(&object, decoded, &account).await,
+            Content::Filling { answer, reader, own } => {
+                let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
+                self.send_filling(head, answer.framing, decoded, reader, &account).await
+            }
+            Content::Claimed(parcel) => self.send_parcel(parcel, decoded, false, &account).await,
+            Content::Own(parcel) => self.send_parcel(parcel, None, true, &account).await,
+            Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
+            Content::Checked(parcel, check) => self.send_checked(parcel, decoded, check, &account).await,
+            Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
+        }
+    }
+
+    /// *refuse*: sends a response made by the edge.
+    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+        if let Some(detail) = &refusal.detail {
+            self.shared.complaints.tell(detail, self.now().monotonic);
+        }
+        self.asker.persistent &= self.client.is_content_read();
+        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
+        self.client.push(written.octets.clone());
+        let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
+        if page_bytes > 0 {
+            self.client.push(page);
+        }
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
+    }
+
+    /// *purge*: carries out a purge order.
+    pub(crate) async fn purge(&mut self) -> Outcome {
+        let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
+            Ok(order) => {
+                self.cells().count(Metric::Purges);
+                let outcome = self.shared.carry_out(&order).await;
+                (Reason::Purged, self.shared.reply(&order, outcome))
+            }
+            Err(Unserved::Forbidden(denied)) => {
+                self.cells().count(Metric::PurgesForbidden);
+                return self.refuse(Refusal::purge_forbidden(denied)).await;
+            }
+            Err(Unserved::Malformed(malformed)) => {
+                self.cells().count(Metric::PurgesMalformed);
+                (Reason::PurgeMalformed, malformed.reply())
+            }
+        };
+        self.send_reply(reply, reason).await
+    }
+
+    /// Answers a request that carried out a purge before its page could be fetched.
+    pub(crate) async fn answer(mut self, reply: Reply) -> After {
+        let outcome = self.send_reply(reply, Reason::Purged).await;
+        self.record(&outcome);
+        outcome.after
+    }
+
+    async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
+        self.asker.persistent &= self.client.is_content_read();
+        let Reply { mut head, content } = reply;
+        respond::tidy(&mut head, self.shared.clock.now());
+        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
+        let content_bytes = content.len() as u64;
+        let framing = BodyFraming::Length(content_bytes);
+        let written = respond::write_head(&head, framing, Some(&account), self.asker);
+        self.client.push(written.octets.clone());
+        self.client.push(content);
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(head.status, reason, content_bytes, sent, &written)
+    }
+
+    /// *record*: updates counters and writes the access log.
+    pub(crate) fn record(&mut self, outcome: &Outcome) {
+        let cells = self.cells();
+        cells.count_reason(outcome.reason);
+        let (received, sent) = self.client.take_octet_counts();
+        cells.add(Metric::BytesReceived, received);
+        cells.add(Metric::BytesSent, sent);
+        let Some(log) = &self.shared.log else { return };
+        let recorded = log.record(&Entry {
+            peer: self.client.peer(),
+            now: self.begun.wall,
+            request: &self.request.head,
+            status: outcome.status,
+            content_bytes: outcome.content_bytes,
+            reason: outcome.reason,
+            elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
+        });
+        if !recorded {
+            cells.count(Metric::AccessLogDropped);
+        }
+    }
+
+    /// The head that replaces the response because of the request's conditions. The origin has
+    /// already evaluated those of a request that was passed to it.
+    fn substitute(&self, content: &Content, decoded: Option<&ResponseHead>) -> Option<ResponseHead> {
+        // Most requests have no condition, and then the stored head need not be parsed.
+        if !has_conditions(&self.request.head.fields) {
+            return None;
+        }
+        let stored_head;
+        let head = match content {
+            _ if decoded.is_some() => decoded?,
+            Content::Stored(object) => {
+                let is_wanted = |name: &[u8]| {
+                    concerns_conditions(name)
+                        || name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes())
+                        || name.eq_ignore_ascii_case(names::CONTENT_ENCODING.as_bytes())
+                };
+                stored_head = object.head_of(is_wanted);
+                &stored_head
+            }
+            Content::Filling { answer, .. } => &answer.head,
+            Content::Claimed(parcel) => &parcel.head,
+            Content::Own(_) | Content::Witnessed(..) | Content::Checked(..) | Content::Switch(..) => {
+                return None;
+            }
+        };
+        match evaluate_conditions(&self.request.head.fields, head) {
+            Condition::Proceed => None,
+            Condition::NotModified => Some(respond::not_modified(&self.sent(head))),
+            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+        }
+    }
+
+    async fn send_stored(
+        &mut self,
+        object: &Arc<Object>,
+        decoded: Option<ResponseHead>,
+        account: &Account,
+    ) -> Outcome {
+        let mender = Mender::of(self);
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::stored(object, &mender), account).await.0;
+        }
+        if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
+            return self.send_excerpt(&excerpt, object, account).await;
+        }
+        let written = respond::write_hit(object, account, self.asker);
+        let has_content = written.framing != BodyFraming::Empty;
+        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
+        let content_bytes = if has_content { object.content_bytes() } else { 0 };
+        self.outcome(object.status(), account.reason, content_bytes, sent, &written)
+    }
+
+    /// Sends the parts of a stored response that the request wants.
+    async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
+        let framing = BodyFraming::Length(excerpt.content_bytes());
+        let written = self.write_head(&excerpt.head, framing, account);
+        let (content, mender) = (&excerpt.content, Mender::of(self));
+        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &mender).await;
+        self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
+    }
+
+    async fn send_filling(
+        &mut self,
+        head: &ResponseHead,
+        framing: BodyFraming,
+        decoded: Option<ResponseHead>,
+        reader: FillingReader,
+        account: &Account,
+    ) -> Outcome {
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::Filling(reader), account).await.0;
+        }
+        let written = self.write_head(head, framing, account);
+        self.begin(&written);
+        let (cells, mut content_bytes) = (self.cells(), 0);
+        let sending = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes);
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    /// Sends an origin's response. `own` is true if it answers this client's own request rather
+    /// than a shared one.
+    async fn send_parcel(
+        &mut self,
+        parcel: Parcel,
+        decoded: Option<ResponseHead>,
+        own: bool,
+        account: &Account,
+    ) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        if self.asker.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+            // The client sent HEAD, but the fetch was a GET: its content is not needed.
+            drop(exchange);
+            return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
+        }
+        let now = self.shared.clock.monotonic();
+        let site = self.site.filter(|site| site.is_looked_at(now));
+        let mut beginning = Beginning::new(HEAD_BYTES_MAX);
+        let wanted = site.map(|_| &mut beginning);
+        let (outcome, _) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
+        if let Some(site) = site {
+            let request = &self.request.head;
+            let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
+            let host = public_host.or_else(|| request.fields.only(names::HOST).map(|host| &host[..]));
+            let sent = Sent::new(request, &request.target, host.unwrap_or_default());
+            let sent = Sent { is_personal: own && sent.is_personal, ..sent };
+            self.shared.look_into(site, sent, &head, &beginning.octets());
+        }
+        outcome
+    }
+
+    /// Sends a head without its content.
+    async fn send_head(&mut self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Outcome {
+        let written = self.write_head(head, source, account);
+        self.client.push(written.octets.clone());
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(head.status, account.reason, 0, sent, &written)
+    }
+
+    /// Sends an origin's response, unchanged or with its `decoded` head. Also returns whether it
+    /// was complete.
+    async fn send_content(
+        &mut self,
+        head: &ResponseHead,
+        framing: BodyFraming,
+        decoded: Option<ResponseHead>,
+        exchange: Box<Exchange>,
+        wanted: Option<&mut Beginning>,
+        account: &Account,
+    ) -> (Outcome, bool) {
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::Exchange(exchange, wanted), account).await;
+        }
+        let written = self.write_head(head, framing, account);
+        self.begin(&written);
+        let mut content_bytes = 0;
+        let cells = self.cells();
+        let buffer = self.shared.buffers.for_response();
+        let sending = deliver::send_exchange(
+            self.client,
+            *exchange,
+            written.framing,
+            &mut content_bytes,
+            wanted,
+            buffer,
+        );
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        let whole = sent.is_ok();
+        (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
+    }
+
+    /// Sends an origin's response and then has it compared with the stored one.
+    async fn send_checked(
+        &mut self,
+        parcel: Parcel,
+        decoded: Option<ResponseHead>,
+        check: Arc<LeakCheck>,
+        account: &Account,
+    ) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        let mut content = Beginning::new(COMPARED_BYTES_MAX);
+        let wanted = Some(&mut content);
+        let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
+        if let Some(content) = content.whole().filter(|_| whole) {
+            check.begin(self.shared, self.worker, &head, content);
+        }
+        outcome
+    }
+
+    /// The head of a response that is not a plain hit.
+    pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
+        respond::write_head(&self.sent(head), source, Some(account), self.asker)
+    }
+
+    /// The head as the site's profile wants it sent to clients.
+    fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
+        let other = self.site.and_then(|site| downstream_head(head, site.policy()));
+        other.map_or(Cow::Borrowed(head), Cow::Owned)
+    }
+
+    /// Queues a head whose content follows from another source.
+    pub(crate) fn begin(&mut self, written: &Written) {
+        if written.framing == BodyFraming::UntilClose {
+            self.client.end_means_whole(true);
+        }
+        self.client.push(written.octets.clone());
+    }
+
+    async fn switch(&mut self, head: ResponseHead, exchange: Box<Exchange>, account: &Account) -> Outcome {
+        let status = head.status;
+        self.cells().count(Metric::Tunnels);
+        self.client.push(respond::write_switch(head));
+        let after = match (self.client.flush().await, exchange.into_tunnel()) {
+            (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
+            _ => After::Gone,
+        };
+        Outcome { status, reason: account.reason, content_bytes: 0, after }
+    }
+
+    pub(crate) fn outcome(
+        &self,
+        status: Status,
+        reason: Reason,
+        content_bytes: u64,
+        sent: Result<(), Interrupted>,
+        written: &Written,
+    ) -> Outcome {
+        if sent.is_ok() && written.framing == BodyFraming::UntilClose {
+            self.client.end_means_whole(false);
+        }
+        let after = match sent {
+            Ok(()) if written.persistent && self.client.is_content_read() => After::Keep,
+            Ok(()) if !self.request.persistent && self.client.is_quiet() => After::Close,
+            Ok(()) => After::Linger,
+            Err(Interrupted::Visitor(error)) => {
+                self.cells().count(match error {
+                    SendError::Gone => Metric::VisitorsGone,
+                    SendError::TimedOut => Metric::VisitorTimeouts,
+                    SendError::TooSlow => Metric::VisitorsTooSlow,
+                });
+                After::Gone
+            }
+            Err(Interrupted::Source(error)) => {
+                self.cells().count(Metric::ResponsesCut);
+                if let Some(error) = error {
+                    fly::count_failure(self.cells(), &error);
+                }
+                After::Gone
+            }
+            Err(Interrupted::Damage) => {
+                self.cells().count(Metric::DamagedResponsesCut);
+                After::Gone
+            }
+            Err(Interrupted::Drain) => After::Gone,
+            Err(Interrupted::Spool) => {
+                self.cells().count(Metric::ResponsesCut);
+                After::Gone
+            }
+            Err(Interrupted::Undecodable) => {
+                self.cells().count(Metric::DecodingsFailed);
+                After::Gone
+            }
+        };
+        // After an interruption less was sent than was counted.
+        let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);
+        Outcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
+    }
+}

@@ -1,0 +1,200 @@
+//! Sends gzip responses decoded to clients that refuse gzip.
+//!
+//! Invariants: beside the client's queue, at most one decoded piece of the content is held. If the
+//! content cannot be decoded, the response stays visibly incomplete.
+
+use crate::request::client::Client;
+use crate::request::conclude::Outcome;
+use crate::control::counters::Metric;
+use crate::request::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
+use crate::request::delivery::Content;
+use crate::upkeep::disk_threads;
+use crate::request::event_stream::while_open;
+use crate::request::gunzip::Gunzip;
+use crate::request::lookup::stored_without_gzip;
+use crate::fetch::mender::Mender;
+use crate::request::pipeline::Visit;
+use crate::request::respond::Account;
+use bytes::Bytes;
+use h1::BodyFraming;
+use message::ResponseHead;
+use origin::{Event, Exchange, NoUpload};
+use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use store::{FillingReader, Object, OnDisk};
+
+/// Bytes of a body on disk that are read at once. A client that refuses gzip holds no more of the
+/// body in memory.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The source of the coded content.
+pub(crate) enum Source<'a> {
+    /// Pieces in memory.
+    Pieces(VecDeque<Bytes>),
+    /// The disk, starting at the byte `at`.
+    Disk { body: Arc<OnDisk>, at: u64, mender: &'a Mender<'a> },
+    /// A response whose body is arriving.
+    Filling(FillingReader),
+    /// An origin. The beginning of the coded content is kept for the detection.
+    Exchange(Box<Exchange>, Option<&'a mut Beginning>),
+}
+
+impl<'a> Source<'a> {
+    /// The content of a stored response.
+    pub(crate) fn stored(object: &Arc<Object>, mender: &'a Mender<'a>) -> Self {
+        match object.on_disk() {
+            Some(body) => Self::Disk { body: Arc::clone(body), at: 0, mender },
+            None => Self::Pieces(object.body().chunks().iter().cloned().collect()),
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, Interrupted> {
+        match self {
+            Self::Pieces(pieces) => Ok(pieces.pop_front()),
+            Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
+            Self::Disk { body, at, mender } => {
+                let (reader, from) = (Arc::clone(body), *at);
+                // Fits a usize, because the limit does.
+                let bytes_max = (body.len() - from).min(READ_BYTES as u64) as usize;
+                let within = client.limits().disk_timeout;
+                let Some(turn) = mender.turn().await else { return Err(Interrupted::Damage) };
+                let read = move || (reader.read_at(from, bytes_max), turn).0;
+                match disk_threads::run(within, read).await {
+                    Some(Ok(bytes)) if !bytes.is_empty() => {
+                        *at += bytes.len() as u64;
+                        Ok(Some(bytes))
+                    }
+                    // A decoder cannot continue with bytes of another response, so the object is
+                    // removed and the next request fetches the page.
+                    Some(Ok(_) | Err(_)) => {
+                        mender.forget(body);
+                        Err(Interrupted::Damage)
+                    }
+                    None => Err(Interrupted::Damage),
+                }
+            }
+            Self::Filling(reader) => match poll_fn(|context| reader.poll_next(context)).await {
+                Some(Ok(bytes)) => Ok(Some(bytes)),
+                Some(Err(_)) => Err(Interrupted::Source(None)),
+                None => Ok(None),
+            },
+            Self::Exchange(exchange, wanted) => loop {
+                match exchange.next(&mut NoUpload).await {
+                    Ok(Event::Data(bytes)) => {
+                        if let Some(wanted) = wanted {
+                            wanted.keep(&bytes);
+                        }
+                        return Ok(Some(bytes));
+                    }
+                    Ok(Event::End(_)) => return Ok(None),
+                    Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                    Err(error) => return Err(Interrupted::Source(Some(error))),
+                }
+            },
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// Whether the client must not receive gzip, although a shared fetch has offered it.
+    pub(crate) fn refuses_gzip(&self) -> bool {
+        self.site.is_some_and(|site| refuses_gzip(&self.request.head.fields, site.policy()))
+    }
+
+    /// The head of the decoded response, if the response must be decoded for this client. Responses
+    /// to the client's own request need no decoding: the origin saw the client's Accept-Encoding.
+    pub(crate) fn decoded(&self, content: &Content) -> Option<ResponseHead> {
+        if !self.refuses_gzip() {
+            return None;
+        }
+        let head = match content {
+            Content::Stored(object) if stored_without_gzip(object) == WithoutGzip::AsIs => return None,
+            Content::Stored(object) => Cow::Owned(object.head()),
+            Content::Filling { answer, own, .. } => {
+                Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
+            }
+            Content::Claimed(parcel) | Content::Checked(parcel, _) => Cow::Borrowed(&parcel.head),
+            Content::Own(_) | Content::Witnessed(..) | Content::Switch(..) => return None,
+        };
+        (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
+    }
+
+    /// Sends a decoded response. Also returns whether it was complete.
+    pub(crate) async fn send_decoded(
+        &mut self,
+        head: &ResponseHead,
+        source: Source<'_>,
+        account: &Account,
+    ) -> (Outcome, bool) {
+        self.cells().count(Metric::ResponsesDecoded);
+        let written = self.write_head(head, BodyFraming::Chunked, account);
+        self.begin(&written);
+        let mut content_bytes = 0;
+        let bytes_max = self.shared.limits.decoded_bytes_max;
+        let cells = self.cells();
+        let sending = send(self.client, source, written.framing, bytes_max, &mut content_bytes);
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        let whole = sent.is_ok();
+        (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
+    }
+}
+
+/// Sends the queue. An origin that waits for a slow client meanwhile gives up its turn.
+async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Interrupted> {
+    client.begin_flush();
+    let flushed = poll_fn(|context| {
+        let flushed = client.poll_flush(context);
+        if flushed.is_pending()
+            && let Source::Exchange(exchange, _) = source
+        {
+            exchange.stall();
+        }
+        flushed
+    });
+    flushed.await.map_err(Interrupted::from)
+}
+
+/// Sends the queue and then at most `bytes_max` bytes of decoded content. Adds the bytes of content
+/// to `content_bytes`.
+async fn send(
+    client: &mut Client,
+    mut source: Source<'_>,
+    framing: BodyFraming,
+    bytes_max: u64,
+    content_bytes: &mut u64,
+) -> Result<(), Interrupted> {
+    if framing == BodyFraming::Empty {
+        return client.flush().await.map_err(Interrupted::from);
+    }
+    let mut gunzip = Gunzip::new(bytes_max);
+    let mut push = |client: &mut Client, plain: Bytes| {
+        *content_bytes += plain.len() as u64;
+        // An empty chunk would end the content.
+        if !plain.is_empty() {
+            push_content(client, framing, plain);
+        }
+    };
+    loop {
+        // Flushed before waiting for more, so that the client has everything decoded so far.
+        flush(client, &mut source).await?;
+        let Some(mut coded) = source.next(client).await? else { break };
+        while !coded.is_empty() {
+            push(client, gunzip.step(&mut coded)?);
+            if client.queued_bytes() >= BATCH_BYTES {
+                flush(client, &mut source).await?;
+                // A client on the same machine accepts everything at once, so this gives other
+                // connections their turn.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    // Frees the origin before the client has all of the content.
+    drop(source);
+    push(client, gunzip.end()?);
+    push_end(client, framing, None);
+    client.flush().await.map_err(Interrupted::from)
+}

@@ -1,0 +1,553 @@
+//! Sending content to a client, from whatever source it comes.
+//!
+//! Invariant: content ends as its framing declares only if its source ended completely. If a source
+//! fails midway, the client can see that the response is incomplete.
+
+use crate::memory::buffer::Buffer;
+use crate::request::client::{Client, SendError};
+use crate::upkeep::disk_threads;
+use crate::request::excerpt::Extract;
+use crate::request::gunzip::Undecodable;
+use crate::fetch::mender::Mender;
+use bytes::{Bytes, BytesMut};
+use disk::FileRange;
+use h1::BodyFraming;
+use message::Fields;
+use origin::{Event, Exchange, FetchError, NoUpload};
+use platform::{bring_into_memory, is_in_memory};
+use semantics::{ByteRange, trailer_fields};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use store::{Body, FillingReader, Object, OnDisk};
+
+/// Bytes that are gathered for one write, as long as they are available without waiting.
+pub(crate) const BATCH_BYTES: usize = 128 * 1024;
+
+/// Why sending stopped before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// The client's connection failed.
+    Visitor(SendError),
+    /// The source of the content failed.
+    Source(Option<FetchError>),
+    /// The stored body was damaged, and the origin could not supply the missing bytes.
+    Damage,
+    /// The edge shut down during a response that has no end.
+    Drain,
+    /// The spool did not return the bytes that it had taken.
+    Spool,
+    /// The content could not be decoded for a client that refuses its coding.
+    Undecodable,
+}
+
+impl From<Undecodable> for Interrupted {
+    fn from(Undecodable: Undecodable) -> Self {
+        Self::Undecodable
+    }
+}
+
+impl From<SendError> for Interrupted {
+    fn from(error: SendError) -> Self {
+        Self::Visitor(error)
+    }
+}
+
+/// Sends a stored response: its prebuilt head, the rest of its head, and its content if
+/// `has_content`. A small response goes out in one system call without touching reference counts.
+/// Only bytes that the system does not accept are shared with the queue.
+pub(crate) async fn send_stored(
+    client: &mut Client,
+    object: &Arc<Object>,
+    rest_of_head: &Bytes,
+    has_content: bool,
+    mender: &Mender<'_>,
+) -> Result<(), Interrupted> {
+    if let Some(body) = object.on_disk().filter(|_| has_content) {
+        client.push(object.prebuilt_shared());
+        client.push(rest_of_head.clone());
+        return send_from_disk(client, object, body, (0, object.content_bytes()), mender).await;
+    }
+    let head_bytes = object.prebuilt().len() + rest_of_head.len();
+    let content_bytes = if has_content { object.content_bytes() } else { 0 };
+    let content = has_content.then(|| object.content()).into_iter().flatten();
+    let written = client.write_at_once([object.prebuilt(), rest_of_head].into_iter().chain(content))?;
+    if (written as u64) < head_bytes as u64 + content_bytes {
+        let body = if has_content { object.body() } else { Body::default() };
+        let head = [object.prebuilt_shared(), rest_of_head.clone()];
+        queue_rest(client, written, head.iter().chain(body.chunks()));
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Sends a head and parts of a stored response.
+pub(crate) async fn send_excerpt(
+    client: &mut Client,
+    head: &Bytes,
+    object: &Arc<Object>,
+    content: &[Extract],
+    mender: &Mender<'_>,
+) -> Result<(), Interrupted> {
+    let octets = |extract: &Extract| match extract {
+        Extract::Octets(octets) => octets.clone(),
+        Extract::OnDisk { .. } => Bytes::new(),
+    };
+    let Some(body) = object.on_disk() else {
+        let pieces: Vec<Bytes> = std::iter::once(head.clone()).chain(content.iter().map(octets)).collect();
+        let written = client.write_at_once(pieces.iter().map(|piece| &piece[..]))?;
+        queue_rest(client, written, pieces.iter());
+        return client.flush().await.map_err(Interrupted::from);
+    };
+    client.push(head.clone());
+    for extract in content {
+        match extract {
+            Extract::Octets(octets) => client.push(octets.clone()),
+            Extract::OnDisk { first, bytes } => {
+                send_from_disk(client, object, body, (*first, *bytes), mender).await?;
+            }
+        }
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Bytes of a body on disk that are read and checked in one step.
+const DISK_READ_BYTES: usize = 256 * 1024;
+
+/// Bytes of a file that are sent unread before the trust in the file is checked again.
+const FILE_STEP_BYTES: u64 = 1 << 20;
+
+/// Sends the queue and then `bytes` bytes of a body on disk, starting at `first`. The system sends
+/// them from the file, so that a slow client holds none of them in memory.
+///
+/// Until the whole body has been verified once, each step is read and checked before it is sent.
+/// Bytes that cannot be read or are damaged come from the origin.
+async fn send_from_disk(
+    client: &mut Client,
+    object: &Arc<Object>,
+    body: &Arc<OnDisk>,
+    (first, bytes): (u64, u64),
+    mender: &Mender<'_>,
+) -> Result<(), Interrupted> {
+    let end = first + bytes;
+    let begin = first + send_unread(client, body, (first, bytes), mender).await?;
+    let mut at = begin;
+    while at < end {
+        let reader = Arc::clone(body);
+        // Fits a usize, because the limit does.
+        let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
+        // Flushed first, so that no disk turn is held while a slow client reads the queue.
+        client.flush().await?;
+        let checked = match mender.turn().await {
+            Some(turn) => {
+                let check = move || (reader.check(at, bytes_max), turn).0;
+                disk_threads::run(client.limits().disk_timeout, check).await
+            }
+            None => None,
+        };
+        let missing = |at| ByteRange { first: at, last: end - 1 };
+        match (checked, body.unchecked_range()) {
+            (Some(Ok(checked)), Some(range)) if checked > 0 => {
+                let sent = send_range(client, &range, at, checked, mender).await?;
+                at += sent.unwrap_or(0);
+                if sent.is_none_or(|sent| sent < checked) {
+                    let damaged = sent.is_some().then_some(body);
+                    return mender.complete(client, object, damaged, missing(at)).await;
+                }
+            }
+            // The disk was late, which says nothing about the bytes on it.
+            (None, _) => return mender.complete(client, object, None, missing(at)).await,
+            _ => return mender.complete(client, object, Some(body), missing(at)).await,
+        }
+    }
+    if begin == 0 && end == body.len() {
+        body.was_read();
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Sends the queue and then the bytes of a body from its file without reading them, while the file
+/// is trusted and holds them. Returns the number of bytes of the body that were sent.
+async fn send_unread(
+    client: &mut Client,
+    body: &OnDisk,
+    (first, bytes): (u64, u64),
+    mender: &Mender<'_>,
+) -> Result<u64, SendError> {
+    let mut done = 0;
+    while done < bytes
+        && let Some(range) = body.file_range()
+    {
+        client.flush().await?;
+        let step = (bytes - done).min(FILE_STEP_BYTES);
+        let sent = send_range(client, &range, first + done, step, mender).await?.unwrap_or(0);
+        done += sent;
+        if sent < step {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Sends `bytes` bytes of a file range, starting at its byte `first`; nothing may be queued.
+/// Returns the number of bytes sent, or `None` if the disk did not deliver them in time.
+async fn send_range(
+    client: &mut Client,
+    range: &FileRange,
+    first: u64,
+    bytes: u64,
+    mender: &Mender<'_>,
+) -> Result<Option<u64>, SendError> {
+    let at = range.offset + first;
+    if !is_in_memory(&range.file, at, bytes) {
+        // Otherwise sendfile would wait for the disk, and block the worker with all its
+        // connections.
+        let file = Arc::clone(&range.file);
+        if !mender.read_ahead(move || bring_into_memory(&file, at, bytes)).await {
+            return Ok(None);
+        }
+    }
+    client.send_file(&range.file, at, bytes).await.map(Some)
+}
+
+/// Queues the rest of `pieces` after the first `written` bytes have been sent.
+fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
+    let mut written = written;
+    for piece in pieces {
+        let skipped = written.min(piece.len());
+        written -= skipped;
+        if skipped < piece.len() {
+            client.push(piece.slice(skipped..));
+        }
+    }
+}
+
+/// Sends the queue and then a body that is still being filled. Adds the bytes of content to
+/// `content_bytes`.
+pub(crate) async fn send_filling(
+    client: &mut Client,
+    mut reader: FillingReader,
+    framing: BodyFraming,
+    content_bytes: &mut u64,
+) -> Result<(), Interrupted> {
+    if framing == BodyFraming::Empty {
+        return client.flush().await.map_err(Interrupted::from);
+    }
+    loop {
+        // Content that has already arrived goes out together with the queue, which is flushed only
+        // before waiting for more.
+        let next = match poll_fn(|context| Poll::Ready(reader.poll_next(context))).await {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                client.flush().await?;
+                poll_fn(|context| reader.poll_next(context)).await
+            }
+        };
+        match next {
+            Some(Ok(octets)) => {
+                *content_bytes += octets.len() as u64;
+                push_content(client, framing, octets);
+                if client.queued_bytes() >= BATCH_BYTES {
+                    client.flush().await?;
+                }
+            }
+            Some(Err(_)) => {
+                // The content so far is correct; the client receives it before the connection is
+                // cut.
+                client.flush().await?;
+                return Err(Interrupted::Source(None));
+            }
+            None => {
+                push_end(client, framing, reader.trailer().as_ref());
+                return client.flush().await.map_err(Interrupted::from);
+            }
+        }
+    }
+}
+
+/// The beginning of a content that is streamed through.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Beginning {
+    /// Keeps the pieces that begin within the first `bytes_max` bytes of the content.
+    pub(crate) const fn new(bytes_max: usize) -> Self {
+        Self { pieces: Vec::new(), bytes: 0, bytes_max }
+    }
+
+    /// Keeps a piece if it begins early enough.
+    pub(crate) fn keep(&mut self, octets: &Bytes) {
+        if self.bytes < self.bytes_max {
+            self.pieces.push(octets.clone());
+        }
+        self.bytes += octets.len();
+    }
+
+    /// Whether no further piece is kept.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.bytes >= self.bytes_max
+    }
+
+    /// The pieces that were kept, joined.
+    pub(crate) fn octets(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// The whole content, if it is not longer than `bytes_max`.
+    pub(crate) fn whole(&self) -> Option<Vec<u8>> {
+        (self.bytes <= self.bytes_max).then(|| self.octets())
+    }
+}
+
+/// Sends the queue and then the content of an exchange, while the rest of the request is uploaded.
+/// Adds the bytes of content to `content_bytes`, and copies their beginning into `wanted`.
+///
+/// The origin's response is read ahead of the client while `buffer` has room, so that even with a
+/// slow client the origin is soon free. When the buffer is full, the exchange gives up its turn at
+/// the origin while it waits.
+pub(crate) async fn send_exchange(
+    client: &mut Client,
+    exchange: Exchange,
+    framing: BodyFraming,
+    content_bytes: &mut u64,
+    wanted: Option<&mut Beginning>,
+    buffer: Buffer,
+) -> Result<(), Interrupted> {
+    client.begin_flush();
+    let mut sending = Sending::new(exchange, buffer, wanted, None);
+    poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
+    sending.outcome()
+}
+
+/// The last piece of a content and its trailer, held back.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    last: Option<Bytes>,
+    trailer: Option<Fields>,
+}
+
+/// Like [`send_exchange`], but holds back the last piece of the content. If the client disconnects,
+/// the beginning of the content is still read, because it shows which pages the client's request
+/// has changed.
+pub(crate) async fn send_but_tail(
+    client: &mut Client,
+    exchange: Exchange,
+    framing: BodyFraming,
+    content_bytes: &mut u64,
+    wanted: &mut Beginning,
+    buffer: Buffer,
+) -> (Result<(), Interrupted>, Tail) {
+    client.begin_flush();
+    let mut sending = Sending::new(exchange, buffer, Some(wanted), Some(Tail::default()));
+    let sent = poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await;
+    let outcome = sending.outcome();
+    let is_lost = sending.buffer.is_lost();
+    let Sending { mut exchange, wanted, tail, .. } = sending;
+    // If the request was not completely passed on, the exchange is dropped, so that the origin does
+    // not take the part for the whole.
+    if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
+        while !wanted.is_full() {
+            match exchange.next(&mut NoUpload).await {
+                Ok(Event::Data(octets)) => wanted.keep(&octets),
+                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(Event::End(_)) | Err(_) => break,
+            }
+        }
+    }
+    // After lost bytes the last piece would be at the wrong position.
+    let tail = tail.filter(|_| !is_lost).unwrap_or_default();
+    (sent.map_err(Interrupted::from).and(outcome), tail)
+}
+
+/// Sends the piece that [`send_but_tail`] held back, and the end of the content if it is `whole`.
+pub(crate) async fn send_tail(
+    client: &mut Client,
+    framing: BodyFraming,
+    tail: Tail,
+    whole: bool,
+) -> Result<(), Interrupted> {
+    if let Some(last) = tail.last {
+        push_content(client, framing, last);
+    }
+    if whole {
+        push_end(client, framing, tail.trailer.as_ref());
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// The state of [`send_exchange`].
+struct Sending<'w> {
+    /// `None` once it ended, which frees its turn at the origin.
+    exchange: Option<Exchange>,
+    /// Content that the client has not taken yet.
+    buffer: Buffer,
+    /// Whether reading is paused because the buffer is full.
+    held_back: bool,
+    failed: Option<FetchError>,
+    /// The end of the content with its trailer, until it is queued.
+    end: Option<Option<Fields>>,
+    /// Receives a copy of the beginning of the content.
+    wanted: Option<&'w mut Beginning>,
+    /// Receives the last piece of the content, if it is held back.
+    tail: Option<Tail>,
+}
+
+impl<'w> Sending<'w> {
+    const fn new(
+        exchange: Exchange,
+        buffer: Buffer,
+        wanted: Option<&'w mut Beginning>,
+        tail: Option<Tail>,
+    ) -> Self {
+        Self { exchange: Some(exchange), buffer, held_back: true, failed: None, end: None, wanted, tail }
+    }
+
+    /// Reads and writes while either makes progress; ready when everything was written.
+    fn poll(
+        &mut self,
+        client: &mut Client,
+        framing: BodyFraming,
+        content_bytes: &mut u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), SendError>> {
+        loop {
+            // First, so that a buffer counts as full only if it cannot be moved to the spool
+            // either.
+            let is_wanted = client.queued_bytes() < BATCH_BYTES;
+            let moved = self.buffer.poll_move(context, is_wanted).is_ready();
+            let received = self.poll_receive(client, content_bytes, context);
+            let queued = self.queue(client, framing);
+            if received && client.queued_bytes() < BATCH_BYTES && self.exchange.is_some() {
+                continue;
+            }
+            let is_due = client.queued_bytes() > 0;
+            match client.poll_flush(context)? {
+                Poll::Ready(()) if self.is_over() => return Poll::Ready(Ok(())),
+                // The queue has room again for content of the buffer.
+                Poll::Ready(()) if is_due => {}
+                // Another round may make progress.
+                _ if received || moved || queued => {}
+                Poll::Ready(()) | Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Queues content that the buffer has in memory, up to the size of one write. Returns whether
+    /// anything was queued.
+    fn queue(&mut self, client: &mut Client, framing: BodyFraming) -> bool {
+        let mut queued = false;
+        while client.queued_bytes() < BATCH_BYTES
+            && let Some(octets) = self.buffer.pop()
+        {
+            push_content(client, framing, octets);
+            queued = true;
+        }
+        if self.buffer.is_empty()
+            && let Some(trailer) = self.end.take()
+        {
+            push_end(client, framing, trailer.as_ref());
+            queued = true;
+        }
+        queued
+    }
+
+    /// Whether nothing more follows.
+    fn is_over(&self) -> bool {
+        self.buffer.is_lost() || (self.exchange.is_none() && self.buffer.is_empty() && self.end.is_none())
+    }
+
+    /// How the content ended; to be called when everything was written.
+    fn outcome(&mut self) -> Result<(), Interrupted> {
+        match self.failed.take() {
+            Some(error) => Err(Interrupted::Source(Some(error))),
+            None if self.buffer.is_lost() => Err(Interrupted::Spool),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the next event if there is room for it and it has arrived. Returns whether it did.
+    fn poll_receive(
+        &mut self,
+        client: &mut Client,
+        content_bytes: &mut u64,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let Some(exchange) = &mut self.exchange else { return false };
+        let event = if self.buffer.has_room() {
+            if std::mem::take(&mut self.held_back) {
+                exchange.resume();
+            }
+            exchange.poll_next(context, client)
+        } else {
+            if !self.buffer.is_moving() {
+                // If too many exchanges have given up their turns, this one keeps its own, so the
+                // result does not matter.
+                let _ = exchange.stall();
+            }
+            // The upload continues. Otherwise an origin that responds before it has read everything
+            // and a client that writes before it reads would wait for each other.
+            self.held_back = true;
+            exchange.poll_upload(context, client).map(|error| Err(error.into()))
+        };
+        let Poll::Ready(event) = event else { return false };
+        match event {
+            Ok(Event::Data(octets)) => {
+                *content_bytes += octets.len() as u64;
+                if let Some(wanted) = &mut self.wanted {
+                    wanted.keep(&octets);
+                }
+                let due = match &mut self.tail {
+                    Some(tail) => tail.last.replace(octets),
+                    None => Some(octets),
+                };
+                due.into_iter().for_each(|octets| self.buffer.push(octets));
+            }
+            Ok(Event::End(trailer)) => {
+                let trailer = trailer.as_ref().map(trailer_fields);
+                match &mut self.tail {
+                    Some(tail) => tail.trailer = trailer,
+                    None => self.end = Some(trailer),
+                }
+                self.exchange = None;
+            }
+            Ok(Event::Informational(_) | Event::Head { .. }) => {}
+            Err(error) => {
+                // The content so far is correct; the client receives it before the connection is
+                // cut.
+                self.failed = Some(error);
+                self.exchange = None;
+            }
+        }
+        true
+    }
+}
+
+pub(crate) fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
+    match framing {
+        BodyFraming::Chunked => {
+            let mut size = BytesMut::with_capacity(20);
+            h1::write_chunk_size(&mut size, octets.len());
+            client.push(size.freeze());
+            client.push(octets);
+            client.push(Bytes::from_static(h1::CHUNK_END));
+        }
+        BodyFraming::Length(_) | BodyFraming::UntilClose => client.push(octets),
+        BodyFraming::Empty => {}
+    }
+}
+
+pub(crate) fn push_end(client: &mut Client, framing: BodyFraming, trailer: Option<&Fields>) {
+    if framing != BodyFraming::Chunked {
+        return;
+    }
+    let mut end = BytesMut::with_capacity(64);
+    if h1::write_last_chunk(&mut end, trailer).is_err() {
+        // Trailer fields are parsed as strictly as they are written. If one is refused all the
+        // same, all of them are left out, as any recipient may do (RFC 9110 section 6.5.1).
+        let _ = h1::write_last_chunk(&mut end, None);
+    }
+    client.push(end.freeze());
+}

@@ -1,0 +1,47 @@
+//! A response ready to be sent: the source of its content, and its Cache-Status account.
+//!
+//! This module decides nothing. Earlier steps of a request create the delivery, and the last step
+//! sends it (`conclude`).
+
+use crate::fetch::flight::{Parcel, SharedAnswer};
+use crate::request::leak_check::LeakCheck;
+use crate::request::respond::Account;
+use crate::fetch::witness::Witness;
+use message::ResponseHead;
+use origin::Exchange;
+use std::sync::Arc;
+use store::{FillingReader, Object};
+
+/// A response ready to be sent.
+pub(crate) struct Delivery {
+    pub(crate) content: Content,
+    pub(crate) account: Account,
+}
+
+/// The source of a response's content.
+pub(crate) enum Content {
+    Stored(Arc<Object>),
+    /// A response whose body is arriving; `own` is true for the leader of its fetch.
+    Filling {
+        answer: Arc<SharedAnswer>,
+        reader: FillingReader,
+        own: bool,
+    },
+    /// The response of a shared fetch that one client has claimed for itself.
+    Claimed(Parcel),
+    /// The response to this client's own request.
+    Own(Parcel),
+    /// The response to this client's own request; its content shows whether the request was a
+    /// write.
+    Witnessed(Parcel, Witness),
+    /// The origin's response to a check of the leak guard, sent instead of the stored one.
+    Checked(Parcel, Arc<LeakCheck>),
+    Switch(ResponseHead, Box<Exchange>),
+}
+
+impl Delivery {
+    /// The delivery of a stored object.
+    pub(crate) const fn stored(object: Arc<Object>, account: Account) -> Self {
+        Self { content: Content::Stored(object), account }
+    }
+}

@@ -1,0 +1,493 @@
+//! *pass*: sends a client's own request to the origin, and learns from the response about stored
+//! pages.
+//!
+//! Invariant: the response goes to this client alone and is not stored, because it depends on more
+//! than the cache key. The effects of a successful write, including those that the profile
+//! declares, are applied to the store before its client receives the response.
+
+use crate::request::client_address::client_of;
+use crate::control::counters::Metric;
+use crate::request::delivery::{Content, Delivery};
+use crate::request::event_stream::is_event_stream;
+use crate::fetch::flight::{Asked, Flight, Parcel};
+use crate::fetch::fly;
+use crate::request::forward;
+use crate::request::guard::Subject;
+use crate::request::leak_check::LeakCheck;
+use crate::request::lookup::{Base, Wanted};
+use crate::request::pipeline::{Step, Visit};
+use crate::upkeep::recognition::Sent;
+use crate::request::refusal::Refusal;
+use crate::request::respond::{self, Account};
+use crate::fetch::selection::Selection;
+use crate::fetch::stored::{shareable, stored_object};
+use crate::fetch::witness::Witness;
+use h1::{BodyFraming, Request, WriteError};
+use message::{Method, RequestHead, ResponseHead, Status, names};
+use origin::{Event, FetchError, FetchRequest, UploadError};
+use semantics::{
+    CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
+    Written, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
+    is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
+    selecting_rule, updated_head, without_gzip,
+};
+use std::sync::Arc;
+use store::{Key, Lookup, Publication};
+
+/// A request whose response is for its client alone.
+pub(crate) struct Passing<'a> {
+    pub(crate) subject: Subject<'a>,
+    pub(crate) reason: Reason,
+    /// The look-up, if the response could have been shared. The response is then judged for the
+    /// benefit of later requests.
+    pub(crate) wanted: Option<Wanted<'a>>,
+    /// The leak guard's comparison, if the request would otherwise have been a hit.
+    pub(crate) check: Option<Arc<LeakCheck>>,
+}
+
+/// A HEAD request under way whose response may say something about a stored page. It is registered
+/// in the table of coalesced fetches, so that an invalidation reaches it.
+struct Enlisted<'v> {
+    visit: &'v crate::shared::Shared,
+    key: Key,
+    head: RequestHead,
+    flight: Arc<Flight>,
+}
+
+impl Drop for Enlisted<'_> {
+    fn drop(&mut self) {
+        self.visit.flights.remove(&self.key, &self.flight);
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// Sends the request to the origin without sharing, after a look-up.
+    pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
+        let subject = self.subject.clone();
+        match self.left_out.reason() {
+            // If the look-up ignored a part of the request, the response says nothing about clients
+            // that do not send that part.
+            Some(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
+            None => Step::Pass(Passing { subject, reason, wanted: Some(self), check: None }),
+        }
+    }
+}
+
+impl<'a> Visit<'a> {
+    /// *pass*: sends this client's own request. If a stored response could replace the answer, as
+    /// for a HEAD request or a comparison, the origin gets no more time than in *wait*.
+    pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+        let compared = passing.check.as_ref().and_then(|check| check.instead());
+        let instead = match compared {
+            Some((stored, account)) => Some(Delivery::stored(stored, account)),
+            None => passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false)),
+        };
+        let Some(instead) = instead else { return self.ask(passing).await };
+        let limits = &self.shared.limits;
+        let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
+        asking.await.unwrap_or(Step::Deliver(instead))
+    }
+
+    /// Sends the request to the origin and waits for the head of the response. The content of the
+    /// request has been read in advance, or is uploaded meanwhile.
+    async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
+        let enlisted = self.enlist(&passing);
+        if may_write(&self.request.head, passing.subject.site.policy()) {
+            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+            self.client.read_form(Form::of_type(content_type));
+        }
+        let framing = match self.read_ahead().await {
+            Ok(framing) => framing,
+            Err(error) => return self.fail_passing(&passing, &error.into()),
+        };
+        let Ok(request) = self.own_request(&passing, enlisted.as_ref(), framing) else {
+            return Step::Refuse(Refusal::unwritable());
+        };
+        let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
+        request.urgency.is_wanted_by(client);
+        // The urgency is set here, because requests of the leak guard and of HEAD are built from
+        // the look-up, which does not identify the client.
+        if !is_robot(&self.request.head.fields) {
+            request.urgency.rise();
+        }
+        let mut exchange = match passing.subject.site.origin.fetch(request).await {
+            Ok(exchange) => Box::new(exchange),
+            Err(error) => return self.fail_passing(&passing, &error),
+        };
+        self.cells().count(Metric::OriginFetches);
+        let asked = self.now();
+        loop {
+            match exchange.next(self.client).await {
+                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
+                Ok(Event::Head { head, .. })
+                    if head.status.code() == 101
+                        && forward::tunnelled_protocols(self.request).next().is_none() =>
+                {
+                    return self.fail_passing(&passing, &FetchError::UnaskedSwitch);
+                }
+                Ok(Event::Head { head, framing }) => {
+                    let parcel = Parcel { head, framing, exchange };
+                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await;
+                }
+                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
+                Err(error) => return self.fail_passing(&passing, &error),
+            }
+        }
+    }
+
+    /// Reads the content of the request before it takes a turn at the origin. Content that must be
+    /// streamed, or whose length exceeds the limit, is not read. Returns its framing for the
+    /// origin.
+    async fn read_ahead(&mut self) -> Result<BodyFraming, UploadError> {
+        let framing = self.request.framing;
+        if matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+            return Ok(framing);
+        }
+        let (buffer, bytes_max) = self.shared.buffers.for_request();
+        let is_small = !matches!(framing, BodyFraming::Length(bytes) if bytes > bytes_max);
+        let whole = if is_small && bytes_max > 0 && !must_stream(self.request) {
+            self.client.read_ahead((buffer, bytes_max)).await?
+        } else {
+            None
+        };
+        if whole.is_none() {
+            self.cells().count(Metric::RequestsStreamed);
+        }
+        Ok(whole.unwrap_or(framing))
+    }
+
+    /// Registers a HEAD request like a fetch whose response may be shared, because the response may
+    /// change the stored page. A request for an equivalent target is not registered: the response
+    /// may no longer state the rule that makes them equivalent.
+    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
+        let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
+        if wanted.asked_target.is_another() {
+            return None;
+        }
+        let shared: &'a crate::shared::Shared = self.shared;
+        if self.is_denied(&wanted.key) {
+            return None;
+        }
+        let (key, fields) = (wanted.key.clone(), &self.head().fields);
+        let selecting = selecting_rule(fields, wanted.subject.site.policy());
+        let known = shared.store.known_rule(&key).union(&selecting);
+        let head =
+            forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
+        let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
+        let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
+        Some(Enlisted { visit: shared, key, head, flight })
+    }
+
+    /// Whether the origin refused the shared fetch of the page a short while ago.
+    fn is_denied(&self, key: &Key) -> bool {
+        self.shared.hit_for_miss.reason(key, self.now().monotonic) == Some(Reason::StoreRefusedDenied)
+    }
+
+    /// If the origin refused a request that carried the placeholder address, the next step is the
+    /// client's own request.
+    fn after_denial(
+        &self,
+        passing: &Passing<'a>,
+        status: Status,
+        enlisted: Option<&Enlisted<'_>>,
+    ) -> Option<Step<'a>> {
+        let was_own = enlisted.is_none() && passing.check.is_none();
+        if was_own || !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
+            return None;
+        }
+        self.cells().count(Metric::FetchesDenied);
+        if let Some(Enlisted { key, .. }) = enlisted {
+            self.shared.hit_for_miss.remember(key, Reason::StoreRefusedDenied, None, self.now().monotonic);
+        }
+        let (subject, reason) = (passing.subject.clone(), passing.reason);
+        Some(Step::Pass(Passing { subject, reason, wanted: None, check: None }))
+    }
+
+    fn own_request(
+        &self,
+        passing: &Passing<'_>,
+        enlisted: Option<&Enlisted<'_>>,
+        framing: BodyFraming,
+    ) -> Result<FetchRequest, WriteError> {
+        match (enlisted, &passing.check) {
+            (Some(enlisted), _) => forward::without_content(&enlisted.head),
+            (None, Some(check)) => forward::without_content(&check.request(
+                self.shared,
+                &passing.subject,
+                self.head(),
+                &self.request.head.fields,
+            )),
+            (None, None) => {
+                let Passing { subject, .. } = passing;
+                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
+                if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
+                    return passed(self.request);
+                }
+                // The response's content is read while it is streamed, so it must not be coded.
+                let mut request = self.request.clone();
+                request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+                passed(&request)
+            }
+        }
+    }
+
+    fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
+        fly::count_failure(self.cells(), error);
+        if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
+            self.cells().count(Metric::VisitorsTooSlow);
+        }
+        if let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) {
+            return Step::Deliver(Delivery::stored(stored, account));
+        }
+        match &passing.wanted {
+            Some(wanted) => self.fail(wanted, error),
+            None => Step::Refuse(passing.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
+        }
+    }
+
+    async fn take_passed(
+        &self,
+        passing: &Passing<'a>,
+        asked: Moment,
+        parcel: Parcel,
+        enlisted: Option<&Enlisted<'_>>,
+    ) -> Step<'a> {
+        let Parcel { mut head, framing, mut exchange } = parcel;
+        let is_page = is_maintenance(&head, passing.subject.site.policy());
+        if let Some(wanted) = passing.wanted.as_ref().filter(|_| !is_page)
+            && let Some(stale) = self.instead_of_error(wanted, head.status)
+        {
+            return Step::Deliver(stale);
+        }
+        let instead = passing.check.as_ref().and_then(|check| check.instead_of(head.status));
+        if let Some((stored, account)) = instead {
+            return Step::Deliver(Delivery::stored(stored, account));
+        }
+        if let Some(step) = self.after_denial(passing, head.status, enlisted) {
+            return step;
+        }
+        let was_shared = enlisted.is_some() || passing.check.is_some();
+        let is_selected = |enlisted: &Enlisted<'_>| {
+            let policy = passing.subject.site.policy();
+            Selection::of(enlisted.flight.known(), &enlisted.head.fields, &head, policy)
+                .includes(&self.head().fields)
+        };
+        let cannot_be_used =
+            was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
+        if cannot_be_used || !enlisted.is_none_or(is_selected) {
+            let (subject, reason) = (passing.subject.clone(), passing.reason);
+            return Step::Pass(Passing { subject, reason, wanted: None, check: None });
+        }
+        let subject = &passing.subject;
+        let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
+        self.shared.look(subject.site, sent, &head);
+        let witness = self.invalidate(subject, &head, framing).await;
+        let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
+        if head.status.code() == 101 {
+            let account = Account { reason: passing.reason, facts, age_secs: None };
+            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
+        }
+        if is_event_stream(&head) {
+            exchange.release_turn();
+        }
+        respond::tidy(&mut head, self.shared.clock.now());
+        self.learn_file(passing, &head);
+        let judged = match (&passing.wanted, enlisted) {
+            (Some(wanted), Some(enlisted)) => self.learn_from_head(wanted, enlisted, asked, &head),
+            (Some(wanted), None) => self.learn(wanted, asked, &head),
+            (None, _) => {
+                self.learn_mark(passing, asked, &head);
+                None
+            }
+        };
+        let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
+        let parcel = Parcel { head, framing, exchange };
+        // The conditions of a HEAD request were not forwarded, so they are evaluated here.
+        let content = match (&passing.check, enlisted, witness) {
+            (Some(check), ..) => Content::Checked(parcel, Arc::clone(check)),
+            (None, Some(_), _) => Content::Claimed(parcel),
+            (None, None, Some(witness)) => Content::Witnessed(parcel, witness),
+            (None, None, None) => Content::Own(parcel),
+        };
+        Step::Deliver(Delivery { content, account })
+    }
+
+    /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
+    /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
+    /// response must be read to learn the rest.
+    async fn invalidate(
+        &self,
+        subject: &Subject<'_>,
+        answer: &ResponseHead,
+        framing: BodyFraming,
+    ) -> Option<Witness> {
+        let method = &self.request.head.method;
+        let Subject { site, host, target, .. } = subject;
+        let targets = invalidated_targets(method, subject.https, host, target, answer);
+        let pages = targets.iter().map(|target| subject.key_of(target)).collect();
+        let pages = self.shared.within_rate(self.cells(), site, pages);
+        let key = subject.key();
+        let witness =
+            Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
+        // A response without content is complete with its head.
+        let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
+        let written = self.written(&witness, answer, is_empty.then_some(&[]));
+        let stale = match &written {
+            Written::Changed(changed) => {
+                self.shared.settle(self.cells(), site, &key, changed.clone(), answer, self.begun.monotonic)
+            }
+            Written::Nothing | Written::Unread => Vec::new(),
+        };
+        self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
+        (written == Written::Unread).then_some(witness)
+    }
+
+    /// Records that a request which passed because of its cookies was answered with a static file.
+    /// The next such request is fetched without cookies, and that response decides.
+    fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
+        let Passing { subject, reason, .. } = passing;
+        let policy = subject.site.policy();
+        let is_by_cookie = matches!(reason, Reason::PassCookie | Reason::PassUnknownCookie);
+        if is_by_cookie && is_for_any_cookie(&subject.target, head.status, &head.fields, policy) {
+            self.shared.files.remember(&subject.key(), *reason, None, self.now().monotonic);
+        }
+    }
+
+    /// Learns from the response to one client whether responses for the page could be shared.
+    /// Returns the reason if not.
+    fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
+        let is_of_another = wanted.asked_target.is_another();
+        let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
+        if is_of_another || is_partial || is_server_error(head.status) {
+            // The response depends on a copy or range of this client, is an origin error, or
+            // belongs to another target. It says nothing about the responses to other clients.
+            return None;
+        }
+        if self.is_denied(&wanted.key) {
+            // This client's response says nothing about others; the next shared fetch does.
+            return Some(Reason::StoreRefusedDenied);
+        }
+        if is_refusal(head.status) {
+            return Some(Reason::StoreRefusedStatus);
+        }
+        if head.status == Status::PARTIAL_CONTENT {
+            return Some(Reason::StoreRefusedPartial);
+        }
+        let (policy, answered) = (wanted.subject.site.policy(), self.now());
+        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
+        let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
+            (Judgement::Store(_), Ok(_)) => None,
+            (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
+        };
+        match refusal {
+            None => self.shared.hit_for_miss.forget(&wanted.key),
+            Some(reason) => {
+                let culprit = explain_refusal(reason, &head.fields, policy);
+                self.shared.hit_for_miss.remember(&wanted.key, reason, culprit, answered.monotonic);
+            }
+        }
+        refusal
+    }
+
+    /// Records that the response is marked as shareable, if the profile relies on that mark.
+    fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
+        if passing.reason != Reason::PassUnmarked || passing.check.is_some() {
+            return;
+        }
+        let policy = passing.subject.site.policy();
+        let judgement = judge_response(&self.request.head, head, asked, self.now(), policy);
+        if matches!(judgement, Judgement::Store(_)) && VaryRule::from_response(&head.fields, policy).is_ok() {
+            self.shared.mark(&passing.subject.key());
+        }
+    }
+
+    /// Learns from the response to a HEAD request about the stored page (RFC 9111 section 4.3.5).
+    fn learn_from_head(
+        &self,
+        wanted: &Wanted<'_>,
+        enlisted: &Enlisted<'_>,
+        asked: Moment,
+        head: &ResponseHead,
+    ) -> Option<Reason> {
+        let subject = &wanted.subject;
+        let (store, fields) = (&self.shared.store, &enlisted.head.fields);
+        let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
+        if object.part().is_some() || head.status != object.status() {
+            return None;
+        }
+        let policy = subject.site.policy();
+        // Servers often code the response to HEAD in another way or not at all. It then says
+        // nothing about the stored form, so a GET refreshes the page.
+        let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
+        if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
+            self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+            self.refresh(wanted, Base::new(object, softened));
+            return None;
+        }
+        if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
+            enlisted.flight.publish(|| {
+                store.remove(&enlisted.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
+            });
+            return None;
+        }
+        let doubt = if softened { Doubt::Invalidated } else { Doubt::Expired };
+        if !head_confirms(&object.head(), head, doubt, policy) {
+            if policy.forwarding == Forwarding::Keyed {
+                // Without this, a client that sends only HEAD requests would find the page expired
+                // each time. The HEAD itself is removed from the table, where it would count as the
+                // fetch that renews the page.
+                self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+                self.refresh(wanted, Base::new(object, softened));
+            }
+            return None;
+        }
+        let updated = updated_head(&object.head(), head);
+        let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
+        let answered = self.now();
+        let judgement = judge_response(&get, &updated, asked, answered, policy);
+        let rule = VaryRule::from_response(&updated.fields, policy);
+        let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
+            enlisted.flight.publish(|| {
+                store.remove(&enlisted.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
+            });
+            return None;
+        };
+        let Ok(tags) = subject.site.tags_of(&enlisted.key, &updated.fields) else {
+            return None;
+        };
+        let rule = enlisted.flight.known().union(&rule);
+        let (updated, _) = shareable(updated, &storable.withheld, policy);
+        let body = object.body();
+        let renewed = stored_object(&updated, body, storable.freshness, policy);
+        let variant = rule.stored_key(fields, &updated.fields);
+        enlisted.flight.publish(|| {
+            // The size is not checked: the body was stored before.
+            let (key, begun) = (&enlisted.key, enlisted.flight.begun());
+            // An object that was stored since is newer than the one that the response was compared
+            // with.
+            let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));
+            if !is_same {
+                return;
+            }
+            let object = Arc::new(renewed);
+            self.shared.learn_equivalents(key, &updated, begun, || {
+                let publication = Publication { key, rule, variant, object, tags: &tags, begun };
+                self.shared.publish(subject.site, publication);
+            });
+        });
+        None
+    }
+}
+
+/// Whether the content must be streamed, because origin and client communicate while it is sent:
+/// with `Expect: 100-continue`, a protocol switch, or gRPC.
+fn must_stream(request: &Request) -> bool {
+    let content_type = request.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
+    let is_grpc = content_type.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
+    request.expect_continue || is_grpc || forward::tunnelled_protocols(request).next().is_some()
+}
+
+/// The beginning of gRPC's media types.
+const GRPC: &[u8] = b"application/grpc";

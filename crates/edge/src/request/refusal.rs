@@ -1,0 +1,359 @@
+//! Responses that the edge makes itself, because of the request or because the origin gave none.
+//!
+//! Invariants: they are never stored. They tell the client nothing about the inside: which origin
+//! failed and what to do about it is logged for the operator. This module alone maps causes to
+//! status codes.
+
+use crate::control::purge_access::Denied;
+use h1::{FramingError, HeadError, RequestError};
+use message::Status;
+use net::OriginUrl;
+use origin::{Busy, FetchError, UploadError};
+use semantics::Reason;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `Retry-After` in seconds when the origin is busy.
+const RETRY_AFTER_SECS: u32 = 5;
+
+/// A response made by the edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: Status,
+    pub(crate) reason: Reason,
+    /// The explanation for the client, in plain text.
+    pub(crate) text: String,
+    /// Which origin failed and what to do about it, for the operator. If set, the client receives
+    /// an HTML page.
+    pub(crate) detail: Option<String>,
+    /// The site's own HTML page, with the placeholders of [`PAGE`].
+    pub(crate) template: Option<Arc<str>>,
+    /// The value of `Retry-After`.
+    pub(crate) retry_after_secs: Option<u32>,
+    /// Whether the connection is closed, because its further bytes cannot be trusted.
+    pub(crate) close: bool,
+}
+
+impl Refusal {
+    fn new(code: u16, reason: Reason, text: impl Into<String>) -> Self {
+        let status = Status::from_code(code).unwrap_or(Status::BAD_GATEWAY);
+        Self {
+            status,
+            reason,
+            text: text.into(),
+            detail: None,
+            template: None,
+            retry_after_secs: None,
+            close: false,
+        }
+    }
+
+    /// A failure of the origin. The client learns only that there is one.
+    fn failure(code: u16, reason: Reason, detail: String) -> Self {
+        let text = "The site cannot answer at the moment. Please try again in a few minutes.";
+        Self { detail: Some(detail), ..Self::new(code, reason, text) }
+    }
+
+    /// Uses the site's own HTML page.
+    pub(crate) fn of_site(self, template: Option<&Arc<str>>) -> Self {
+        Self { template: template.cloned(), ..self }
+    }
+
+    fn closing(code: u16, reason: Reason, text: impl Into<String>) -> Self {
+        Self { close: true, ..Self::new(code, reason, text) }
+    }
+
+    /// Bytes that are not a valid request head.
+    pub(crate) fn malformed(error: RequestError) -> Self {
+        let reason = match error {
+            RequestError::Framing(FramingError::TransferCodingUnsupported) => Reason::BadRequest,
+            RequestError::Framing(_) => Reason::AmbiguousFraming,
+            RequestError::Head(HeadError::TooLarge | HeadError::TooManyFields)
+            | RequestError::TargetTooLong => Reason::HeadTooLarge,
+            _ => Reason::BadRequest,
+        };
+        Self::closing(error.status().code(), reason, format!("The request cannot be read: {error}."))
+    }
+
+    /// A request head that did not end in time.
+    pub(crate) fn head_timed_out() -> Self {
+        Self::closing(408, Reason::RequestTimeout, "The request's head did not arrive in time.")
+    }
+
+    /// CONNECT, which only forward proxies serve.
+    pub(crate) fn connect() -> Self {
+        Self::closing(501, Reason::ConnectRefused, "This server is not a proxy for other hosts.")
+    }
+
+    /// A target whose scheme is neither http nor https.
+    pub(crate) fn foreign_scheme() -> Self {
+        Self::new(400, Reason::BadRequest, "The request's target is neither an http nor an https URL.")
+    }
+
+    /// A request that this edge has sent itself.
+    pub(crate) fn looping(origin: &OriginUrl) -> Self {
+        Self::failure(
+            508,
+            Reason::LoopDetected,
+            format!(
+                "the origin {origin} leads back to this server; correct it to the application's own address"
+            ),
+        )
+    }
+
+    /// OPTIONS that may not be forwarded further (RFC 9110 section 7.6.2). The edge reveals nothing
+    /// about itself.
+    pub(crate) fn last_hop() -> Self {
+        Self::new(200, Reason::LastHop, "Petasos does not forward the request because of its Max-Forwards.")
+    }
+
+    /// TRACE, whose response would repeat the request with the possibly secret fields that proxies
+    /// have added.
+    pub(crate) fn trace() -> Self {
+        Self::new(501, Reason::TraceRefused, "This server neither answers nor forwards TRACE.")
+    }
+
+    /// A host that belongs to no site.
+    pub(crate) fn unknown_site() -> Self {
+        Self::new(421, Reason::UnknownSite, "No site with this host name is served here.")
+    }
+
+    /// Content larger than the limit.
+    pub(crate) fn too_large() -> Self {
+        Self::closing(413, Reason::BodyTooLarge, "The request's content is larger than allowed.")
+    }
+
+    /// `only-if-cached` without a usable stored response.
+    pub(crate) fn only_if_cached() -> Self {
+        Self::new(
+            504,
+            Reason::OnlyIfCached,
+            "The request accepts only a stored response, and none may be used for it.",
+        )
+    }
+
+    /// A request beyond the limit of different URLs with unknown parameters. `wait` is the time
+    /// until the next one is allowed.
+    pub(crate) fn parameter_flood(wait: Duration) -> Self {
+        let text = "Too many different addresses with unknown parameters were requested. Try again later.";
+        // Rounded up: a client that returned within the last second of its wait would be refused
+        // again.
+        let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+        let secs = u32::try_from(secs).unwrap_or(u32::MAX).max(1);
+        Self { retry_after_secs: Some(secs), ..Self::new(429, Reason::ParameterFlood, text) }
+    }
+
+    /// A fetch that gave no response.
+    pub(crate) fn failed_fetch(error: &FetchError, origin: &OriginUrl) -> Self {
+        match error {
+            FetchError::Busy(busy) => Self::busy(*busy, origin),
+            FetchError::BreakerOpen => Self::breaker_open(origin),
+            FetchError::Refused => Self::failure(
+                502,
+                Reason::OriginRefusedConnection,
+                format!("the origin {origin} refuses connections; start it, or correct its address"),
+            ),
+            FetchError::Unreachable(kind) => Self::failure(
+                502,
+                Reason::OriginUnreachable,
+                format!("the origin {origin} cannot be reached: {kind}; check its address and the network"),
+            ),
+            FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
+                Self::failure(
+                    504,
+                    Reason::OriginTimeout,
+                    format!("the origin {origin} took too long: {error}; look for its slow requests"),
+                )
+            }
+            FetchError::Closed => Self::failure(
+                502,
+                Reason::OriginTruncated,
+                format!(
+                    "the origin {origin} closed the connection without a response; look at its error log"
+                ),
+            ),
+            FetchError::BadHead(_)
+            | FetchError::BadBody(_)
+            | FetchError::TooManyInformational
+            | FetchError::UnaskedSwitch
+            | FetchError::UnaskedNotModified => Self::failure(
+                502,
+                Reason::OriginBadResponse,
+                format!("the origin {origin} sent a response that cannot be used: {error}"),
+            ),
+            FetchError::Upload(error) => Self::failed_upload(*error),
+        }
+    }
+
+    /// An origin that fails on a page repeatedly.
+    pub(crate) fn failing_origin(origin: &OriginUrl) -> Self {
+        let detail = format!(
+            "the origin {origin} answers every request for a page with an error; look at its error log"
+        );
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, Reason::OriginFailing, detail) }
+    }
+
+    fn breaker_open(origin: &OriginUrl) -> Self {
+        let detail = format!("the breaker of the origin {origin} is open; find out why the origin fails");
+        Self {
+            retry_after_secs: Some(RETRY_AFTER_SECS),
+            ..Self::failure(503, Reason::OriginBreakerOpen, detail)
+        }
+    }
+
+    /// A purge from a client without permission.
+    pub(crate) fn purge_forbidden(denied: Denied) -> Self {
+        Self::new(403, Reason::PurgeForbidden, denied.text())
+    }
+
+    /// A request that cannot be serialised as it was read.
+    pub(crate) fn unwritable() -> Self {
+        Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")
+    }
+
+    fn busy(busy: Busy, origin: &OriginUrl) -> Self {
+        let reason = match busy {
+            Busy::QueueFull => Reason::QueueFull,
+            Busy::QueueTimeout => Reason::QueueTimeout,
+        };
+        let detail = format!("the origin {origin} is overloaded; make it faster, or raise limits.fetches_max");
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, reason, detail) }
+    }
+
+    fn failed_upload(error: UploadError) -> Self {
+        match error {
+            UploadError::TooLarge => Self::too_large(),
+            UploadError::TimedOut => {
+                Self::closing(408, Reason::RequestTimeout, "The request's content did not arrive in time.")
+            }
+            UploadError::TooSlow => {
+                Self::closing(408, Reason::RequestTimeout, "The request's content arrives too slowly.")
+            }
+            UploadError::Lost => Self::closing(
+                503,
+                Reason::RequestLost,
+                "The server could not keep the request until the application was free. Send it again.",
+            ),
+            UploadError::Gone => {
+                Self::closing(400, Reason::VisitorGone, "The request's content is incomplete.")
+            }
+            UploadError::Malformed(error) => Self::closing(
+                400,
+                Reason::AmbiguousFraming,
+                format!("The request's content cannot be read: {error}."),
+            ),
+        }
+    }
+
+    /// The content and its type: an HTML page if the origin failed, otherwise plain text.
+    pub(crate) fn page(&self) -> (&'static str, String) {
+        let (code, phrase) = (self.status.code(), self.status.reason());
+        if self.detail.is_none() {
+            return ("text/plain; charset=utf-8", format!("{code} {phrase}\n\n{}\n", self.text));
+        }
+        let page = self.template.as_deref().unwrap_or(PAGE);
+        let page = page.replace("{status}", &code.to_string()).replace("{phrase}", phrase);
+        ("text/html; charset=utf-8", page.replace("{message}", &self.text))
+    }
+}
+
+/// The default HTML page. A site's own page (`error_page`) uses the same placeholders.
+const PAGE: &str = r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{status} {phrase}</title>
+<style>
+body { font: 1.1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1rem }
+@media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd } }
+</style>
+</head>
+<body>
+<h1>{phrase}</h1>
+<p>{message}</p>
+</body>
+</html>
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+    use h1::{BodyError, FramingError, HeadError, RequestError};
+    use origin::{Busy, FetchError, UploadError};
+    use semantics::{Reason, Verdict};
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    #[test]
+    fn each_failure_has_its_status_code_and_reason() {
+        let origin = "http://127.0.0.1:9".parse().unwrap();
+        let truncated = BodyError::Truncated { missing_bytes: None };
+        for (error, code, reason) in [
+            (FetchError::Busy(Busy::QueueFull), 503, Reason::QueueFull),
+            (FetchError::Busy(Busy::QueueTimeout), 503, Reason::QueueTimeout),
+            (FetchError::BreakerOpen, 503, Reason::OriginBreakerOpen),
+            (FetchError::Refused, 502, Reason::OriginRefusedConnection),
+            (FetchError::Unreachable(ErrorKind::HostUnreachable), 502, Reason::OriginUnreachable),
+            (FetchError::ConnectTimeout, 504, Reason::OriginTimeout),
+            (FetchError::FirstByteTimeout, 504, Reason::OriginTimeout),
+            (FetchError::BetweenBytesTimeout, 504, Reason::OriginTimeout),
+            (FetchError::Closed, 502, Reason::OriginTruncated),
+            (FetchError::BadBody(truncated), 502, Reason::OriginBadResponse),
+            (FetchError::TooManyInformational, 502, Reason::OriginBadResponse),
+            (FetchError::UnaskedSwitch, 502, Reason::OriginBadResponse),
+            (FetchError::UnaskedNotModified, 502, Reason::OriginBadResponse),
+            (FetchError::Upload(UploadError::TooLarge), 413, Reason::BodyTooLarge),
+            (FetchError::Upload(UploadError::TimedOut), 408, Reason::RequestTimeout),
+            (FetchError::Upload(UploadError::TooSlow), 408, Reason::RequestTimeout),
+            (FetchError::Upload(UploadError::Malformed(truncated)), 400, Reason::AmbiguousFraming),
+        ] {
+            let refusal = Refusal::failed_fetch(&error, &origin);
+            assert_eq!((refusal.status.code(), refusal.reason), (code, reason), "{error:?}");
+            assert_eq!(refusal.retry_after_secs.is_some(), code == 503, "{error:?}");
+            let told = refusal.detail.as_ref().is_some_and(|detail| detail.contains("http://127.0.0.1:9"));
+            assert_eq!(told, reason.verdict() == Verdict::Failed, "{error:?}");
+            let (kind, page) = refusal.page();
+            assert_eq!(kind.starts_with("text/html"), told, "{error:?}");
+            assert!(!page.contains("127.0.0.1") && !page.contains(reason.name()), "{page}");
+        }
+    }
+
+    #[test]
+    fn error_page_of_the_site_replaces_the_default_one() {
+        let origin = "http://127.0.0.1:9".parse().unwrap();
+        let template = "<h1>Sorry ({status}, {phrase})</h1>{message}".into();
+        let refusal = Refusal::failing_origin(&origin).of_site(Some(&template));
+        let (_, page) = refusal.page();
+        assert!(page.starts_with("<h1>Sorry (503, Service Unavailable)</h1>The site cannot"), "{page}");
+        let (kind, page) = Refusal::unknown_site().of_site(Some(&template)).page();
+        assert!(kind.starts_with("text/plain") && page.starts_with("421 Misdirected Request\n"), "{page}");
+    }
+
+    #[test]
+    fn wait_of_a_parameter_flood_is_rounded_up() {
+        for (millis, secs) in [(0, 1), (1, 1), (49_001, 50), (50_000, 50)] {
+            let refusal = Refusal::parameter_flood(Duration::from_millis(millis));
+            assert_eq!(refusal.retry_after_secs, Some(secs), "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn malformed_request_closes_the_connection() {
+        for (error, code, reason) in [
+            (RequestError::Framing(FramingError::ContentLengthsDiffer), 400, Reason::AmbiguousFraming),
+            (RequestError::Head(HeadError::BareLf), 400, Reason::BadRequest),
+            (RequestError::Head(HeadError::TooLarge), 431, Reason::HeadTooLarge),
+            (RequestError::TargetTooLong, 414, Reason::HeadTooLarge),
+            (RequestError::HostMissing, 400, Reason::BadRequest),
+        ] {
+            let refusal = Refusal::malformed(error);
+            assert_eq!(
+                (refusal.status.code(), refusal.reason, refusal.close),
+                (code, reason, true),
+                "{error:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! *wait*: a request waits for a coalesced fetch until it has a response to deliver, or sends its
+//! own request.
+//!
+//! Invariants: waiting for other requests' fetches is limited. A request receives no response that
+//! may not be shared with it. If the origin fails or is slow, a stale response is delivered if the
+//! rules allow it.
+
+use crate::control::counters::Metric;
+use crate::request::delivery::{Content, Delivery};
+use crate::fetch::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::request::lookup::Wanted;
+use crate::request::pipeline::{Step, Visit, Waiting};
+use crate::request::refusal::Refusal;
+use crate::request::respond::Account;
+use bytes::Bytes;
+use message::{ResponseHead, Status};
+use origin::FetchError;
+use semantics::{CacheStatusFacts, Forwarding, Reason, Reuse, is_server_error, reuse};
+use std::sync::Arc;
+use store::FillingReader;
+use tokio::time::Instant;
+
+/// After this many fetches whose response was for another variant, a request sends its own.
+pub(crate) const FLIGHTS_MAX: u32 = 3;
+
+impl<'a> Visit<'a> {
+    /// *wait*: waits until the fetch has a result, and passes on informational responses meanwhile.
+    ///
+    /// The leader waits as long as the origin may take. A follower waits for at most
+    /// `limits.flight_wait` and then sends its own request. Neither waits longer than
+    /// `limits.stale_wait` if a stale response can be delivered, or than `limits.flight_wait` if
+    /// that was invalidated.
+    pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
+        let Waiting { mut wanted, reason, mut receiver, leads } = waiting;
+        let limits = &self.shared.limits;
+        let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
+        // The time counts from the start of the fetch, so that a late fetch does not delay each new
+        // request with a stale response. A reload gets the full time, because its client wants a
+        // newer response than the stored one.
+        let reloads = reason == Reason::MissReload;
+        let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
+        let mut end = own_end.min(receiver.borrow().departed + patience);
+        let (mut informed, mut is_silent) = (0, false);
+        loop {
+            let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
+            for hint in hints.into_iter().skip(informed) {
+                informed += 1;
+                self.inform(hint).await;
+            }
+            match state {
+                State::Waiting => {}
+                State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
+                State::Confirmed(confirmed) => return self.take_confirmed(wanted, reason, &confirmed, leads),
+                State::Private(answer) if !leads && self.is_failure(&wanted, &answer) => {
+                    return self.wait_out(wanted, reason).await;
+                }
+                State::Private(answer) => return self.take_private(wanted, reason, &answer, leads),
+                State::Denied => return wanted.pass(Reason::StoreRefusedDenied),
+                State::Void => return self.ask_again(wanted, reason),
+                State::Failed(error) => return self.fail(&wanted, &error),
+            }
+            let changed = tokio::select! {
+                changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
+                // Only while the origin is silent: if no connection can be made, the fetch fails by
+                // itself soon.
+                () = wanted.subject.site.origin.fallen_silent(), if !is_silent => {
+                    is_silent = true;
+                    match self.when_silent(&wanted) {
+                        Some(delivery) => return Step::Deliver(delivery),
+                        None => continue,
+                    }
+                }
+            };
+            match changed {
+                Ok(Ok(())) => {}
+                // The fetch never began.
+                Ok(Err(_)) => return wanted.pass(reason),
+                Err(_) => match self.when_late(&wanted, end == own_end) {
+                    Some(delivery) => return Step::Deliver(delivery),
+                    None if end < own_end => end = own_end,
+                    None if leads => end = far_away(),
+                    None => {
+                        self.cells().count(Metric::FlightWaitTimeouts);
+                        return wanted.pass(reason);
+                    }
+                },
+            }
+        }
+    }
+
+    /// The stale response for a request that waits when the origin falls silent.
+    fn when_silent(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
+        let mut delivery = self.when_late(wanted, false)?;
+        delivery.account.reason = Reason::StaleBreakerOpen;
+        self.cells().count(Metric::BreakerStale);
+        Some(delivery)
+    }
+
+    /// The stale response for a request that has waited long enough. An invalidated one is returned
+    /// only if its whole time `is_over`.
+    pub(crate) fn when_late(&self, wanted: &Wanted<'_>, is_over: bool) -> Option<Delivery> {
+        if !is_over && wanted.is_invalidated(self.shared, self.head()) {
+            return None;
+        }
+        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
+        delivery.account.reason = Reason::StaleOriginSlow;
+        Some(delivery)
+    }
+
+    /// Without a response from the origin: delivers a stale response, or else an error.
+    pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
+        // An invalidated response is sent only if the origin was asked and failed.
+        let is_unasked = matches!(error, FetchError::BreakerOpen);
+        let stale = if is_unasked && wanted.is_invalidated(self.shared, self.head()) {
+            None
+        } else {
+            wanted.stale_instead(self.shared, self.head(), self.now())
+        };
+        match stale {
+            Some(delivery) => Step::Deliver(delivery),
+            None => Step::Refuse(wanted.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
+        }
+    }
+
+    /// Whether a response is an origin error that no stale response can replace. If the fetch
+    /// carried its client's fields, they may be the cause, so the error does not count for others.
+    fn is_failure(&self, wanted: &Wanted<'_>, answer: &PrivateAnswer) -> bool {
+        let alike = wanted.subject.site.policy().forwarding != Forwarding::Everything;
+        is_server_error(answer.status)
+            && answer.reason != Reason::StoreRefusedMaintenance
+            && alike
+            && wanted.stale_instead(self.shared, self.head(), self.now()).is_none()
+    }
+
+    /// After an origin error: pauses, then shares one new fetch with the other followers.
+    async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        if wanted.flights >= FLIGHTS_MAX {
+            return Step::Refuse(wanted.subject.site.refusal(Refusal::failing_origin));
+        }
+        self.cells().count(Metric::FailurePauses);
+        tokio::time::sleep(self.shared.limits.failure_pause).await;
+        self.join(wanted, reason)
+    }
+
+    /// A stale response to be delivered instead of an origin error, if there is one.
+    pub(crate) fn instead_of_error(&self, wanted: &Wanted<'_>, status: Status) -> Option<Delivery> {
+        if !is_server_error(status) {
+            return None;
+        }
+        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
+        delivery.account.facts.forward_status = Some(status);
+        Some(delivery)
+    }
+
+    /// Takes a shareable response: checks that it is the variant that this request selects and that
+    /// the request may have it without validation.
+    fn take_shared(
+        &self,
+        mut wanted: Wanted<'a>,
+        reason: Reason,
+        answer: Arc<SharedAnswer>,
+        leads: bool,
+    ) -> Step<'a> {
+        if !answer.rule.matches(&self.head().fields, &answer.variant) {
+            return self.ask_again(wanted, Reason::MissVariant);
+        }
+        if !wanted.is_answered_by_head(&answer.head, self.head()) {
+            return wanted.pass(reason);
+        }
+        if wanted.cannot_use(&answer.head.fields) {
+            return wanted.pass(Reason::MissVariant);
+        }
+        if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
+            return self.ask_again(wanted, reason);
+        }
+        let policy = wanted.subject.site.policy();
+        let usable = reuse(&answer.freshness, &wanted.directives, policy, self.now());
+        if !leads && matches!(usable, Reuse::Revalidate(_)) {
+            // Each request needs its own validation, and doing that one after another would only
+            // take longer.
+            wanted.solo = true;
+            return self.join(wanted, reason);
+        }
+        match answer.filling.reader() {
+            Some(reader) => {
+                let reason = match leads {
+                    true if answer.stored => reason,
+                    true => Reason::StoreRefusedTooLarge,
+                    false => Reason::MissCollapsed,
+                };
+                // A cookie that the response sets is only for a client without one.
+                let own = leads && !wanted.left_out.has_cookies();
+                Step::Deliver(self.shared_delivery(answer, reader, reason, own))
+            }
+            // The body has become too large to be kept, so no reader can join any more.
+            None => wanted.pass(reason),
+        }
+    }
+
+    /// Looks up or fetches again, because the result of the fetch does not fit this request: it is
+    /// another variant, outdated or unusable. After [`FLIGHTS_MAX`] fetches the request is sent
+    /// alone.
+    fn ask_again(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
+    }
+
+    /// Whether a response was invalidated after its fetch began. The leader is not concerned: it
+    /// asked before that.
+    pub(crate) fn is_invalidated(
+        &self,
+        wanted: &Wanted<'_>,
+        tags: &[Bytes],
+        begun: u64,
+        head: &ResponseHead,
+    ) -> bool {
+        !self.shared.store.may_join(begun, &wanted.key, tags, head)
+            || self.shared.equivalents.is_outdated(&wanted.key, &head.fields, begun)
+    }
+
+    /// Takes a stored response that the origin has confirmed or completed.
+    fn take_confirmed(
+        &self,
+        mut wanted: Wanted<'a>,
+        reason: Reason,
+        confirmed: &Confirmed,
+        leads: bool,
+    ) -> Step<'a> {
+        if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
+            return self.ask_again(wanted, Reason::MissVariant);
+        }
+        if wanted.is_unusable(&confirmed.object) {
+            return wanted.pass(Reason::MissVariant);
+        }
+        let (object, now) = (&confirmed.object, self.now());
+        if !wanted.is_answered_by(object, self.head()) {
+            return wanted.pass(reason);
+        }
+        if !leads && self.is_invalidated(&wanted, &confirmed.tags, confirmed.begun, &object.head()) {
+            return self.ask_again(wanted, reason);
+        }
+        let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
+        if let Reuse::Revalidate(reason) = usable
+            && !leads
+        {
+            wanted.solo = true;
+            return self.join(wanted, reason);
+        }
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(object.freshness().ttl_secs(now)),
+            forward_status: Some(confirmed.status),
+            stored: true,
+            collapsed: !leads,
+        };
+        let age_secs = Some(object.freshness().age(now).as_secs());
+        let reason = match confirmed.status {
+            Status::NOT_MODIFIED => Reason::HitRevalidated,
+            _ if leads => reason,
+            _ => Reason::MissCollapsed,
+        };
+        let account = Account { reason, facts, age_secs };
+        Step::Deliver(Delivery::stored(Arc::clone(object), account))
+    }
+
+    /// Takes a response that is for the leader only, because the fetch may have carried its fields.
+    /// Followers send their own requests.
+    fn take_private(
+        &self,
+        wanted: Wanted<'a>,
+        reason: Reason,
+        answer: &PrivateAnswer,
+        leads: bool,
+    ) -> Step<'a> {
+        if answer.reason != Reason::StoreRefusedMaintenance
+            && let Some(delivery) = self.instead_of_error(&wanted, answer.status)
+        {
+            return Step::Deliver(delivery);
+        }
+        // Otherwise the fetch ignored a part of the request that its response may depend on, or was
+        // for another target.
+        let is_whole = wanted.left_out.reason().is_none() && !wanted.asked_target.is_another();
+        let is_selected = answer.selection.includes(&self.head().fields);
+        let claimed = if leads && is_whole && is_selected { answer.claim() } else { None };
+        match claimed {
+            Some(parcel) if !wanted.cannot_use(&parcel.head.fields) => {
+                let facts = CacheStatusFacts {
+                    forward_status: Some(parcel.head.status),
+                    ..CacheStatusFacts::default()
+                };
+                let account = Account { reason: answer.reason, facts, age_secs: None };
+                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
+            }
+            _ => wanted.pass(reason),
+        }
+    }
+
+    /// Delivers a response whose body is arriving. `own` is true for the leader.
+    pub(crate) fn shared_delivery(
+        &self,
+        answer: Arc<SharedAnswer>,
+        reader: FillingReader,
+        reason: Reason,
+        own: bool,
+    ) -> Delivery {
+        let now = self.now();
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(answer.freshness.ttl_secs(now)),
+            forward_status: Some(answer.head.status),
+            stored: answer.stored,
+            collapsed: !own,
+        };
+        let age_secs = Some(answer.freshness.age(now).as_secs());
+        let content = Content::Filling { answer, reader, own };
+        Delivery { content, account: Account { reason, facts, age_secs } }
+    }
+}
+
+/// A time that no request waits for.
+fn far_away() -> Instant {
+    Instant::now() + std::time::Duration::from_secs(86_400)
+}

@@ -1,0 +1,260 @@
+//! Limits the cost of a site's writes to its cache, and detects whether the site purges its pages
+//! itself.
+//!
+//! Invariants: no client can make a site refetch its pages faster than the limits allow. Beyond
+//! them stored pages are still served while they are refreshed in the background. Only purges from
+//! authorised clients and fields of the origin's responses count as signs that a site purges
+//! itself.
+
+use crate::control::counters::{Cells, Metric};
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::ResponseHead;
+use platform::Monotonic;
+use purge::{Invalidation, Reach, Want};
+use semantics::{Changed, ChangedPages, Identity};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use store::{Key, Mode};
+
+/// The period of `limits.writes_per_minute`.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Delay between a write beyond the limit and the background refresh. All writes until then share
+/// the refresh, and fetches that began before the write have ended by then.
+const REFRESH_AFTER: Duration = Duration::from_secs(10);
+
+/// A purge within this time after a write counts as caused by it.
+const PURGE_AFTER: Duration = Duration::from_secs(10);
+
+/// The state of a site's writes. Times are nanoseconds of the monotonic clock plus one; zero means
+/// never.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    site: Rate,
+    pages: Rate,
+    /// Objects stored before this time are refreshed in the background, from this time on.
+    refresh_at: AtomicU64,
+    /// The previous value of `refresh_at`, which applies until `refresh_at` is reached.
+    refreshed_at: AtomicU64,
+    last_purge: AtomicU64,
+    last_write: AtomicU64,
+    /// When the site last purged because of a write.
+    purged_itself: AtomicU64,
+}
+
+/// A token-bucket rate limit with a burst of one minute's share. Holds the time at which the bucket
+/// will be full again.
+#[derive(Debug, Default)]
+struct Rate(AtomicU64);
+
+impl Rate {
+    fn admits(&self, per_minute: usize, now: u64) -> bool {
+        let minute = MINUTE.as_nanos() as u64;
+        let Some(interval) = minute.checked_div(per_minute as u64) else { return false };
+        let next = |used: u64| Some(used.max(now) + interval).filter(|next| *next <= now + minute);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+fn stamp(now: Monotonic) -> u64 {
+    now.as_nanos() + 1
+}
+
+impl Writes {
+    /// Whether an object that was stored at `stored` should now be refreshed in the background.
+    pub(crate) fn is_to_be_refreshed(&self, stored: Monotonic, now: Monotonic) -> bool {
+        let next = self.refresh_at.load(Ordering::Relaxed);
+        let at = if next <= stamp(now) { next } else { self.refreshed_at.load(Ordering::Relaxed) };
+        stamp(stored) < at
+    }
+
+    /// Schedules a background refresh of everything that is stored by then.
+    fn refresh(&self, now: Monotonic) {
+        let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
+        // A refresh that is already scheduled covers this write as well.
+        let next = |at| (at <= now).then_some(later);
+        if let Ok(begun) = self.refresh_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            // Kept, so that pages which were not requested since are still refreshed, however often
+            // the site is written to.
+            self.refreshed_at.fetch_max(begun, Ordering::Relaxed);
+        }
+    }
+
+    /// Records an authorised purge of pages of the site.
+    pub(crate) fn note_purge(&self, now: Monotonic) {
+        let now = stamp(now);
+        self.last_purge.store(now, Ordering::Relaxed);
+        let written = self.last_write.load(Ordering::Relaxed);
+        if written != 0 && now - written.min(now) <= PURGE_AFTER.as_nanos() as u64 {
+            self.purged_itself.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Records a proven write whose request began at `begun`.
+    fn note_write(&self, begun: Monotonic, now: Monotonic) {
+        let purged = self.last_purge.load(Ordering::Relaxed);
+        if purged >= stamp(begun) {
+            self.purged_itself.store(purged, Ordering::Relaxed);
+        }
+        self.last_write.store(stamp(now), Ordering::Relaxed);
+    }
+
+    /// Whether the site has purged itself within `memory`.
+    pub(crate) fn purges_itself(&self, memory: Duration, now: Monotonic) -> bool {
+        let seen = self.purged_itself.load(Ordering::Relaxed);
+        seen != 0 && stamp(now) - seen.min(stamp(now)) < memory.as_nanos() as u64
+    }
+}
+
+/// The invalidations for the pages that a write has changed.
+fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<Want> {
+    let ChangedPages { targets, identities, lists } = pages;
+    let posts = identities.into_iter().map(Identity::Post);
+    let lists = lists.then_some(Identity::Unknown);
+    let any_of: Vec<_> = posts.chain(lists).map(|identity| site.identity_tag(host, &identity)).collect();
+    let target = |target| Want::Target { host: host.clone(), target };
+    let mut wants: Vec<_> = targets.into_iter().map(target).collect();
+    if !any_of.is_empty() {
+        wants.push(Want::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
+    }
+    wants
+}
+
+impl Shared {
+    /// The invalidations that follow from a write which its response has proven.
+    pub(crate) fn settle(
+        &self,
+        cells: &Cells,
+        site: &Site,
+        key: &Key,
+        changed: Changed,
+        answer: &ResponseHead,
+        begun: Monotonic,
+    ) -> Vec<Invalidation> {
+        let now = self.clock.monotonic();
+        site.writes.note_write(begun, now);
+        if purge::purges_itself(answer) || site.writes.purges_itself(self.limits.self_purge_memory, now) {
+            cells.count(Metric::WritesLeftToPurges);
+            return Vec::new();
+        }
+        if !site.writes.site.admits(self.limits.writes_per_minute, stamp(now)) {
+            cells.count(Metric::WritesPostponed);
+            site.writes.refresh(now);
+            return Vec::new();
+        }
+        cells.count(Metric::PurgesByWrites);
+        let host = Bytes::copy_from_slice(key.host());
+        let wants = match changed {
+            Changed::Everything => vec![Want::Host { host }],
+            // A full invalidation: a web server may serve files of the static tree, which no
+            // background refresh would reach.
+            Changed::Pages(pages) if pages.lists && self.static_tree.has(site) => vec![Want::Host { host }],
+            Changed::Pages(pages) => {
+                // Other pages may show a part of the changed content.
+                site.writes.refresh(now);
+                changed_pages(site, &host, pages)
+            }
+        };
+        wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
+    }
+
+    /// The pages changed by an unsafe method that may be invalidated now. The others are refetched
+    /// in the background and served stale until then.
+    pub(crate) fn within_rate(&self, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
+        let now = stamp(self.clock.monotonic());
+        let is_admitted = |key: &Key| {
+            let stored = self.stored_as(key);
+            // A page that is not stored costs nothing to invalidate.
+            let admitted =
+                stored.is_empty() || site.writes.pages.admits(self.limits.page_writes_per_minute, now);
+            if !admitted {
+                cells.count(Metric::PageWritesPostponed);
+                stored.iter().for_each(|key| self.refiller.order(key));
+            }
+            admitted
+        };
+        pages.into_iter().filter(is_admitted).collect()
+    }
+
+    /// The keys of stored pages that an invalidation of `key` covers: under all names of the site,
+    /// both schemes, every percent-encoding, and equivalent targets.
+    fn stored_as(&self, key: &Key) -> Vec<Key> {
+        let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
+        let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
+        let mut keys = Vec::new();
+        for (https, host) in both {
+            let own = Key::new(key.site(), https, host, Bytes::copy_from_slice(key.target()));
+            let equivalent = self.equivalents.find_spelled(&own).into_iter();
+            keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && self.store.has(found)));
+            keys.extend(self.store.spellings(&own));
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rate, Writes, stamp};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_nanos(secs * 1_000_000_000)
+    }
+
+    #[test]
+    fn rate_admits_a_minutes_share_at_once_and_then_one_by_one() {
+        let rate = Rate::default();
+        let admitted = |secs, count: usize| (0..count).filter(|_| rate.admits(6, stamp(at(secs)))).count();
+        assert_eq!(admitted(0, 100), 6);
+        assert_eq!((admitted(9, 5), admitted(10, 5), admitted(40, 5)), (0, 1, 3));
+        assert!(!Rate::default().admits(0, stamp(at(0))), "none at all");
+    }
+
+    #[test]
+    fn writes_beyond_the_limit_share_one_refresh() {
+        let writes = Writes::default();
+        assert!(!writes.is_to_be_refreshed(at(0), at(5)));
+        writes.refresh(at(5));
+        writes.refresh(at(14));
+        assert!(!writes.is_to_be_refreshed(at(0), at(14)), "not yet");
+        assert!(writes.is_to_be_refreshed(at(14), at(15)));
+        assert!(!writes.is_to_be_refreshed(at(15), at(16)), "stored since");
+        writes.refresh(at(16));
+        assert!(writes.is_to_be_refreshed(at(15), at(26)));
+    }
+
+    #[test]
+    fn refresh_stays_due_while_writes_go_on() {
+        let writes = Writes::default();
+        writes.refresh(at(5));
+        writes.refresh(at(16));
+        assert!(writes.is_to_be_refreshed(at(14), at(17)), "due since 15");
+        assert!(!writes.is_to_be_refreshed(at(15), at(17)), "due at 26");
+    }
+
+    #[test]
+    fn purge_counts_only_near_a_write_and_expires() {
+        let memory = Duration::from_secs(100);
+        let writes = Writes::default();
+        writes.note_purge(at(1));
+        assert!(!writes.purges_itself(memory, at(2)), "an operator's");
+        writes.note_write(at(5), at(6));
+        assert!(!writes.purges_itself(memory, at(6)));
+        writes.note_purge(at(17));
+        assert!(!writes.purges_itself(memory, at(17)), "too late");
+        writes.note_purge(at(18));
+        writes.note_write(at(18), at(19));
+        assert!(writes.purges_itself(memory, at(19)), "within the request");
+        assert!(
+            writes.purges_itself(memory, at(117)) && !writes.purges_itself(memory, at(119)),
+            "it expires"
+        );
+        writes.note_purge(at(200));
+        writes.note_write(at(190), at(191));
+        writes.note_purge(at(201));
+        assert!(writes.purges_itself(memory, at(201)), "soon after the write");
+    }
+}

@@ -1,0 +1,18 @@
+//! Background tasks and threads.
+
+pub(crate) mod backlog;
+pub(crate) mod detection_call;
+pub(crate) mod detections_file;
+pub(crate) mod directories;
+pub(crate) mod disk_threads;
+pub(crate) mod footprint;
+pub(crate) mod leaving;
+pub(crate) mod persistence;
+pub(crate) mod persisting;
+pub(crate) mod recognition;
+pub(crate) mod refill;
+pub(crate) mod set_aside;
+pub(crate) mod signals;
+pub(crate) mod sweeper;
+pub(crate) mod tree;
+pub(crate) mod verifier;

@@ -1,0 +1,126 @@
+//! The file of detected profiles in the disk tier's directory, written for the next process.
+//!
+//! Invariants: a file of another format and rows that do not fit the plan are ignored; detection
+//! then starts anew. No stored response depends on the file, because each carries the rules that it
+//! was judged by.
+
+use crate::upkeep::disk_threads;
+use crate::upkeep::recognition::{Found, UNCONFIRMED_MAX};
+use crate::sites::Site;
+use platform::Timestamp;
+use semantics::Moment;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The file in the disk tier's directory.
+const FILE: &str = "recognised";
+
+/// The temporary name under which it is written before it is renamed.
+const PARTIAL_FILE: &str = "recognised.new";
+
+/// Files in the disk tier's directory that do not belong to the tier itself.
+pub(crate) const FILES: &[&str] = &[FILE, PARTIAL_FILE];
+
+/// The version of the file format. Version 1 had one line of text for each site, without times.
+const FORMAT: u32 = 2;
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Document {
+    format: u32,
+    sites: Vec<Row>,
+}
+
+/// One site and its origin.
+#[derive(Debug, Deserialize, Serialize)]
+struct Row {
+    site: String,
+    origin: String,
+    /// Whether an operator has switched off detection.
+    off: bool,
+    detected: Option<Detected>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Detected {
+    profile: String,
+    software: String,
+    signs: Vec<String>,
+    /// Seconds since 1970.
+    since: u64,
+    /// Seconds since 1970.
+    confirmed: u64,
+}
+
+/// Writes the detections of all sites.
+pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
+    let sites = sites.filter_map(|site| Row::of(site)).collect();
+    let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
+    let (path, partial) = (directory.join(FILE), directory.join(PARTIAL_FILE));
+    std::fs::write(&partial, text)?;
+    std::fs::rename(&partial, &path)
+}
+
+/// Restores the detections of the previous process, if the disk delivers them `within` this time.
+pub(crate) fn recall<'a>(
+    directory: &Path,
+    within: Duration,
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    now: Moment,
+) {
+    let path = directory.join(FILE);
+    let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read(path)) else { return };
+    let document =
+        serde_json::from_slice::<Document>(&text).ok().filter(|document| document.format == FORMAT);
+    let rows = document.map(|document| document.sites).unwrap_or_default();
+    for site in sites {
+        let is_own = |row: &&Row| row.site == site.label() && row.origin == site.plan.origin.to_string();
+        let Some(row) = rows.iter().find(is_own) else { continue };
+        if row.off {
+            site.recognition.switch_off();
+        } else if let Some(found) = row.detected.as_ref().and_then(|detected| detected.found(site, now)) {
+            site.recognition.recall(found);
+        }
+    }
+}
+
+impl Row {
+    /// The row of a site; `None` if there is nothing to keep.
+    fn of(site: &Site) -> Option<Self> {
+        let off = site.recognition.is_off();
+        let detected = site.recognition.found().and_then(|found| {
+            Some(Detected {
+                profile: site.plan.recognisable.get(found.place)?.name.clone(),
+                software: found.software,
+                signs: found.signs,
+                since: found.since.as_secs(),
+                confirmed: found.confirmed.wall.as_secs(),
+            })
+        });
+        (off || detected.is_some()).then(|| Self {
+            site: site.label().to_owned(),
+            origin: site.plan.origin.to_string(),
+            off,
+            detected,
+        })
+    }
+}
+
+impl Detected {
+    /// The detection for a site of this plan; `None` if it has expired or its profile is unknown.
+    fn found(&self, site: &Site, now: Moment) -> Option<Found> {
+        let place = site.plan.recognisable.iter().position(|policy| policy.name == self.profile)?;
+        // A time in the future means that the clock was set back; it counts as now.
+        let confirmed = Timestamp::from_secs(self.confirmed).min(now.wall);
+        let is_valid = !self.signs.is_empty() && now.wall.since(confirmed) < UNCONFIRMED_MAX;
+        is_valid.then(|| Found {
+            place,
+            software: self.software.clone(),
+            signs: self.signs.clone(),
+            since: Timestamp::from_secs(self.since),
+            confirmed: Moment { wall: confirmed, monotonic: now.monotonic },
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Checks the directories of a plan for `petasos check`.
+//!
+//! Invariant: nothing is left behind. Writing is tried with an unnamed file, which disappears when
+//! it is closed. A missing directory is not created.
+
+use crate::upkeep::detections_file;
+use config::quantity::format_size;
+use config::{AccessLog, Diagnostic, Plan};
+use platform::{Disk, SystemDisk};
+use rustix::fs::statvfs;
+use std::fs;
+use std::path::Path;
+
+/// A directory that a setting names.
+struct Named<'a> {
+    key: &'static str,
+    path: &'a Path,
+    /// Whether the edge creates it at its start if it is missing.
+    is_made: bool,
+    /// The setting that limits its size, and the limit in bytes.
+    limit: Option<(&'static str, u64)>,
+    /// What is lost without the directory, and what to do.
+    help: &'static str,
+}
+
+/// Problems with the directories of a plan, each with the place of its setting.
+pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
+    let disk = plan.disk.as_ref().map(|disk| Named {
+        key: "disk",
+        path: &disk.directory,
+        is_made: true,
+        limit: Some(("disk_size", disk.bytes_max)),
+        help: "name a directory of its own that can be written; without one, stored responses are kept in memory only",
+    });
+    let spool = plan.spool.directory.as_ref().map(|directory| Named {
+        key: "spool_directory",
+        path: directory,
+        is_made: false,
+        limit: Some(("spool_size", plan.spool.bytes_max)),
+        help: "name a directory that exists and can be written, or write \"none\"; without one, large bodies wait in memory only",
+    });
+    let tree = plan.static_tree.as_ref().map(|tree| Named {
+        key: "static_tree.directory",
+        path: &tree.directory,
+        is_made: true,
+        limit: Some(("static_tree.size", tree.bytes_max)),
+        help: "name a directory that can be written; without one, no files are written for web servers",
+    });
+    let log = plan.access_log.as_ref().and_then(|log| match log {
+        AccessLog::Stdout => None,
+        AccessLog::File(path) => Some(Named {
+            key: "access_log",
+            path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),
+            is_made: false,
+            limit: None,
+            help: "name a file in a directory that exists and can be written; `serve` does not start without its log",
+        }),
+    });
+    let mut problems: Vec<_> =
+        [disk, spool, tree, log].into_iter().flatten().flat_map(|named| named.check(plan)).collect();
+    problems.extend(foreign_file(plan));
+    problems.extend(log_is_directory(plan));
+    problems
+}
+
+impl Named<'_> {
+    fn check(&self, plan: &Plan) -> Option<Diagnostic> {
+        // A missing directory would be created in its nearest existing ancestor.
+        let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
+        let found = found.unwrap_or_else(|| Path::new("."));
+        if let Err(problem) = self.is_usable(found) {
+            let place = plan.place(self.key);
+            // A default that the configuration does not state is only a warning.
+            let made = if plan.is_stated(self.key) { Diagnostic::new } else { Diagnostic::warning };
+            return Some(
+                made(format!("`{}` cannot be used: {problem}", self.key), place).with_help(self.help),
+            );
+        }
+        self.is_too_small(found, plan)
+    }
+
+    fn is_usable(&self, found: &Path) -> Result<(), String> {
+        let metadata = fs::metadata(found).map_err(|error| format!("{}: {error}", found.display()))?;
+        if !metadata.is_dir() {
+            return Err(format!("{} is not a directory", found.display()));
+        }
+        if !self.is_made && found != self.path {
+            return Err(format!("the directory {} does not exist", self.path.display()));
+        }
+        let tried = SystemDisk.open_unnamed(found).map(drop);
+        tried.map_err(|error| format!("cannot write to {}: {error}", found.display()))
+    }
+
+    fn is_too_small(&self, found: &Path, plan: &Plan) -> Option<Diagnostic> {
+        let (key, wanted) = self.limit?;
+        let system = statvfs(found).ok()?;
+        let there = system.f_blocks.saturating_mul(system.f_frsize);
+        if there == 0 || wanted <= there {
+            return None;
+        }
+        let (wanted, there) = (format_size(wanted), format_size(there));
+        let message =
+            format!("`{key}` is {wanted}, but the file system of {} has only {there}", self.path.display());
+        // Without a line for the size, the problem is shown at the directory.
+        let place = plan.place(if plan.is_stated(key) { key } else { self.key });
+        let problem = Diagnostic::warning(message, place);
+        Some(problem.with_help(format!("set `{key}` below {there}, and leave space for other files")))
+    }
+}
+
+/// A file of another program in the directory `disk`, because of which the disk tier refuses the
+/// directory.
+fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
+    let directory = &plan.disk.as_ref()?.directory;
+    // A directory that cannot be listed was already reported as missing or unusable.
+    let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
+    let message = format!("`disk` contains {}, which does not belong to the disk cache", found.display());
+    let problem = Diagnostic::new(message, plan.place("disk"));
+    Some(
+        problem.with_help(
+            "name an empty directory, or one that only Petasos uses; Petasos deletes no file here",
+        ),
+    )
+}
+
+fn log_is_directory(plan: &Plan) -> Option<Diagnostic> {
+    let Some(AccessLog::File(path)) = &plan.access_log else { return None };
+    let problem =
+        Diagnostic::new(format!("`access_log` is a directory: {}", path.display()), plan.place("access_log"));
+    path.is_dir().then(|| problem.with_help("name a file in this directory"))
+}

@@ -1,0 +1,183 @@
+//! The thread that keeps the process's resident memory within its limit.
+//!
+//! Invariants: the store is shrunk 10 MiB before the promised margin is used up
+//! (docs/performance.md), to allow for growth between two checks. Bodies outside the store have a
+//! separate share. The thread has the workers' priority, because a process that waits for cores
+//! must not exceed its memory meanwhile.
+
+use crate::upkeep::disk_threads;
+use crate::shared::Shared;
+use platform::Monotonic;
+use std::io;
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+/// Resident bytes beyond the configured memory at which the store is shrunk: the program,
+/// connections and their buffers.
+const BESIDE_BYTES: u64 = 14 << 20;
+
+/// The part of the configured memory that the allocator may lose to fragmentation: one in this many
+/// bytes.
+const LOSS_PART: u64 = 20;
+
+/// Pause between two checks far from the limit.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause between two checks near the limit.
+const NEAR_PAUSE: Duration = Duration::from_millis(5);
+
+/// Distance in bytes from the limit that counts as near.
+const NEAR_BYTES: u64 = 16 << 20;
+
+/// Pause before the threads are told again to return free memory while the process exceeds its
+/// limit. Returning memory costs each worker a walk over its heap, and page faults when it needs
+/// the memory again. The pause doubles each time that it does not help.
+const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
+const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The state of the thread between two checks.
+#[derive(Debug)]
+struct Watch {
+    /// Time of the last fit to all resident bytes, and the resident bytes at the last check.
+    fitted_at: Monotonic,
+    fitted_bytes: u64,
+    /// The earliest time of the next request to return memory, the pause before it, and the
+    /// resident bytes at the last request.
+    give_back_at: Monotonic,
+    give_back_pause: Duration,
+    given_back_bytes: u64,
+}
+
+/// The result of a check.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    /// The resident bytes to which the store is fitted.
+    fit_bytes: u64,
+    /// Whether threads must return free memory.
+    gives_back: bool,
+    /// Pause until the next check.
+    pause: Duration,
+}
+
+impl Watch {
+    const fn new() -> Self {
+        Self {
+            fitted_at: Monotonic::from_nanos(0),
+            fitted_bytes: 0,
+            give_back_at: Monotonic::from_nanos(0),
+            give_back_pause: GIVE_BACK_PAUSE,
+            given_back_bytes: u64::MAX,
+        }
+    }
+
+    /// Checks a process with `resident_bytes`, of which `resident_bytes_max` are allowed.
+    fn look(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> Look {
+        let is_beyond = resident_bytes > resident_bytes_max;
+        let is_recent = now.since(self.fitted_at) < PAUSE;
+        let fit_bytes = if is_beyond && is_recent {
+            // The allocator returns evicted memory only later, so only the growth since the last
+            // check counts.
+            resident_bytes_max + resident_bytes.saturating_sub(self.fitted_bytes)
+        } else {
+            self.fitted_at = now;
+            resident_bytes
+        };
+        self.fitted_bytes = resident_bytes;
+        let gives_back = is_beyond && now >= self.give_back_at;
+        if gives_back {
+            let helped = resident_bytes < self.given_back_bytes;
+            self.give_back_pause =
+                if helped { GIVE_BACK_PAUSE } else { (2 * self.give_back_pause).min(GIVE_BACK_PAUSE_MAX) };
+            (self.give_back_at, self.given_back_bytes) = (now.plus(self.give_back_pause), resident_bytes);
+        } else if !is_beyond {
+            self.given_back_bytes = u64::MAX;
+            self.give_back_at = self.give_back_at.min(now.plus(GIVE_BACK_PAUSE));
+        }
+        let is_near = resident_bytes + NEAR_BYTES > resident_bytes_max;
+        Look { fit_bytes, gives_back, pause: if is_near { NEAR_PAUSE } else { PAUSE } }
+    }
+}
+
+/// Starts the thread. The process must run only this edge, because all of its memory is attributed
+/// to the edge.
+///
+/// # Errors
+/// If the system cannot create a thread.
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let shared = Arc::downgrade(shared);
+    let run = move || {
+        let mut watch = Watch::new();
+        while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
+            // If the figure cannot be read for lack of descriptors, the next check may succeed.
+            let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut watch, bytes));
+            drop(shared);
+            std::thread::sleep(pause);
+        }
+    };
+    Builder::new().name("petasos-memory".to_owned()).spawn(run).map(drop)
+}
+
+/// Applies the result of a check; returns the pause until the next one.
+fn keep(shared: &Shared, watch: &mut Watch, resident_bytes: u64) -> Duration {
+    let memory_bytes = shared.plan.memory_bytes;
+    let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
+    let look = watch.look(resident_bytes, resident_bytes_max, shared.clock.monotonic());
+    shared.store.fit(look.fit_bytes, resident_bytes_max);
+    if look.gives_back {
+        disk_threads::dismiss();
+        shared.memory_short.notify_waiters();
+    }
+    look.pause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE, Watch};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    const MAX: u64 = 100 << 20;
+
+    fn at(millis: u64) -> Monotonic {
+        Monotonic::default().plus(Duration::from_secs(60) + Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn excess_is_evicted_only_once_per_pause() {
+        let mut watch = Watch::new();
+        let mut fit = |resident, millis| watch.look(resident, MAX, at(millis)).fit_bytes;
+        assert_eq!(fit(MAX - 1, 0), MAX - 1);
+        assert_eq!(fit(MAX + 7, 5), MAX + 8, "the growth since the last look");
+        assert_eq!(fit(MAX + 7, 10), MAX, "evicted, and not given back yet");
+        assert_eq!(fit(MAX + 9, 15), MAX + 2);
+        assert_eq!(fit(MAX - 5, 20), MAX - 5, "below the limit the store may grow");
+        assert_eq!(fit(MAX + 9, 70), MAX + 9, "after the pause everything counts");
+    }
+
+    #[test]
+    fn checks_are_more_frequent_near_the_limit() {
+        let pause = |resident| Watch::new().look(resident, MAX, at(0)).pause;
+        assert_eq!(
+            [MAX - NEAR_BYTES, MAX - NEAR_BYTES + 1, MAX + 1].map(pause),
+            [PAUSE, NEAR_PAUSE, NEAR_PAUSE]
+        );
+    }
+
+    #[test]
+    fn requests_to_return_memory_back_off_if_they_do_not_help() {
+        let mut watch = Watch::new();
+        let mut times = |from: u64, resident: u64| {
+            let told = |millis: &u64| watch.look(resident, MAX, at(*millis)).gives_back;
+            (from..from + 60_000).step_by(5).filter(told).count()
+        };
+        assert_eq!(times(0, MAX), 0);
+        let most = (60_000 / GIVE_BACK_PAUSE_MAX.as_millis()) as usize + 8;
+        assert!((2..=most).contains(&times(100_000, MAX + 1)));
+        assert_eq!(times(200_000, MAX), 0);
+        assert!(times(260_000, MAX + 1) > 5, "memory is given back at once again");
+        assert!(!watch.look(MAX, MAX, at(399_000)).gives_back);
+        let falling = |step: u64| watch.look(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
+        assert_eq!((0..600).map(falling).filter(|told| *told).count(), 600, "it helps each time");
+    }
+}

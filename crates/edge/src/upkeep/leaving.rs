@@ -1,0 +1,26 @@
+//! Joins threads at the end of an edge; a thread that does not end is reported and left behind.
+//!
+//! Invariant: the shutdown never waits for a thread that the kernel holds in disk sleep.
+
+use crate::control::operator;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the thread is checked.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Number of checks: a thread that was told to end has two seconds.
+const TICKS_MAX: u32 = 400;
+
+/// The result of a thread; `None`, and a message on standard error, if it did not end in time.
+pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Result<T>> {
+    for _ in 0..TICKS_MAX {
+        if thread.is_finished() {
+            return Some(thread.join());
+        }
+        std::thread::sleep(TICK);
+    }
+    let name = thread.thread().name().unwrap_or("without a name");
+    operator::say(format_args!("the thread {name} does not end; Petasos exits without it"));
+    None
+}

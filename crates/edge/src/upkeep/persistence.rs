@@ -1,0 +1,562 @@
+//! The disk tier below the store. The edge opens it at the start, takes over the objects of the
+//! previous process, and closes it at the end. A separate thread writes to it.
+//!
+//! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
+//! disk each cause one line on standard error and a metric. The edge continues from memory.
+
+use crate::upkeep::detections_file;
+use crate::upkeep::disk_threads;
+use crate::control::operator;
+use crate::upkeep::set_aside::SetAside;
+use crate::shared::Shared;
+use crate::sites::{Site, Sites};
+use config::Plan;
+use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
+use platform::{Clock, Disk, SystemDisk};
+use semantics::{Moment, Policy};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use store::{Ban, Bans, Selector, SiteId, SiteNames, Store};
+
+/// How long the edge waits for the objects of the previous process before it accepts its first
+/// connection. The rest is taken over while it serves.
+const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a start waits for the directory to be opened, which reads and replaces a few small
+/// files.
+const OPEN_MAX: Duration = Duration::from_secs(10);
+
+/// One in this many bytes of memory may wait for the disk's writer, at most the disk's own default.
+const QUEUE_SHARE: u64 = 8;
+
+/// Minimum size of that queue, because a smaller one might not hold one body.
+const QUEUE_BYTES_MIN: u64 = 4 << 20;
+
+/// The disk tier of a running edge, or its absence.
+#[derive(Default)]
+pub(crate) struct Persistence {
+    tier: Option<Tier>,
+    /// Whether the plan names a directory.
+    is_wanted: bool,
+    /// The last attempt to make purges durable has failed or is late.
+    at_risk: AtomicBool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// The directory of the plan, if it could not be opened.
+    unopened: Option<Unopened>,
+    /// The reason for being off that was last reported.
+    noted: Mutex<Option<OffReason>>,
+    /// Records purges outside the directory while the disk hangs.
+    set_aside: SetAside,
+    /// The edge is closing the directory, so an end of the tier is not a failure.
+    is_closing: AtomicBool,
+}
+
+/// A change of the disk's state that the operator is told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    WentOff(OffReason),
+    WorksAgain,
+}
+
+/// A directory that could not be opened, although a later process may open it with what an earlier
+/// one left in it.
+///
+/// The lock is never held while a file is written, because the sweeper and the metrics read the
+/// state.
+struct Unopened {
+    disk: Arc<dyn Disk>,
+    settings: Settings,
+    state: Mutex<Distrust>,
+    /// Notified at the end of each write.
+    written: Condvar,
+}
+
+/// Whether a later process may use the contents of a directory that could not be opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Distrust {
+    /// It may: nothing was purged.
+    NotDue,
+    /// It must not, and that is not recorded yet.
+    Due,
+    /// It must not, and a thread is recording that.
+    Writing,
+    Recorded,
+}
+
+impl Unopened {
+    const fn of(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        Self { disk, settings, state: Mutex::new(Distrust::NotDue), written: Condvar::new() }
+    }
+
+    fn state(&self) -> Distrust {
+        *lock(&self.state)
+    }
+
+    /// Whether a purge has not been recorded yet.
+    fn is_due(&self) -> bool {
+        matches!(self.state(), Distrust::Due | Distrust::Writing)
+    }
+
+    /// Records the distrust, or waits for the thread that is recording it, at most for the disk
+    /// timeout.
+    fn distrust(&self) -> Result<(), OffReason> {
+        let is_writing = |state: &mut Distrust| *state == Distrust::Writing;
+        let waited = self.written.wait_timeout_while(lock(&self.state), self.settings.timeout, is_writing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            Distrust::Recorded => return Ok(()),
+            Distrust::Writing => return Err(OffReason::Hung),
+            Distrust::NotDue | Distrust::Due => *state = Distrust::Writing,
+        }
+        drop(state);
+        let outcome = disk::distrust(&*self.disk, &self.settings);
+        *lock(&self.state) = if outcome.is_ok() { Distrust::Recorded } else { Distrust::Due };
+        self.written.notify_all();
+        let operation = "record in the state directory that the disk cache is out of date";
+        outcome.map_err(|error| OffReason::Io { operation, kind: error.kind() })
+    }
+}
+
+/// Opens the disk that the plan names below `store`, and returns the objects to be taken over.
+/// Without a usable disk it returns the store alone and reports why on standard error. `hear` is
+/// called with each invalidation of the previous process and its number.
+///
+/// # Errors
+/// If the system cannot create a thread.
+pub(crate) fn open(
+    store: Store,
+    plan: &Plan,
+    sites: &Sites,
+    clock: &Arc<dyn Clock>,
+    life: u64,
+    hear: impl FnMut(u64, &Selector),
+) -> io::Result<(Store, Persistence, Option<Recovery>)> {
+    let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
+    let settings = Settings {
+        directory: disk.directory.clone(),
+        companions: detections_file::FILES,
+        state_directory: disk.state_directory.clone(),
+        runtime_directory: disk.runtime_directory.clone(),
+        bytes_max: disk.bytes_max,
+        durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
+        timeout: plan.limits.disk_timeout,
+        queue_bytes_max: queue_bytes_max(plan.memory_bytes),
+        fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
+        ..Settings::default()
+    };
+    let absent = Persistence { is_wanted: true, ..Persistence::default() };
+    let (of_tier, of_opening) = (Arc::clone(clock), settings.clone());
+    let opened =
+        disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
+    let unopened = || Persistence {
+        unopened: Some(Unopened::of(Arc::new(SystemDisk), settings)),
+        ..Persistence::default()
+    };
+    let Opened { tier, writer, recovery } = match opened {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) => {
+            operator::say(format_args!("the disk cache is off: {error}"));
+            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+        }
+        None => {
+            let directory = disk.directory.display();
+            operator::say(format_args!(
+                "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
+            ));
+            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+        }
+    };
+    if recovery.is_distrusted() {
+        operator::say(format_args!(
+            "the disk cache begins empty, because {} may lack purges that Petasos has confirmed",
+            disk.directory.display()
+        ));
+    }
+    detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
+    let names = Arc::new(Names::of(sites));
+    let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
+    let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
+    Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+}
+
+/// Size in bytes of the disk writer's queue, for a memory of this size.
+fn queue_bytes_max(memory_bytes: u64) -> u64 {
+    (memory_bytes / QUEUE_SHARE).clamp(QUEUE_BYTES_MIN, Settings::default().queue_bytes_max)
+}
+
+/// This percentage of a size. Dividing first avoids overflow and rounds off less than `percent`
+/// bytes.
+fn percent_of(bytes: u64, percent: usize) -> u64 {
+    bytes / 100 * percent as u64
+}
+
+/// Takes over the objects of the previous process in a separate thread. Waits for it, but at most
+/// [`TAKE_OVER_MAX`].
+///
+/// # Errors
+/// If the system cannot create a thread.
+pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
+    let (done, waits): (_, Receiver<()>) = channel();
+    let shared = Arc::clone(shared);
+    Builder::new().name("petasos-recovery".to_owned()).spawn(move || {
+        // Dropping the sender tells the receiver that the thread is done.
+        let _done = done;
+        for recovered in recovery {
+            if shared.is_quitting() {
+                return;
+            }
+            shared.store.adopt(&recovered, |returning, adopt| {
+                shared.equivalents.learn_returning(returning, adopt);
+            });
+        }
+        shared.store.end_adoption();
+    })?;
+    match waits.recv_timeout(TAKE_OVER_MAX) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
+    }
+}
+
+impl Persistence {
+    /// A tier whose directory on this disk could not be opened.
+    #[cfg(test)]
+    pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
+    }
+
+    /// The current figures; zeros without a disk.
+    pub(crate) fn figures(&self) -> Figures {
+        self.tier.as_ref().map(Tier::figures).unwrap_or_default()
+    }
+
+    /// Whether a disk was configured but is not used.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_wanted && self.tier.as_ref().is_none_or(|tier| tier.off().is_some())
+    }
+
+    /// Makes the next start know all invalidations, or begin empty; blocks.
+    ///
+    /// # Errors
+    /// If neither could be ensured. [`Persistence::is_behind`] is then true.
+    pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
+        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), Unopened::distrust);
+        self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Runs `persisted`, which makes all invalidations durable and returns whether it succeeded.
+    /// Then takes back the records of [`Persistence::set_aside`]. Blocks.
+    pub(crate) fn catch_up(&self, persisted: impl FnOnce() -> bool) {
+        match &self.tier {
+            Some(tier) => self.set_aside.catch_up(tier, persisted),
+            None => {
+                persisted();
+            }
+        }
+    }
+
+    /// Makes the next start begin empty while the disk hangs. Blocks, but does not wait for that
+    /// disk. Returns false if no place outside of the directory can be written.
+    pub(crate) fn set_aside(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| self.set_aside.record(tier))
+    }
+
+    /// Whether a record of [`Persistence::set_aside`] covers every purge that is in force now.
+    pub(crate) fn is_set_aside(&self) -> bool {
+        self.set_aside.is_recorded()
+    }
+
+    /// Whether [`Persistence::set_aside`] is known to wait for a second disk that hangs.
+    pub(crate) fn is_set_aside_hung(&self) -> bool {
+        self.set_aside.is_hung()
+    }
+
+    /// Called when a caller stops waiting for [`Persistence::set_aside`].
+    pub(crate) fn give_up_set_aside(&self) {
+        self.set_aside.give_up();
+    }
+
+    /// Whether [`Persistence::catch_up`] has work to do.
+    pub(crate) fn is_behind(&self, store: &Store) -> bool {
+        let is_recorded = self.set_aside.is_recorded();
+        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(Unopened::is_due)
+    }
+
+    /// Records that a purge was answered although a restart could undo it.
+    pub(crate) fn note_risk(&self) {
+        self.at_risk.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a restart would bring back purged objects.
+    pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
+        // A late write may have succeeded since the risk was noted.
+        let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
+        is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next start begins empty.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        !self.set_aside.is_clear()
+            || self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
+            || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Recorded)
+    }
+
+    /// Whether the disk hangs, or has hung and is not used again yet.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| tier.off() == Some(OffReason::Hung))
+    }
+
+    /// Whether a purge need not wait for the journal, because the disk hangs.
+    pub(crate) fn is_journal_hung(&self) -> bool {
+        self.is_hung() && !self.set_aside.is_taking_back()
+    }
+
+    /// Whether a thread waits for a late disk operation.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| !tier.stuck().is_empty())
+    }
+
+    /// Reports the threads that wait for the disk.
+    fn say_stuck(&self) {
+        for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
+            operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
+        }
+    }
+
+    /// Reports on standard error when the disk fails or works again. A disk that hung is used again
+    /// once it answers and all purges are durable. Does not wait for the disk.
+    pub(crate) fn look_after(&self, is_written_down: bool) {
+        let Some(tier) = &self.tier else { return };
+        tier.look_after(is_written_down && self.set_aside.is_clear());
+        match self.change(tier.off()) {
+            Some(Change::WentOff(reason)) => {
+                operator::say(format_args!("the disk cache is off from now on: {reason}"));
+                self.say_stuck();
+            }
+            Some(Change::WorksAgain) => {
+                operator::say(format_args!("the disk cache is on again"));
+            }
+            None => {}
+        }
+    }
+
+    /// The change since the last call, if it is to be reported.
+    fn change(&self, off: Option<OffReason>) -> Option<Change> {
+        // Read after `off`: the flag is set before the disk is closed, so a closed disk is never
+        // reported as failed.
+        if self.is_closing.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut noted = lock(&self.noted);
+        if *noted == off {
+            return None;
+        }
+        *noted = off;
+        Some(off.map_or(Change::WorksAgain, Change::WentOff))
+    }
+
+    /// Writes the rest of the queue, and returns when the directory is closed or the disk hangs. In
+    /// the latter case the threads that wait for it are left behind and reported on standard error.
+    pub(crate) fn close(&self) {
+        let Some(tier) = &self.tier else { return };
+        self.is_closing.store(true, Ordering::SeqCst);
+        if !tier.close() {
+            operator::say(format_args!("the disk does not answer; its directory stays as after a crash"));
+            return self.say_stuck();
+        }
+        if let Some(writer) = lock(&self.writer).take() {
+            // A writer that panicked leaves the directory as a crash does, which the next process
+            // can handle.
+            let _ = writer.join();
+        }
+        if let Some(reason) = self.failure_at_end() {
+            operator::say(format_args!(
+                "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
+            ));
+        }
+    }
+
+    /// Why the disk has failed since its state was last reported. Needed because
+    /// [`Persistence::change`] reports nothing during the end.
+    fn failure_at_end(&self) -> Option<OffReason> {
+        let off = self.tier.as_ref()?.off().filter(|off| *off != OffReason::Closed);
+        off.filter(|_| *lock(&self.noted) != off)
+    }
+}
+
+impl fmt::Debug for Persistence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Persistence").field("figures", &self.figures()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The sites under names that cover everything that must not change while their pages are kept:
+/// host names, origin and rules.
+struct Names(Vec<Name>);
+
+/// A site with its names: under its first rules, and under those of each profile that may be
+/// detected.
+struct Name {
+    site: Arc<Site>,
+    own: Box<[u8]>,
+    recognised: Vec<Box<[u8]>>,
+}
+
+/// Length of a name in bytes: enough to exclude collisions between settings.
+const NAME_BYTES: usize = 16;
+
+impl Names {
+    fn of(sites: &Sites) -> Self {
+        let named = |site: &Arc<Site>| Name {
+            site: Arc::clone(site),
+            own: name(site, &site.plan.policy),
+            recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
+        };
+        Self(sites.iter().map(named).collect())
+    }
+}
+
+/// A digest of everything that pages of the site depend on under these rules.
+fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
+    // Destructured in full, so that a new setting cannot be forgotten.
+    let config::Site {
+        id: _,
+        names,
+        ports: _,
+        origin,
+        public_host,
+        public_https,
+        via_to_origin,
+        profile,
+        policy: _,
+        recognisable: _,
+        static_tree_layout: _,
+        error_page: _,
+    } = &site.plan;
+    // Origins may send uncompressed content because of Via.
+    let via = if *via_to_origin { "" } else { " without Via" };
+    let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}");
+    Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
+}
+
+impl Name {
+    /// Whether this is the site's name under any of its rules.
+    fn has(&self, name: &[u8]) -> bool {
+        *self.own == *name || self.recognised.iter().any(|recognised| **recognised == *name)
+    }
+
+    /// The name under the rules in force.
+    fn current(&self) -> &[u8] {
+        self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
+    }
+}
+
+impl SiteNames for Names {
+    fn name(&self, site: SiteId) -> &[u8] {
+        self.0.iter().find(|name| name.site.id == site).map_or(&[], Name::current)
+    }
+
+    fn find(&self, name: &[u8]) -> Option<SiteId> {
+        self.0.iter().find(|known| known.current() == name).map(|known| known.site.id)
+    }
+
+    fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
+        self.0.iter().find(|known| known.has(name)).map(|known| known.site.id)
+    }
+}
+
+/// Restores bans from their texts.
+struct TextBans;
+
+impl Bans for TextBans {
+    fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>> {
+        let ban = purge::Ban::parse(std::str::from_utf8(text).ok()?).ok()?;
+        Some(Arc::new(ban))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distrust, Persistence, Unopened};
+    use disk::{Keeper, OffReason, Opened, Settings};
+    use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    struct Nothing;
+
+    impl Keeper for Nothing {
+        fn evicts(&self, _: disk::Location) -> bool {
+            false
+        }
+
+        fn moved(&self, _: disk::Location, _: disk::Location) {}
+    }
+
+    /// A disk tier with a running writer thread.
+    fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
+        let settings = Settings { directory: directory.into(), ..Settings::default() };
+        let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
+        let Opened { tier, writer, recovery: _ } = opened;
+        let writer = std::thread::spawn(move || writer.run(&Nothing));
+        Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..Persistence::default() }
+    }
+
+    #[test]
+    fn disk_that_is_closed_at_the_end_is_not_reported_as_off() {
+        let persistence = running(SimulatedDisk::new(1), "/cache");
+        let off = || persistence.tier.as_ref().unwrap().off();
+        assert_eq!(persistence.change(off()), None);
+        persistence.close();
+        assert_eq!(off(), Some(OffReason::Closed));
+        assert_eq!(persistence.change(off()), None, "a remaining thread may still ask");
+        assert_eq!(persistence.failure_at_end(), None);
+    }
+
+    #[test]
+    fn disk_that_fails_while_it_is_closed_is_reported() {
+        let disk = SimulatedDisk::new(1);
+        let persistence = running(disk.clone(), "/cache");
+        disk.set_broken(Some(std::io::ErrorKind::Other));
+        persistence.close();
+        assert!(matches!(persistence.failure_at_end(), Some(OffReason::Io { .. })));
+    }
+
+    #[test]
+    fn state_is_read_while_the_state_directory_hangs() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let settings = Settings {
+            directory: directory.path().join("disk"),
+            state_directory: Some(directory.path().join("state")),
+            timeout: Duration::from_millis(1),
+            ..Settings::default()
+        };
+        let unopened = Arc::new(Unopened::of(Arc::new(disk.clone()), settings));
+        disk.freeze();
+        let writer = std::thread::spawn({
+            let unopened = Arc::clone(&unopened);
+            move || unopened.distrust()
+        });
+        disk.await_waiting(1);
+        let (told, heard) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn({
+            let unopened = Arc::clone(&unopened);
+            move || told.send((unopened.is_due(), unopened.distrust()))
+        });
+        let read = heard.recv_timeout(testkit::PATIENCE);
+        disk.thaw();
+        assert_eq!(read, Ok((true, Err(OffReason::Hung))), "the state can be read, and the wait has an end");
+        assert_eq!(writer.join().unwrap(), Ok(()));
+        assert!(reader.join().is_ok() && unopened.state() == Distrust::Recorded);
+    }
+}

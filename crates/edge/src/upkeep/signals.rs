@@ -1,0 +1,90 @@
+//! The signals by which operators and tools control the process.
+//!
+//! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the
+//! process, which is their default action. SIGTERM and SIGINT end it in two stages.
+
+use crate::control::operator;
+use crate::shared::Shared;
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// The source of requests to stop an edge.
+pub(crate) enum Stops {
+    Signals { terminate: Signal, interrupt: Signal },
+    Channel(mpsc::Receiver<()>),
+}
+
+/// The signals that do not end the process.
+pub(crate) struct Requests {
+    hang_up: Signal,
+    user_1: Signal,
+    user_2: Signal,
+}
+
+impl Stops {
+    /// Installs handlers for SIGTERM and SIGINT. Must be called in the context of a runtime.
+    ///
+    /// # Errors
+    /// If the system refuses a handler.
+    pub(crate) fn signals() -> io::Result<Self> {
+        Ok(Self::Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next stop.
+    pub(crate) async fn next(&mut self) {
+        match self {
+            Self::Signals { terminate, interrupt } => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            Self::Channel(receiver) => {
+                // A dropped sender is a request to stop as well.
+                let _ = receiver.recv().await;
+            }
+        }
+    }
+}
+
+impl Requests {
+    /// Installs the handlers. Must be called in the context of a runtime.
+    ///
+    /// # Errors
+    /// If the system refuses a handler.
+    pub(crate) fn take() -> io::Result<Self> {
+        Ok(Self {
+            hang_up: signal(SignalKind::hangup())?,
+            user_1: signal(SignalKind::user_defined1())?,
+            user_2: signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Handles the signals for as long as the runtime exists.
+    pub(crate) async fn obey(mut self, shared: &Shared) {
+        loop {
+            tokio::select! {
+                _ = self.hang_up.recv() => {
+                    shared.reopen_logs();
+                    operator::say(format_args!("SIGHUP: the log is reopened; changed settings need a restart"));
+                }
+                _ = self.user_1.recv() => shared.reopen_logs(),
+                // Reserved for replacing the binary.
+                _ = self.user_2.recv() => {}
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Reopens the access log, for example after a rotation.
+    fn reopen_logs(&self) {
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+}

@@ -272,20 +272,9 @@ impl Shared {
     }
 
     /// Makes all invalidations durable, so that the next start knows them; blocks. Returns false
-    /// and counts the failure if a restart could bring back a purged page. The sweeper then tries
-    /// again.
+    /// if a restart could bring back a purged page. The sweeper then tries again.
     pub(crate) fn persist(&self) -> bool {
-        let outcome = self.persistence.persist(&self.store);
-        if outcome.is_err() {
-            self.count_undurable();
-        }
-        outcome.is_ok()
-    }
-
-    /// Counts a purge that a restart could undo.
-    pub(crate) fn count_undurable(&self) {
-        self.persistence.note_risk();
-        self.cells(0).count(Metric::PurgesUndurable);
+        self.persistence.persist(&self.store).is_ok()
     }
 
     /// Stops accepting connections.

@@ -169,9 +169,9 @@ metrics! {
         "Successful writes that a site's profile recognises. Petasos marked as stale the pages that they \
          change.";
     PurgesUndurable: Counter "purges_undurable",
-        "Failed attempts to make purges survive a restart: neither the disk nor state_directory nor \
-         runtime_directory could be written. Petasos answered purges by clients with 503, or \
-         purge_partial_status.";
+        "Purges that a restart could undo when they were answered: neither the disk nor state_directory nor \
+         runtime_directory could be written in time. The response to a client's purge was 503, or \
+         purge_partial_status. Further attempts for the same purge do not count.";
     PurgesAtRisk: Gauge "purges_at_risk",
         "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
     PurgesListed: Gauge "purges_listed",

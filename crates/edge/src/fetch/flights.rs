@@ -97,6 +97,13 @@ impl Flights {
         flight
     }
 
+    /// Lets no further request join the flight. It stays in the table, because it may still publish
+    /// its response, and an invalidation must find it until then.
+    pub(crate) fn close(&self, flight: &Flight) {
+        let _table = self.table();
+        flight.close();
+    }
+
     /// Removes a flight from the table.
     pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
         let mut table = self.table();
@@ -127,9 +134,9 @@ impl Flights {
         keys.map(|key| Bytes::copy_from_slice(key.host())).collect()
     }
 
-    /// Whether a flight for `key` is under way.
+    /// Whether a flight for `key` is under way that a request may join.
     pub(crate) fn is_under_way(&self, key: &Key) -> bool {
-        self.table().contains_key(key)
+        self.table().get(key).is_some_and(|flights| flights.iter().any(|flight| !flight.is_closed()))
     }
 
     /// Number of flights under way.
@@ -258,6 +265,20 @@ mod tests {
         flight.publish(|| published += 1);
         assert_eq!(published, 2);
         assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+    }
+
+    #[test]
+    fn closed_flight_is_not_joined_but_invalidated() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        flights.close(&flight);
+        assert!(!flights.is_under_way(&key("/a")), "no request can wait for it");
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        assert_eq!(flights.hosts(SiteId(0), |_| true), ["a.test"]);
+        flights.invalidate(&key("/a"));
+        let mut published = false;
+        flight.publish(|| published = true);
+        assert!(!published && flights.len() == 0);
     }
 
     #[tokio::test]

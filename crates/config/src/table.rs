@@ -493,8 +493,8 @@ const LIMITS: &[Setting] = &[
         Kind::Count(0, COUNT_MAX),
         "120",
         "Number of stored pages per minute and site that Petasos removes because a request with an unsafe \
-         method named them (RFC 9111 section 4.4). It serves further pages until a background fetch has \
-         replaced them.",
+         method named them (RFC 9111 section 4.4). It serves further pages while it refreshes them in the \
+         background, from ten seconds after the request on.",
     ),
     global(
         "limits.self_purge_memory",

@@ -190,8 +190,9 @@ metrics! {
         "Writes beyond limits.writes_per_minute. Petasos serves the stored pages of the site while it \
          refreshes them in the background. The refresh begins ten seconds after the first of these writes.";
     PageWritesPostponed: Counter "page_writes_postponed",
-        "Stored pages that a request with an unsafe method named beyond limits.page_writes_per_minute. \
-         Petasos serves each until a background fetch has replaced it.";
+        "Requests with an unsafe method that named a stored page beyond limits.page_writes_per_minute. \
+         Petasos serves the page while it refreshes it in the background. The refresh begins with the first \
+         request for the page ten seconds later.";
     ParameterFloods: Counter "parameter_floods",
         "Requests beyond unknown_parameters_per_minute that would have needed a fetch. Petasos answered \
          each with 429, or with the page without its unknown parameters.";

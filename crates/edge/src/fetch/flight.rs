@@ -49,6 +49,8 @@ pub(crate) struct Flight {
     revoked: Mutex<bool>,
     /// Whether no further request may join it; see [`Flight::close`].
     closed: AtomicBool,
+    /// Whether its page was written to since it began; see [`Flight::overtake`].
+    overtaken: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
@@ -160,6 +162,7 @@ impl Flight {
             urgency: Urgency::default(),
             revoked: Mutex::new(false),
             closed: AtomicBool::new(false),
+            overtaken: AtomicBool::new(false),
             progress: watch::Sender::new(progress),
         })
     }
@@ -239,6 +242,18 @@ impl Flight {
     /// Whether no further request may join; called under the lock of the table.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Records that its page was written to, and that its response may be published all the same.
+    /// Only for the table, which calls it under its lock.
+    pub(crate) fn overtake(&self) {
+        // Relaxed is enough: it is set and read under the lock of the table.
+        self.overtaken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its page was written to since it began; read under the lock of the table.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::Relaxed)
     }
 
     /// From now on nothing of the flight is published.

@@ -5,13 +5,14 @@
 //! flight. An invalidation revokes every flight of its key in the table; flights that begin later
 //! cannot receive older data.
 //!
-//! Lock order: the table, then a shard of the store. A flight's gate is never taken under the
-//! table's lock.
+//! Lock order: the table, then a shard of the store or the queue of the static tree. A flight's gate
+//! is never taken under the table's lock.
 
 use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
-use semantics::VaryRule;
+use semantics::{VaryRule, canonical_target};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{FillingReader, Key, SiteId};
@@ -104,14 +105,19 @@ impl Flights {
         flight.close();
     }
 
-    /// Removes a flight from the table.
+    /// Removes a flight from the table that publishes nothing more.
     pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
+        take_out(&mut self.table(), key, flight);
+    }
+
+    /// Removes a flight from the table. `refresh` is called under the table's lock if the page was
+    /// written to since the flight began, so whoever finds the table without the flight finds the
+    /// refresh scheduled.
+    pub(crate) fn end(&self, key: &Key, flight: &Arc<Flight>, refresh: impl FnOnce()) {
         let mut table = self.table();
-        if let Some(flights) = table.get_mut(key) {
-            flights.retain(|other| !Arc::ptr_eq(other, flight));
-            if flights.is_empty() {
-                table.remove(key);
-            }
+        take_out(&mut table, key, flight);
+        if flight.is_overtaken() {
+            refresh();
         }
     }
 
@@ -124,6 +130,15 @@ impl Flights {
         let revoked: Vec<_> = revoked.flat_map(|(_, flights)| flights).collect();
         drop(table);
         revoked.iter().for_each(|flight| flight.revoke());
+    }
+
+    /// Records that the page of `key` was written to, for the flights of its path under every host
+    /// and query, because equivalent targets have one path. A flight too many costs a refresh.
+    pub(crate) fn overtake(&self, key: &Key) {
+        let path = path_of(key);
+        let table = self.table();
+        let of_page = table.iter().filter(|(other, _)| other.site() == key.site() && path_of(other) == path);
+        of_page.flat_map(|(_, flights)| flights).for_each(|flight| flight.overtake());
     }
 
     /// The hosts, as in keys, of the site's pages that are being fetched and that `is_meant`
@@ -156,6 +171,20 @@ fn add(flights: &mut Vec<Arc<Flight>>, asked: Asked<'_>, known: VaryRule, begun:
     let flight = Flight::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
     flights.push(Arc::clone(&flight));
     flight
+}
+
+fn take_out(table: &mut HashMap<Key, Vec<Arc<Flight>>>, key: &Key, flight: &Arc<Flight>) {
+    if let Some(flights) = table.get_mut(key) {
+        flights.retain(|other| !Arc::ptr_eq(other, flight));
+        if flights.is_empty() {
+            table.remove(key);
+        }
+    }
+}
+
+/// The path of a key in its canonical spelling.
+fn path_of(key: &Key) -> Cow<'_, [u8]> {
+    canonical_target(key.target().split(|byte| *byte == b'?').next().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The entry of a fetch in the table of flights.
 //!
-//! Invariant: a flight stays in the table while it may still publish a response, so an invalidation
-//! finds it there.
+//! Invariants: a flight stays in the table while it may still publish a response, so an
+//! invalidation finds it there. A response that was requested before a postponed write to its page
+//! is refreshed after it was stored.
 
 use crate::fetch::flight::Flight;
 use crate::shared::Shared;
@@ -11,8 +12,8 @@ use store::Key;
 /// A flight in the table. Its drop removes the flight.
 pub(crate) struct TableEntry {
     shared: Arc<Shared>,
-    key: Key,
-    flight: Arc<Flight>,
+    pub(crate) key: Key,
+    pub(crate) flight: Arc<Flight>,
 }
 
 impl TableEntry {
@@ -24,6 +25,7 @@ impl TableEntry {
 
 impl Drop for TableEntry {
     fn drop(&mut self) {
-        self.shared.flights.remove(&self.key, &self.flight);
+        let Self { shared, key, flight } = &*self;
+        shared.flights.end(key, flight, || shared.refresh_page(key, shared.clock.monotonic()));
     }
 }

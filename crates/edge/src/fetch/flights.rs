@@ -5,8 +5,8 @@
 //! flight. An invalidation revokes every flight of its key in the table; flights that begin later
 //! cannot receive older data.
 //!
-//! Lock order: the table, then a shard of the store or the queue of the static tree. A flight's gate
-//! is never taken under the table's lock.
+//! Lock order: the table, then a shard of the store or the queue of the static tree. A flight's
+//! gate is never taken under the table's lock.
 
 use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};

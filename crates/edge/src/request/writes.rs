@@ -144,11 +144,14 @@ impl Shared {
         let is_admitted = |key: &Key| {
             let stored = self.stored_as(key);
             // A page that is not stored costs nothing to invalidate.
-            let admitted = stored.is_empty()
+            let admitted = stored.as_ref().is_some_and(Vec::is_empty)
                 || site.writes.pages.admits(self.limits.page_writes_per_minute, stamp(now));
             if !admitted {
                 cells.count(Metric::PageWritesPostponed);
-                stored.iter().for_each(|key| self.refresh_page(key, now));
+                match stored {
+                    Some(stored) => stored.iter().for_each(|key| self.refresh_page(key, now)),
+                    None => site.writes.refresh.schedule(now),
+                }
                 // A fetch from before the write may end after the refresh.
                 self.flights.overtake(key);
             }
@@ -167,9 +170,10 @@ impl Shared {
     }
 
     /// The keys of stored pages that an invalidation of `key` covers: under all names of the site,
-    /// both schemes, every percent-encoding, and equivalent targets.
-    fn stored_as(&self, key: &Key) -> Vec<Key> {
-        let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
+    /// both schemes, every percent-encoding, and equivalent targets. `None` if the hosts cannot be
+    /// listed, so that the page may be stored under any of them.
+    fn stored_as(&self, key: &Key) -> Option<Vec<Key>> {
+        let hosts = self.own_scope(key)?.hosts(self)?;
         let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
         let mut keys = Vec::new();
         for (https, host) in both {
@@ -178,7 +182,7 @@ impl Shared {
             keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && self.store.has(found)));
             keys.extend(self.store.spellings(&own));
         }
-        keys
+        Some(keys)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rate limit on invalidation by unsafe methods (RFC 9111 section 4.4), and the pages it
 //! covers.
 
-use crate::support::{Stage, behind, reason};
+use crate::support::{Stage, behind, connect, reason};
 use testkit::{Action, Gate, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
@@ -97,6 +97,28 @@ fn postponed_write_refreshes_every_variant() {
         stage.await_quiet();
         assert_eq!(stage.get("/", &[language]).text(), "new", "{language}");
     }
+}
+
+#[test]
+fn write_rate_counts_a_page_under_more_hosts_than_are_listed() {
+    let limits = |plan: &mut config::Plan| {
+        plan.limits.page_writes_per_minute = 0;
+        plan.limits.foreign_ports_max = 100;
+    };
+    let stage = Stage::with(limits, |seen| page(seen, "old"));
+    let get = |port: usize| {
+        let mut client = connect(&stage.edge);
+        client.send(format!("GET / HTTP/1.1\r\nHost: example.test:{port}\r\n\r\n"));
+        client.read()
+    };
+    (1..=65).for_each(|port| assert_eq!(get(port).text(), "old"));
+    write(&stage);
+    assert_eq!(reason(&get(65)), "hit-fresh");
+    stage.becomes(|seen| page(seen, "new"));
+    stage.pass(10);
+    assert_eq!(reason(&get(65)), "stale-while-revalidate");
+    stage.await_quiet();
+    assert_eq!(get(65).text(), "new");
 }
 
 #[test]

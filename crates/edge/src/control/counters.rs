@@ -201,8 +201,8 @@ metrics! {
     Refills: Counter "refills",
         "Refills: fetches of purged pages before a visitor requested them.";
     RefillFailures: Counter "refill_failures",
-        "Refills that ended in an error of the origin. After several in a row, the refill stops, and \
-         visitors' requests fetch the remaining pages.";
+        "Refills that ended in an error of the origin. After three in a row, the refill of the site stops, \
+         and visitors' requests fetch its remaining pages.";
     RefillsPostponed: Counter "refills_postponed",
         "Times that a refill waited because the origin was busy with other requests.";
     PopularPages: Gauge "popular_pages",

@@ -242,6 +242,12 @@ const LIMITS: &[Setting] = &[
          address. Addresses of `trusted_proxies` and of this machine are exempt. `0`: no limit per address.",
     ),
     global(
+        "limits.admin_connections_max",
+        Kind::Count(1, COUNT_MAX),
+        "64",
+        "Largest number of open connections at the admin address. Further ones get 503.",
+    ),
+    global(
         "limits.request_head_bytes_max",
         Kind::Size,
         "32KiB",

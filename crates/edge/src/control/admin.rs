@@ -22,7 +22,7 @@ use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
 use crate::worker::goes_on;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
-use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
+use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Address, Peer};
 use origin::Upload;
 use purge::{Reply, api};
@@ -37,8 +37,9 @@ use tokio::sync::Semaphore;
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of open connections; operators and their tools need few.
-const CONNECTIONS_MAX: usize = 64;
+/// Maximum number of connections beyond the limit that are told so at the same time. Further ones
+/// are closed at once.
+const REFUSALS_MAX: usize = 16;
 
 /// The path for questions to `why`.
 const WHY_PATH: &[u8] = b"/why";
@@ -58,6 +59,10 @@ const NO_READER: &str = "This client may not read here. From another machine or 
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
 
+/// The answer to a connection beyond the limit.
+const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max. Try again \
+                    later; if this persists, close connections that are not needed or raise the limit.";
+
 /// One answer.
 struct Page {
     status: Status,
@@ -67,21 +72,38 @@ struct Page {
 
 /// Serves the admin address for as long as the runtime exists.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(shared.limits.admin_connections_max));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     loop {
         let Ok((stream, peer)) = acceptor.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Beyond the limit, a connection is closed at once.
+        let client = Client::new(stream, peer, Arc::clone(&shared.limits));
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let client = Client::new(stream, peer, Arc::clone(&shared.limits));
             let conversation = converse(Arc::clone(&shared), client);
             tokio::spawn(async move {
                 conversation.await;
                 drop(place);
             });
+            continue;
         }
+        shared.cells(0).count(Metric::AdminConnectionsRefused);
+        if let Ok(turn) = Arc::clone(&refusals).try_acquire_owned() {
+            let refused = refuse(Arc::clone(&shared), client);
+            tokio::spawn(async move {
+                refused.await;
+                drop(turn);
+            });
+        }
+    }
+}
+
+/// Tells a client that the limit of connections is reached, and closes.
+async fn refuse(shared: Arc<Shared>, mut client: Client) {
+    let asker = Asker::new(&Method::Get, Version::Http11, false);
+    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), asker).await {
+        client.linger().await;
     }
 }
 
@@ -93,7 +115,7 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
             _ => return,
         };
-        let reply = match refusal(&shared, client.peer(), &request.head) {
+        let reply: Reply = match refusal(&shared, client.peer(), &request.head) {
             Some(page) => page.into(),
             None => {
                 let content = read_content(&mut client, &request).await;
@@ -104,18 +126,24 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             }
         };
         let persistent = request.persistent && client.is_content_read();
-        let Reply { mut head, content } = reply;
-        head.fields.push(names::DATE, http_date(shared.clock.now()));
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
-        client.push(written.octets);
-        if request.head.method != Method::Head {
-            client.push(content);
-        }
-        if client.flush().await.is_err() || !persistent {
+        let is_sent = send(&shared, &mut client, reply, asker).await;
+        if !is_sent || !persistent {
             return client.linger().await;
         }
     }
+}
+
+/// Sends a response; returns whether all of it was sent.
+async fn send(shared: &Shared, client: &mut Client, reply: Reply, asker: Asker) -> bool {
+    let Reply { mut head, content } = reply;
+    head.fields.push(names::DATE, http_date(shared.clock.now()));
+    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
+    client.push(written.octets);
+    if !asker.head_only {
+        client.push(content);
+    }
+    client.flush().await.is_ok()
 }
 
 /// The answer to a request that its client may not send here. It depends on the head alone.

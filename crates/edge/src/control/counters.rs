@@ -56,6 +56,10 @@ metrics! {
     ConnectionsRefusedAddress: Counter "connections_refused_address",
         "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
          a proxy's, name it in trusted_proxies.";
+    AdminConnectionsRefused: Counter "admin_connections_refused",
+        "Connections at the admin address that got 503 or were closed at once because \
+         limits.admin_connections_max were open. Find out which clients keep theirs open, or raise the \
+         limit.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from clients that are open now. If it is near limits.connections_max, raise that limit \
          or lower limits.idle_timeout.";

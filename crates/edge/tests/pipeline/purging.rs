@@ -5,7 +5,7 @@ use net::{Prefix, Prefixes};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use testkit::{Gate, Origin, Response, response};
+use testkit::{Client, Gate, Origin, Response, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -245,6 +245,26 @@ fn admin_address_refuses_before_it_reads_content() {
             assert_eq!(admin(&stage.edge, &head).status, 403, "{path} {fields}");
         }
     }
+}
+
+#[test]
+fn connection_beyond_the_limit_of_the_admin_address_gets_503() {
+    const REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let limit = |plan: &mut config::Plan| plan.limits.admin_connections_max = 2;
+    let stage = Stage::with(limit, |_| response("200 OK", &[FRESH], b"page"));
+    let address = stage.edge.bound().admin.to_string().parse().unwrap();
+    let kept = [(); 2].map(|()| {
+        let mut client = Client::connect(address);
+        client.send(REQUEST);
+        assert_eq!(client.read().status, 200);
+        client
+    });
+    let refused = admin(&stage.edge, REQUEST);
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("limits.admin_connections_max"), "{}", refused.text());
+    drop(kept);
+    let counted = || stage.metric("petasos_admin_connections_refused_total", "") >= 1;
+    eventually("a place is free, and the refusal was counted", counted);
 }
 
 #[test]

@@ -205,6 +205,7 @@ macro_rules! limits {
 limits! {
     connections_max: usize = Count;
     connections_per_address_max: usize = Count;
+    admin_connections_max: usize = Count;
     request_head_bytes_max: usize = Size;
     purge_head_bytes_max: usize = Size;
     request_fields_max: usize = Count;

@@ -79,6 +79,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
 pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),
+        trust_of_everybody(top, plan),
         large_memory(top, plan, machine),
         small_memory(top, plan),
         large_object(top, plan),
@@ -104,6 +105,17 @@ fn open_admin(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
         }
     };
     Some(Diagnostic::warning(message, place).with_help(help))
+}
+
+fn trust_of_everybody(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+    if !plan.trusted_proxies.is_everybody() {
+        return None;
+    }
+    let message =
+        "`trusted_proxies` lets every client forge X-Forwarded-* fields, and none has a limit per address";
+    let help =
+        "list only the proxies in front; if their addresses change, let no other machine reach `listen`";
+    Some(Diagnostic::warning(message, top.place("trusted_proxies")?).with_help(help))
 }
 
 fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Option<Diagnostic> {
@@ -199,6 +211,8 @@ mod tests {
         for (text, words) in [
             ("admin = '0.0.0.0:8081'", "other machines are refused without a token_file"),
             ("admin = '192.0.2.1:8081'\ntoken_file = './token'", "unless only machines that you trust"),
+            ("trusted_proxies = ['0.0.0.0/0']", "forge X-Forwarded-* fields"),
+            ("trusted_proxies = ['10.0.0.1', '::/1', '8000::/1']", "list only the proxies in front"),
             ("memory = '64GiB'", "has only 4GiB"),
             ("memory = '32MiB'", "more than `memory`"),
             ("memory = '32MiB'", "write at least 64MiB"),
@@ -218,6 +232,7 @@ mod tests {
             "memory = '64MiB'",
             "admin = 'localhost:8081'",
             "admin = 'unix:/run/a'",
+            "trusted_proxies = ['10.0.0.0/8', '0.0.0.0/1']",
             "disk = '/d'\ndisk_size = '100MiB'",
         ] {
             assert_eq!(load(quiet).unwrap().warnings, [], "{quiet}");

@@ -242,6 +242,12 @@ const LIMITS: &[Setting] = &[
          address. Addresses of `trusted_proxies` and of this machine are exempt. `0`: no limit per address.",
     ),
     global(
+        "limits.admin_connections_max",
+        Kind::Count(1, COUNT_MAX),
+        "64",
+        "Largest number of open connections at the admin address. Further ones get 503.",
+    ),
+    global(
         "limits.request_head_bytes_max",
         Kind::Size,
         "32KiB",
@@ -493,8 +499,8 @@ const LIMITS: &[Setting] = &[
         Kind::Count(0, COUNT_MAX),
         "120",
         "Number of stored pages per minute and site that Petasos removes because a request with an unsafe \
-         method named them (RFC 9111 section 4.4). It serves further pages until a background fetch has \
-         replaced them.",
+         method named them (RFC 9111 section 4.4). It serves further pages while it refreshes them in the \
+         background, from ten seconds after the request on.",
     ),
     global(
         "limits.self_purge_memory",

@@ -10,4 +10,5 @@ pub(crate) mod refetch;
 pub(crate) mod room;
 pub(crate) mod selection;
 pub(crate) mod stored;
+pub(crate) mod table_entry;
 pub(crate) mod witness;

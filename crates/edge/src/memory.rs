@@ -10,6 +10,7 @@ pub(crate) mod equivalents;
 pub(crate) mod hit_for_miss;
 pub(crate) mod leak_guard;
 pub(crate) mod popular;
+pub(crate) mod refreshes;
 pub(crate) mod spool;
 pub(crate) mod spool_closer;
 pub(crate) mod sync;

@@ -20,6 +20,7 @@ use crate::control::operator;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::persisting::DiskTurns;
 use crate::memory::popular::Popular;
+use crate::memory::refreshes::PageRefreshes;
 use crate::control::purge_orders::ORDERS_MAX;
 use crate::upkeep::refill::Refiller;
 use crate::sites::Sites;
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) ailing: HitForMiss,
     pub(crate) popular: Popular,
     pub(crate) refiller: Refiller,
+    /// Pages that were written to beyond the rate.
+    pub(crate) page_refreshes: PageRefreshes,
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
     /// Memory budget of the bodies outside the store.
@@ -161,6 +164,7 @@ impl Shared {
             ailing: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             popular: Popular::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
+            page_refreshes: PageRefreshes::default(),
             loads: Loads::default(),
             equivalents: Equivalents::default(),
             buffers,
@@ -272,20 +276,9 @@ impl Shared {
     }
 
     /// Makes all invalidations durable, so that the next start knows them; blocks. Returns false
-    /// and counts the failure if a restart could bring back a purged page. The sweeper then tries
-    /// again.
+    /// if a restart could bring back a purged page. The sweeper then tries again.
     pub(crate) fn persist(&self) -> bool {
-        let outcome = self.persistence.persist(&self.store);
-        if outcome.is_err() {
-            self.count_undurable();
-        }
-        outcome.is_ok()
-    }
-
-    /// Counts a purge that a restart could undo.
-    pub(crate) fn count_undurable(&self) {
-        self.persistence.note_risk();
-        self.cells(0).count(Metric::PurgesUndurable);
+        self.persistence.persist(&self.store).is_ok()
     }
 
     /// Stops accepting connections.

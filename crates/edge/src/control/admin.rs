@@ -5,7 +5,7 @@
 //! or, without one, a client on this machine. All paths except `/healthz` need the token or a
 //! client on this machine. A request whose Host or Origin is not the address itself is refused,
 //! because a page of another site could make a browser send it. The content of a request has a size
-//! limit.
+//! limit, and is read only after the head has shown that its client may send the request.
 
 use crate::fetch::breaker::state_name;
 use crate::request::client::{Client, Received};
@@ -13,7 +13,7 @@ use crate::control::counters::Metric;
 use crate::request::date::http_date;
 use crate::upkeep::detection_call;
 use crate::control::metrics;
-use crate::control::purge_access::{Denied, Entrance};
+use crate::control::purge_access::Entrance;
 use crate::upkeep::recognition::Found;
 use crate::request::respond::{self, Asker};
 use crate::shared::Shared;
@@ -22,7 +22,7 @@ use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
 use crate::worker::goes_on;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
-use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
+use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Address, Peer};
 use origin::Upload;
 use purge::{Reply, api};
@@ -37,8 +37,9 @@ use tokio::sync::Semaphore;
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of open connections; operators and their tools need few.
-const CONNECTIONS_MAX: usize = 64;
+/// Maximum number of connections beyond the limit that are told so at the same time. Further ones
+/// are closed at once.
+const REFUSALS_MAX: usize = 16;
 
 /// The path for questions to `why`.
 const WHY_PATH: &[u8] = b"/why";
@@ -58,6 +59,10 @@ const NO_READER: &str = "This client may not read here. From another machine or 
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
 
+/// The answer to a connection beyond the limit.
+const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max. Try again \
+                    later; if this persists, close connections that are not needed or raise the limit.";
+
 /// One answer.
 struct Page {
     status: Status,
@@ -67,21 +72,38 @@ struct Page {
 
 /// Serves the admin address for as long as the runtime exists.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(shared.limits.admin_connections_max));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     loop {
         let Ok((stream, peer)) = acceptor.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Beyond the limit, a connection is closed at once.
+        let client = Client::new(stream, peer, Arc::clone(&shared.limits));
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let client = Client::new(stream, peer, Arc::clone(&shared.limits));
             let conversation = converse(Arc::clone(&shared), client);
             tokio::spawn(async move {
                 conversation.await;
                 drop(place);
             });
+            continue;
         }
+        shared.cells(0).count(Metric::AdminConnectionsRefused);
+        if let Ok(turn) = Arc::clone(&refusals).try_acquire_owned() {
+            let refused = refuse(Arc::clone(&shared), client);
+            tokio::spawn(async move {
+                refused.await;
+                drop(turn);
+            });
+        }
+    }
+}
+
+/// Tells a client that the limit of connections is reached, and closes.
+async fn refuse(shared: Arc<Shared>, mut client: Client) {
+    let asker = Asker::new(&Method::Get, Version::Http11, false);
+    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), asker).await {
+        client.linger().await;
     }
 }
 
@@ -93,41 +115,61 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
             _ => return,
         };
-        let content = read_content(&mut client, &request).await;
-        let persistent = request.persistent && client.is_content_read();
-        let Reply { mut head, content } = match call(&shared, client.peer(), &request.head, &content).await {
-            Some(reply) => reply,
-            None => answer(&shared, client.peer(), &request.head, &content).into(),
+        let reply: Reply = match refusal(&shared, client.peer(), &request.head) {
+            Some(page) => page.into(),
+            None => {
+                let content = read_content(&mut client, &request).await;
+                match call(&shared, &request.head, &content).await {
+                    Some(reply) => reply,
+                    None => answer(&shared, &request.head, &content).into(),
+                }
+            }
         };
-        head.fields.push(names::DATE, http_date(shared.clock.now()));
+        let persistent = request.persistent && client.is_content_read();
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
-        client.push(written.octets);
-        if request.head.method != Method::Head {
-            client.push(content);
-        }
-        if client.flush().await.is_err() || !persistent {
+        let is_sent = send(&shared, &mut client, reply, asker).await;
+        if !is_sent || !persistent {
             return client.linger().await;
         }
     }
 }
 
-/// The answer to a call that changes something; `None` for all other requests.
-async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Option<Reply> {
-    let route = api::Route::of(&request.target);
-    if route.is_none() && path(request) != detection_call::PATH {
+/// Sends a response; returns whether all of it was sent.
+async fn send(shared: &Shared, client: &mut Client, reply: Reply, asker: Asker) -> bool {
+    let Reply { mut head, content } = reply;
+    head.fields.push(names::DATE, http_date(shared.clock.now()));
+    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
+    client.push(written.octets);
+    if !asker.head_only {
+        client.push(content);
+    }
+    client.flush().await.is_ok()
+}
+
+/// The answer to a request that its client may not send here. It depends on the head alone.
+fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
+    let is_call = api::Route::of(&request.target).is_some() || path(request) == detection_call::PATH;
+    let refused = if !is_own(request, &shared.plan.admin) {
+        FOREIGN
+    } else if is_call {
+        shared.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
+    } else if path(request) == HEALTH_PATH || shared.may_read(peer, &request.fields) {
         return None;
-    }
-    let permitted = if is_own(request, &shared.plan.admin) {
-        shared.may_purge(Entrance::Admin, peer, &request.fields).map_err(Denied::text)
     } else {
-        Err(FOREIGN)
+        NO_READER
     };
-    if let Err(text) = permitted {
+    if is_call {
         shared.cells(0).count(Metric::PurgesForbidden);
-        return Some(Page::plain(403, &format!("{text}\n")).into());
     }
-    let Some(route) = route else { return Some(answer_profile(shared, request, content).await.into()) };
+    Some(Page::plain(403, &format!("{refused}\n")))
+}
+
+/// The answer to a call that changes something; `None` for all other requests.
+async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<Reply> {
+    let Some(route) = api::Route::of(&request.target) else {
+        let is_of_profile = path(request) == detection_call::PATH;
+        return if is_of_profile { Some(answer_profile(shared, request, content).await.into()) } else { None };
+    };
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
@@ -163,13 +205,8 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     content
 }
 
-fn answer(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Page {
-    if !is_own(request, &shared.plan.admin) {
-        return Page::plain(403, &format!("{FOREIGN}\n"));
-    }
-    if path(request) != HEALTH_PATH && !shared.may_read(peer, &request.fields) {
-        return Page::plain(403, &format!("{NO_READER}\n"));
-    }
+/// The answer to a request that changes nothing.
+fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
     if path(request) == WHY_PATH {
         return answer_why(shared, request, content);
     }
@@ -338,7 +375,7 @@ fn disk_status(shared: &Shared) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::answer;
+    use super::{Page, answer, refusal};
     use crate::shared::Shared;
     use config::Plan;
     use message::{Fields, Method, RequestHead, Version};
@@ -348,6 +385,10 @@ mod tests {
     use std::sync::Arc;
 
     const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
+
+    fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> Page {
+        refusal(shared, peer, head).unwrap_or_else(|| answer(shared, head, content))
+    }
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
         asked_with(method, target, fields, &[])
@@ -367,7 +408,7 @@ mod tests {
         for (name, value) in fields {
             head.fields.push(*name, *value);
         }
-        let page = answer(&shared, LOCAL, &head, content);
+        let page = answered(&shared, LOCAL, &head, content);
         (page.status.code(), page.text)
     }
 
@@ -383,7 +424,7 @@ mod tests {
             head.fields.push("Host", "192.0.2.9:8081");
             head.fields.push("Content-Type", "application/json");
             head.fields.push("Authorization", token);
-            answer(&shared, peer, &head, br#"{"url": "http://a.test/"}"#).status.code()
+            answered(&shared, peer, &head, br#"{"url": "http://a.test/"}"#).status.code()
         };
         for (method, target) in [(Method::Get, "/metrics"), (Method::Get, "/status"), (Method::Post, "/why")]
         {

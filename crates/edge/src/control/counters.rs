@@ -56,6 +56,10 @@ metrics! {
     ConnectionsRefusedAddress: Counter "connections_refused_address",
         "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
          a proxy's, name it in trusted_proxies.";
+    AdminConnectionsRefused: Counter "admin_connections_refused",
+        "Connections at the admin address that got 503 or were closed at once because \
+         limits.admin_connections_max were open. Find out which clients keep theirs open, or raise the \
+         limit.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from clients that are open now. If it is near limits.connections_max, raise that limit \
          or lower limits.idle_timeout.";
@@ -169,9 +173,9 @@ metrics! {
         "Successful writes that a site's profile recognises. Petasos marked as stale the pages that they \
          change.";
     PurgesUndurable: Counter "purges_undurable",
-        "Failed attempts to make purges survive a restart: neither the disk nor state_directory nor \
-         runtime_directory could be written. Petasos answered purges by clients with 503, or \
-         purge_partial_status.";
+        "Purges that a restart could undo when they were answered: neither the disk nor state_directory nor \
+         runtime_directory could be written in time. The response to a client's purge was 503, or \
+         purge_partial_status. Further attempts for the same purge do not count.";
     PurgesAtRisk: Gauge "purges_at_risk",
         "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
     PurgesListed: Gauge "purges_listed",
@@ -190,8 +194,9 @@ metrics! {
         "Writes beyond limits.writes_per_minute. Petasos serves the stored pages of the site while it \
          refreshes them in the background. The refresh begins ten seconds after the first of these writes.";
     PageWritesPostponed: Counter "page_writes_postponed",
-        "Stored pages that a request with an unsafe method named beyond limits.page_writes_per_minute. \
-         Petasos serves each until a background fetch has replaced it.";
+        "Requests with an unsafe method that named a stored page beyond limits.page_writes_per_minute. \
+         Petasos serves the page while it refreshes it in the background. The refresh begins with the first \
+         request for the page ten seconds later.";
     ParameterFloods: Counter "parameter_floods",
         "Requests beyond unknown_parameters_per_minute that would have needed a fetch. Petasos answered \
          each with 429, or with the page without its unknown parameters.";
@@ -200,8 +205,8 @@ metrics! {
     Refills: Counter "refills",
         "Refills: fetches of purged pages before a visitor requested them.";
     RefillFailures: Counter "refill_failures",
-        "Refills that ended in an error of the origin. After several in a row, the refill stops, and \
-         visitors' requests fetch the remaining pages.";
+        "Refills that ended in an error of the origin. After three in a row, the refill of the site stops, \
+         and visitors' requests fetch its remaining pages.";
     RefillsPostponed: Counter "refills_postponed",
         "Times that a refill waited because the origin was busy with other requests.";
     PopularPages: Gauge "popular_pages",

@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Carries out invalidations for the site of `key`, and purges `pages` under all names of the
-    /// site.
+    /// site. They are carried out even if the returned future is dropped after its first poll.
     pub(crate) async fn make_unusable(
         self: &Arc<Self>,
         key: &Key,
@@ -141,10 +141,21 @@ impl Shared {
             let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
             Invalidation { want: Want::Target { host, target }, mode: Mode::Hard }
         };
-        let invalidations = pages.into_iter().map(remove).chain(invalidations).collect();
-        self.perform(Task { invalidations, own }).await;
-        if self.plan.refill.enabled {
-            self.refiller.wake();
+        let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
+        let shared = Arc::clone(self);
+        // In a task of its own, because a caller may stop waiting, for example when a stored
+        // response replaces a late one. What the origin has ordered must be carried out all the
+        // same.
+        let performing = tokio::spawn(async move {
+            shared.perform(Task { invalidations, own }).await;
+            if shared.plan.refill.enabled {
+                shared.refiller.wake();
+            }
+        });
+        if let Err(error) = performing.await
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
         }
     }
 
@@ -281,13 +292,15 @@ mod tests {
     use super::{ORDERS_MAX, Task};
     use crate::upkeep::persistence::Persistence;
     use crate::shared::Shared;
+    use bytes::Bytes;
     use config::Plan;
     use disk::Settings;
+    use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
     use purge::{Invalidation, Reach, Want};
     use std::sync::Arc;
     use std::time::Duration;
-    use store::Mode;
+    use store::{Key, Mode, SiteId};
 
     /// Longer than the test waits for anything.
     const FOREVER: Duration = Duration::from_secs(3600);
@@ -327,5 +340,24 @@ mod tests {
         for purge in purges {
             assert!(!purge.await.unwrap().undurable);
         }
+    }
+
+    #[tokio::test]
+    async fn order_of_a_response_outlives_the_wait_for_it() {
+        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let turns = shared.orders.acquire_many(u32::try_from(ORDERS_MAX).unwrap()).await.unwrap();
+        let mut answer = ResponseHead::new(Status::OK);
+        answer.fields.push("X-LiteSpeed-Purge", "news");
+        let key = Key::new(SiteId(0), false, b"a.test", Bytes::from_static(b"/"));
+        let obeying = shared.obey(shared.cells(0), &Method::Get, &answer, &key, Vec::new(), Vec::new());
+        assert!(tokio::time::timeout(Duration::ZERO, obeying).await.is_err(), "all turns are taken");
+        drop(turns);
+        let in_force = async {
+            while shared.store.sequence() == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(tokio::time::timeout(testkit::PATIENCE, in_force).await.is_ok());
     }
 }

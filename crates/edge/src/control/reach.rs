@@ -102,15 +102,15 @@ impl Scope<'_> {
         }
     }
 
-    /// The hosts to invalidate one by one; beyond the limit, only the named host.
-    pub(crate) fn hosts(&self, shared: &Shared) -> Vec<Bytes> {
-        self.listed(shared, HOSTS_MAX).unwrap_or_else(|| vec![self.asked.clone()])
+    /// The hosts to invalidate one by one; `None` if there are too many, or not all are known yet.
+    pub(crate) fn hosts(&self, shared: &Shared) -> Option<Vec<Bytes>> {
+        self.listed(shared, HOSTS_MAX)
     }
 
-    /// The keys of a stored page, under both schemes. If none is stored, the key that it would
-    /// have.
+    /// The keys of a stored page, under both schemes; beyond the limit, only those of the named
+    /// host. If none is stored, the key that it would have.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
-        let hosts = self.hosts(shared);
+        let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.asked.clone()]);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
         let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
         let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();
@@ -151,7 +151,8 @@ impl Scope<'_> {
         }
     }
 
-    /// The hosts one by one; `None` if more than `hosts_max` are in use.
+    /// The hosts one by one; `None` if more than `hosts_max` are in use, or while objects of the
+    /// previous process are being taken over.
     fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
         let mut hosts = shared.hosts(self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {

@@ -15,12 +15,13 @@
 
 use crate::fetch::flights::Joined;
 use crate::fetch::selection::Selection;
-use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use origin::{Exchange, FetchError, Urgency};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use store::{Filling, Object, Part};
 use tokio::sync::watch;
@@ -46,6 +47,10 @@ pub(crate) struct Flight {
     /// Set by an invalidation. `publish` runs under this lock, so an invalidation comes before or
     /// after it.
     revoked: Mutex<bool>,
+    /// Whether no further request may join it; see [`Flight::close`].
+    closed: AtomicBool,
+    /// Whether its page was written to since it began; see [`Flight::overtake`].
+    overtaken: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
@@ -156,6 +161,8 @@ impl Flight {
             begun,
             urgency: Urgency::default(),
             revoked: Mutex::new(false),
+            closed: AtomicBool::new(false),
+            overtaken: AtomicBool::new(false),
             progress: watch::Sender::new(progress),
         })
     }
@@ -225,6 +232,30 @@ impl Flight {
         self.progress.send_modify(|progress| progress.hints.push(head));
     }
 
+    /// Lets no further request join. Only for the table, which calls it under its lock, as it does
+    /// joins.
+    pub(crate) fn close(&self) {
+        // Relaxed is enough: the lock of the table orders all accesses.
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no further request may join; called under the lock of the table.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Records that its page was written to, and that its response may be published all the same.
+    /// Only for the table, which calls it under its lock.
+    pub(crate) fn overtake(&self) {
+        // Relaxed is enough: it is set and read under the lock of the table.
+        self.overtaken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its page was written to since it began; read under the lock of the table.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::Relaxed)
+    }
+
     /// From now on nothing of the flight is published.
     pub(crate) fn revoke(&self) {
         *self.gate() = true;
@@ -245,9 +276,9 @@ impl Flight {
         self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it requests the same part of the same variant.
+    /// Whether it requests the same part of the same variant, and further requests may join it.
     pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
-        self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
+        !self.is_closed() && self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
     }
 
     fn is_same_part(&self, asked: Asked<'_>) -> bool {
@@ -261,7 +292,7 @@ impl Flight {
         asked: Asked<'_>,
         usable: impl FnOnce(&SharedAnswer) -> bool,
     ) -> Option<Joined<T>> {
-        if asked.solo || !self.is_same_part(asked) {
+        if asked.solo || self.is_closed() || !self.is_same_part(asked) {
             return None;
         }
         // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a

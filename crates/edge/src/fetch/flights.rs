@@ -5,13 +5,14 @@
 //! flight. An invalidation revokes every flight of its key in the table; flights that begin later
 //! cannot receive older data.
 //!
-//! Lock order: the table, then a shard of the store. A flight's gate is never taken under the
-//! table's lock.
+//! Lock order: the table, then a shard of the store or the queue of the static tree. A flight's
+//! gate is never taken under the table's lock.
 
 use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
-use semantics::VaryRule;
+use semantics::{VaryRule, canonical_target};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{FillingReader, Key, SiteId};
@@ -97,14 +98,26 @@ impl Flights {
         flight
     }
 
-    /// Removes a flight from the table.
+    /// Lets no further request join the flight. It stays in the table, because it may still publish
+    /// its response, and an invalidation must find it until then.
+    pub(crate) fn close(&self, flight: &Flight) {
+        let _table = self.table();
+        flight.close();
+    }
+
+    /// Removes a flight from the table that publishes nothing more.
     pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
+        take_out(&mut self.table(), key, flight);
+    }
+
+    /// Removes a flight from the table. `refresh` is called under the table's lock if the page was
+    /// written to since the flight began, so whoever finds the table without the flight finds the
+    /// refresh scheduled.
+    pub(crate) fn end(&self, key: &Key, flight: &Arc<Flight>, refresh: impl FnOnce()) {
         let mut table = self.table();
-        if let Some(flights) = table.get_mut(key) {
-            flights.retain(|other| !Arc::ptr_eq(other, flight));
-            if flights.is_empty() {
-                table.remove(key);
-            }
+        take_out(&mut table, key, flight);
+        if flight.is_overtaken() {
+            refresh();
         }
     }
 
@@ -119,6 +132,15 @@ impl Flights {
         revoked.iter().for_each(|flight| flight.revoke());
     }
 
+    /// Records that the page of `key` was written to, for the flights of its path under every host
+    /// and query, because equivalent targets have one path. A flight too many costs a refresh.
+    pub(crate) fn overtake(&self, key: &Key) {
+        let path = path_of(key);
+        let table = self.table();
+        let of_page = table.iter().filter(|(other, _)| other.site() == key.site() && path_of(other) == path);
+        of_page.flat_map(|(_, flights)| flights).for_each(|flight| flight.overtake());
+    }
+
     /// The hosts, as in keys, of the site's pages that are being fetched and that `is_meant`
     /// selects.
     pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
@@ -127,9 +149,9 @@ impl Flights {
         keys.map(|key| Bytes::copy_from_slice(key.host())).collect()
     }
 
-    /// Whether a flight for `key` is under way.
+    /// Whether a flight for `key` is under way that a request may join.
     pub(crate) fn is_under_way(&self, key: &Key) -> bool {
-        self.table().contains_key(key)
+        self.table().get(key).is_some_and(|flights| flights.iter().any(|flight| !flight.is_closed()))
     }
 
     /// Number of flights under way.
@@ -149,6 +171,20 @@ fn add(flights: &mut Vec<Arc<Flight>>, asked: Asked<'_>, known: VaryRule, begun:
     let flight = Flight::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
     flights.push(Arc::clone(&flight));
     flight
+}
+
+fn take_out(table: &mut HashMap<Key, Vec<Arc<Flight>>>, key: &Key, flight: &Arc<Flight>) {
+    if let Some(flights) = table.get_mut(key) {
+        flights.retain(|other| !Arc::ptr_eq(other, flight));
+        if flights.is_empty() {
+            table.remove(key);
+        }
+    }
+}
+
+/// The path of a key in its canonical spelling.
+fn path_of(key: &Key) -> Cow<'_, [u8]> {
+    canonical_target(key.target().split(|byte| *byte == b'?').next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -258,6 +294,20 @@ mod tests {
         flight.publish(|| published += 1);
         assert_eq!(published, 2);
         assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+    }
+
+    #[test]
+    fn closed_flight_is_not_joined_but_invalidated() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("no leader") };
+        flights.close(&flight);
+        assert!(!flights.is_under_way(&key("/a")), "no request can wait for it");
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        assert_eq!(flights.hosts(SiteId(0), |_| true), ["a.test"]);
+        flights.invalidate(&key("/a"));
+        let mut published = false;
+        flight.publish(|| published = true);
+        assert!(!published && flights.len() == 0);
     }
 
     #[tokio::test]

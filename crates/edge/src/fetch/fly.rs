@@ -2,9 +2,10 @@
 //! | confirm | complete }.
 //!
 //! Invariants: a response is published to the store before its fetch leaves the table and before
-//! any reader sees its end. A body that did not end as its framing declared is neither stored nor
-//! ended. An origin error never replaces an object that may be used stale. The task is independent
-//! of its clients: it continues if they disconnect.
+//! any reader sees its end. A fetch leaves the table earlier only if nothing of it will be
+//! published. A body that did not end as its framing declared is neither stored nor ended. An
+//! origin error never replaces an object that may be used stale. The task is independent of its
+//! clients: it continues if they disconnect.
 
 mod fill;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use crate::fetch::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
 use crate::upkeep::recognition::Sent;
 use crate::request::respond;
 use crate::fetch::room::Room;
+use crate::fetch::table_entry::TableEntry;
 use crate::fetch::selection::Selection;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -56,6 +58,8 @@ pub(crate) struct Departure {
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
     pub(crate) flight: Arc<Flight>,
+    /// The flight's place in the table. A body on its way to the disk holds it too.
+    pub(crate) entry: Arc<TableEntry>,
     /// The stored object of the page, if there is one.
     pub(crate) base: Option<Arc<Object>>,
     /// Whether the origin is sent the placeholder address, which belongs to no client.
@@ -149,13 +153,12 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     }
 }
 
-/// However a fetch ends, even by a panic or before it began, it leaves the table and its waiting
-/// requests are told.
+/// However a fetch ends, even by a panic or before it began, its waiting requests are told. Then
+/// its entry in the table is dropped.
 impl Drop for Departure {
     fn drop(&mut self) {
         // Has no effect after an earlier announcement.
         self.flight.announce(State::Failed(FetchError::Closed));
-        self.leave_table();
     }
 }
 
@@ -169,6 +172,7 @@ impl Departure {
         Sent::new(&self.head, self.key.target(), self.key.host())
     }
 
+    /// Leaves the table early. Nothing of the fetch may be published afterwards.
     fn leave_table(&self) {
         self.shared.flights.remove(&self.key, &self.flight);
     }
@@ -187,7 +191,7 @@ impl Departure {
             }
             // If a client has joined at this moment, the fetch continues for it. A client that
             // comes later leads a new fetch.
-            self.leave_table();
+            self.shared.flights.close(&self.flight);
             if !self.flight.is_awaited() {
                 return;
             }

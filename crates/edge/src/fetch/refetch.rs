@@ -5,6 +5,7 @@
 
 use crate::fetch::flight::{Asked, Flight};
 use crate::fetch::fly::Departure;
+use crate::fetch::table_entry::TableEntry;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::lookup::Base;
@@ -50,6 +51,7 @@ pub(crate) fn departure(
         key: key.clone(),
         head,
         request,
+        entry: TableEntry::of(shared, key, &flight),
         flight: Arc::clone(&flight),
         base: base.map(|base| base.object),
         impersonal: true,

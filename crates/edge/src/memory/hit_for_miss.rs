@@ -1,7 +1,8 @@
 //! The hit-for-miss table: pages whose last response could not be shared, and why.
 //!
-//! Invariant: each entry expires after a fixed time and the table is bounded. It only decides
-//! whether requests wait for one another, never whether a response may be shared.
+//! Invariants: each entry expires after a fixed time. It leaves the table earlier only if
+//! `entries_max` other keys are recorded after it, however often each of them is. The table only
+//! decides whether requests wait for one another, never whether a response may be shared.
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -27,14 +28,25 @@ pub(crate) struct HitForMiss {
 #[derive(Debug, Default)]
 struct Entries {
     by_key: HashMap<u64, Entry>,
-    /// Expiry times and hashes, oldest first.
-    order: VecDeque<(Monotonic, u64)>,
+    /// The order of recording, oldest first. An element is outdated if its key was recorded again
+    /// or removed since then.
+    order: VecDeque<Recorded>,
+    /// The number of the last recording.
+    number: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     until: Monotonic,
+    number: u64,
     remembered: Remembered,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    until: Monotonic,
+    number: u64,
+    hash: u64,
 }
 
 /// Why the response for a page could not be shared.
@@ -63,13 +75,10 @@ impl HitForMiss {
             Culprit { kind, name: Bytes::copy_from_slice(name) }
         });
         let remembered = Remembered { reason, culprit };
+        let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
         let mut entries = self.lock();
-        entries.forget_old(now, self.entries_max.saturating_sub(1));
-        if self.entries_max > 0 {
-            let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
-            entries.by_key.insert(hash, Entry { until, remembered });
-            entries.order.push_back((until, hash));
-        }
+        entries.record(hash, until, remembered);
+        entries.forget_old(now, self.entries_max);
     }
 
     /// Removes the entry of `key`.
@@ -105,21 +114,37 @@ impl HitForMiss {
 }
 
 impl Entries {
-    /// Drops expired entries, and the oldest ones until at most `entries_max` are left in `order`.
-    /// An element of `order` whose key was recorded again or removed since then is only dropped
-    /// itself.
+    fn record(&mut self, hash: u64, until: Monotonic, remembered: Remembered) {
+        self.number += 1;
+        let number = self.number;
+        self.by_key.insert(hash, Entry { until, number, remembered });
+        self.order.push_back(Recorded { until, number, hash });
+    }
+
+    /// Drops expired entries, and the oldest ones until at most `entries_max` are left.
     fn forget_old(&mut self, now: Monotonic, entries_max: usize) {
-        while let Some((until, hash)) = self.order.front() {
-            let over = *until <= now;
-            if !over && self.order.len() <= entries_max {
-                return;
+        while let Some(oldest) = self.order.front() {
+            let is_live = is_live(&self.by_key, oldest);
+            if is_live && now < oldest.until && self.by_key.len() <= entries_max {
+                break;
             }
-            if self.by_key.get(hash).is_some_and(|entry| entry.until == *until) {
-                self.by_key.remove(hash);
+            if is_live {
+                self.by_key.remove(&oldest.hash);
             }
             self.order.pop_front();
         }
+        // A key that is recorded often leaves outdated elements behind older live ones. Removing
+        // them only when they are as many as the entries costs each recording a constant time.
+        if self.order.len() > 2 * entries_max {
+            let by_key = &self.by_key;
+            self.order.retain(|recorded| is_live(by_key, recorded));
+        }
     }
+}
+
+/// Whether the table still has what was recorded.
+fn is_live(by_key: &HashMap<u64, Entry>, recorded: &Recorded) -> bool {
+    by_key.get(&recorded.hash).is_some_and(|entry| entry.number == recorded.number)
 }
 
 #[cfg(test)]
@@ -155,6 +180,31 @@ mod tests {
         assert_eq!(hit_for_miss.reason(&key("/c"), at(3)), None);
         let entries = hit_for_miss.lock();
         assert!(entries.order.len() <= 2 && entries.by_key.len() <= 2);
+    }
+
+    #[test]
+    fn frequent_page_does_not_remove_other_entries() {
+        let hit_for_miss = HitForMiss::new(Duration::from_secs(3600), 4);
+        let reason = Reason::StoreRefusedPrivate;
+        hit_for_miss.remember(&key("/a"), reason, None, at(0));
+        for second in 0..100 {
+            hit_for_miss.remember(&key("/b"), reason, None, at(second));
+        }
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(100)), Some(reason));
+        for second in 0..100 {
+            hit_for_miss.forget(&key("/c"));
+            hit_for_miss.remember(&key("/c"), reason, None, at(second));
+        }
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(100)), Some(reason));
+        let entries = hit_for_miss.lock();
+        assert!(entries.by_key.len() == 3 && entries.order.len() <= 8, "outdated elements are removed");
+    }
+
+    #[test]
+    fn table_without_room_keeps_nothing() {
+        let hit_for_miss = HitForMiss::new(Duration::from_secs(3600), 0);
+        hit_for_miss.remember(&key("/a"), Reason::StoreRefusedPrivate, None, at(0));
+        assert_eq!(hit_for_miss.reason(&key("/a"), at(0)), None);
     }
 
     #[test]

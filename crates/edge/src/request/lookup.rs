@@ -223,7 +223,9 @@ impl<'a> Wanted<'a> {
         match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
             Reuse::Fresh { age_secs, ttl_secs } => {
                 let received = object.freshness().received.monotonic;
-                if self.subject.site.writes.is_to_be_refreshed(received, now.monotonic) {
+                if self.subject.site.writes.is_to_be_refreshed(received, now.monotonic)
+                    || shared.page_refreshes.is_due(&self.key, received, now.monotonic)
+                {
                     let reason = Reason::StaleWhileRevalidate;
                     let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                     // A write has changed the page, so the object counts as invalidated: its

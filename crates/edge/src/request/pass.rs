@@ -9,7 +9,7 @@ use crate::request::client_address::client_of;
 use crate::control::counters::Metric;
 use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
-use crate::fetch::flight::{Asked, Flight, Parcel};
+use crate::fetch::flight::{Asked, Parcel};
 use crate::fetch::fly;
 use crate::request::forward;
 use crate::request::guard::Subject;
@@ -21,6 +21,7 @@ use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
+use crate::fetch::table_entry::TableEntry;
 use crate::fetch::witness::Witness;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
@@ -47,17 +48,9 @@ pub(crate) struct Passing<'a> {
 
 /// A HEAD request under way whose response may say something about a stored page. It is registered
 /// in the table of coalesced fetches, so that an invalidation reaches it.
-struct Enlisted<'v> {
-    visit: &'v crate::shared::Shared,
-    key: Key,
+struct Enlisted {
+    entry: Arc<TableEntry>,
     head: RequestHead,
-    flight: Arc<Flight>,
-}
-
-impl Drop for Enlisted<'_> {
-    fn drop(&mut self) {
-        self.visit.flights.remove(&self.key, &self.flight);
-    }
 }
 
 impl<'a> Wanted<'a> {
@@ -159,23 +152,22 @@ impl<'a> Visit<'a> {
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
-    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
+    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         if wanted.asked_target.is_another() {
             return None;
         }
-        let shared: &'a crate::shared::Shared = self.shared;
         if self.is_denied(&wanted.key) {
             return None;
         }
-        let (key, fields) = (wanted.key.clone(), &self.head().fields);
+        let (shared, key, fields) = (self.shared, &wanted.key, &self.head().fields);
         let selecting = selecting_rule(fields, wanted.subject.site.policy());
-        let known = shared.store.known_rule(&key).union(&selecting);
+        let known = shared.store.known_rule(key).union(&selecting);
         let head =
-            forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
+            forward::shared_head(&wanted.subject, &shared.loop_mark, key, Method::Head, fields, &known);
         let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
-        let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
-        Some(Enlisted { visit: shared, key, head, flight })
+        let flight = shared.flights.enlist(key, asked, known, || shared.store.sequence());
+        Some(Enlisted { entry: TableEntry::of(shared, key, &flight), head })
     }
 
     /// Whether the origin refused the shared fetch of the page a short while ago.
@@ -189,15 +181,16 @@ impl<'a> Visit<'a> {
         &self,
         passing: &Passing<'a>,
         status: Status,
-        enlisted: Option<&Enlisted<'_>>,
+        enlisted: Option<&Enlisted>,
     ) -> Option<Step<'a>> {
         let was_own = enlisted.is_none() && passing.check.is_none();
         if was_own || !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
             return None;
         }
         self.cells().count(Metric::FetchesDenied);
-        if let Some(Enlisted { key, .. }) = enlisted {
-            self.shared.hit_for_miss.remember(key, Reason::StoreRefusedDenied, None, self.now().monotonic);
+        if let Some(Enlisted { entry, .. }) = enlisted {
+            let now = self.now().monotonic;
+            self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
         }
         let (subject, reason) = (passing.subject.clone(), passing.reason);
         Some(Step::Pass(Passing { subject, reason, wanted: None, check: None }))
@@ -206,7 +199,7 @@ impl<'a> Visit<'a> {
     fn own_request(
         &self,
         passing: &Passing<'_>,
-        enlisted: Option<&Enlisted<'_>>,
+        enlisted: Option<&Enlisted>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
         match (enlisted, &passing.check) {
@@ -250,7 +243,7 @@ impl<'a> Visit<'a> {
         passing: &Passing<'a>,
         asked: Moment,
         parcel: Parcel,
-        enlisted: Option<&Enlisted<'_>>,
+        enlisted: Option<&Enlisted>,
     ) -> Step<'a> {
         let Parcel { mut head, framing, mut exchange } = parcel;
         let is_page = is_maintenance(&head, passing.subject.site.policy());
@@ -267,9 +260,9 @@ impl<'a> Visit<'a> {
             return step;
         }
         let was_shared = enlisted.is_some() || passing.check.is_some();
-        let is_selected = |enlisted: &Enlisted<'_>| {
+        let is_selected = |enlisted: &Enlisted| {
             let policy = passing.subject.site.policy();
-            Selection::of(enlisted.flight.known(), &enlisted.head.fields, &head, policy)
+            Selection::of(enlisted.entry.flight.known(), &enlisted.head.fields, &head, policy)
                 .includes(&self.head().fields)
         };
         let cannot_be_used =
@@ -405,13 +398,13 @@ impl<'a> Visit<'a> {
     fn learn_from_head(
         &self,
         wanted: &Wanted<'_>,
-        enlisted: &Enlisted<'_>,
+        enlisted: &Enlisted,
         asked: Moment,
         head: &ResponseHead,
     ) -> Option<Reason> {
         let subject = &wanted.subject;
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
+        let Lookup::Found { object, softened } = store.peek(&enlisted.entry.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -420,14 +413,14 @@ impl<'a> Visit<'a> {
         // nothing about the stored form, so a GET refreshes the page.
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
-            self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+            self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
             self.refresh(wanted, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
-            enlisted.flight.publish(|| {
-                store.remove(&enlisted.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
+            enlisted.entry.flight.publish(|| {
+                store.remove(&enlisted.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
             });
             return None;
         }
@@ -437,7 +430,7 @@ impl<'a> Visit<'a> {
                 // Without this, a client that sends only HEAD requests would find the page expired
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
-                self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+                self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
                 self.refresh(wanted, Base::new(object, softened));
             }
             return None;
@@ -448,23 +441,23 @@ impl<'a> Visit<'a> {
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
-            enlisted.flight.publish(|| {
-                store.remove(&enlisted.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
+            enlisted.entry.flight.publish(|| {
+                store.remove(&enlisted.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
             });
             return None;
         };
-        let Ok(tags) = subject.site.tags_of(&enlisted.key, &updated.fields) else {
+        let Ok(tags) = subject.site.tags_of(&enlisted.entry.key, &updated.fields) else {
             return None;
         };
-        let rule = enlisted.flight.known().union(&rule);
+        let rule = enlisted.entry.flight.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
         let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
-        enlisted.flight.publish(|| {
+        enlisted.entry.flight.publish(|| {
             // The size is not checked: the body was stored before.
-            let (key, begun) = (&enlisted.key, enlisted.flight.begun());
+            let (key, begun) = (&enlisted.entry.key, enlisted.entry.flight.begun());
             // An object that was stored since is newer than the one that the response was compared
             // with.
             let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));

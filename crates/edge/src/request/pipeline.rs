@@ -24,6 +24,7 @@ use crate::memory::distrust::Kept;
 use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::fetch::flights::Joined;
 use crate::fetch::fly::{self, Departure};
+use crate::fetch::table_entry::TableEntry;
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
 use crate::request::leak_check::{LeakCheck, WouldBeHit};
@@ -252,7 +253,7 @@ impl<'a> Visit<'a> {
     async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         wanted.loads += 1;
-        match loads::load(self.shared, &wanted.key, shelved).await {
+        match disk_reads::load(self.shared, &wanted.key, shelved).await {
             Loaded::Ended => {}
             Loaded::Late => wanted.loads = LOADS_MAX,
             Loaded::Refused => {
@@ -390,6 +391,7 @@ impl<'a> Visit<'a> {
             key: key.clone(),
             head,
             request: FetchRequest { probe, ..request },
+            entry: TableEntry::of(self.shared, key, &flight),
             flight,
             base: base.map(|base| base.object),
             impersonal: forward::is_impersonal(subject),

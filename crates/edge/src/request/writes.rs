@@ -2,11 +2,12 @@
 //! itself.
 //!
 //! Invariants: no client can make a site refetch its pages faster than the limits allow. Beyond
-//! them stored pages are still served while they are refreshed in the background. Only purges from
-//! authorised clients and fields of the origin's responses count as signs that a site purges
-//! itself.
+//! them stored pages are still served, and requests refresh them in the background until a response
+//! is stored that was requested after the write. Only purges from authorised clients and fields of
+//! the origin's responses count as signs that a site purges itself.
 
 use crate::control::counters::{Cells, Metric};
+use crate::memory::refreshes::{Refresh, stamp};
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
@@ -21,10 +22,6 @@ use store::{Key, Mode};
 /// The period of `limits.writes_per_minute`.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Delay between a write beyond the limit and the background refresh. All writes until then share
-/// the refresh, and fetches that began before the write have ended by then.
-const REFRESH_AFTER: Duration = Duration::from_secs(10);
-
 /// A purge within this time after a write counts as caused by it.
 const PURGE_AFTER: Duration = Duration::from_secs(10);
 
@@ -34,10 +31,8 @@ const PURGE_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Writes {
     site: Rate,
     pages: Rate,
-    /// Objects stored before this time are refreshed in the background, from this time on.
-    refresh_at: AtomicU64,
-    /// The previous value of `refresh_at`, which applies until `refresh_at` is reached.
-    refreshed_at: AtomicU64,
+    /// The background refresh of all pages.
+    refresh: Refresh,
     last_purge: AtomicU64,
     last_write: AtomicU64,
     /// When the site last purged because of a write.
@@ -58,28 +53,10 @@ impl Rate {
     }
 }
 
-fn stamp(now: Monotonic) -> u64 {
-    now.as_nanos() + 1
-}
-
 impl Writes {
     /// Whether an object that was stored at `stored` should now be refreshed in the background.
     pub(crate) fn is_to_be_refreshed(&self, stored: Monotonic, now: Monotonic) -> bool {
-        let next = self.refresh_at.load(Ordering::Relaxed);
-        let at = if next <= stamp(now) { next } else { self.refreshed_at.load(Ordering::Relaxed) };
-        stamp(stored) < at
-    }
-
-    /// Schedules a background refresh of everything that is stored by then.
-    fn refresh(&self, now: Monotonic) {
-        let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
-        // A refresh that is already scheduled covers this write as well.
-        let next = |at| (at <= now).then_some(later);
-        if let Ok(begun) = self.refresh_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            // Kept, so that pages which were not requested since are still refreshed, however often
-            // the site is written to.
-            self.refreshed_at.fetch_max(begun, Ordering::Relaxed);
-        }
+        self.refresh.is_due(stored, now)
     }
 
     /// Records an authorised purge of pages of the site.
@@ -141,7 +118,7 @@ impl Shared {
         }
         if !site.writes.site.admits(self.limits.writes_per_minute, stamp(now)) {
             cells.count(Metric::WritesPostponed);
-            site.writes.refresh(now);
+            site.writes.refresh.schedule(now);
             return Vec::new();
         }
         cells.count(Metric::PurgesByWrites);
@@ -153,35 +130,50 @@ impl Shared {
             Changed::Pages(pages) if pages.lists && self.static_tree.has(site) => vec![Want::Host { host }],
             Changed::Pages(pages) => {
                 // Other pages may show a part of the changed content.
-                site.writes.refresh(now);
+                site.writes.refresh.schedule(now);
                 changed_pages(site, &host, pages)
             }
         };
         wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
     }
 
-    /// The pages changed by an unsafe method that may be invalidated now. The others are refetched
-    /// in the background and served stale until then.
+    /// The pages changed by an unsafe method that may be invalidated now. The others are served
+    /// further and refreshed in the background.
     pub(crate) fn within_rate(&self, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
-        let now = stamp(self.clock.monotonic());
+        let now = self.clock.monotonic();
         let is_admitted = |key: &Key| {
             let stored = self.stored_as(key);
             // A page that is not stored costs nothing to invalidate.
-            let admitted =
-                stored.is_empty() || site.writes.pages.admits(self.limits.page_writes_per_minute, now);
+            let admitted = stored.as_ref().is_some_and(Vec::is_empty)
+                || site.writes.pages.admits(self.limits.page_writes_per_minute, stamp(now));
             if !admitted {
                 cells.count(Metric::PageWritesPostponed);
-                stored.iter().for_each(|key| self.refiller.order(key));
+                match stored {
+                    Some(stored) => stored.iter().for_each(|key| self.refresh_page(key, now)),
+                    None => site.writes.refresh.schedule(now),
+                }
+                // A fetch from before the write may end after the refresh.
+                self.flights.overtake(key);
             }
             admitted
         };
         pages.into_iter().filter(is_admitted).collect()
     }
 
+    /// Schedules a background refresh of a page. Its static file is removed now, because a web
+    /// server sends it without a request that could start the refresh.
+    pub(crate) fn refresh_page(&self, key: &Key, now: Monotonic) {
+        self.page_refreshes.schedule(key, now);
+        if let Some(site) = self.sites.iter().find(|site| site.id == key.site()) {
+            self.static_tree.withdraw(site, key);
+        }
+    }
+
     /// The keys of stored pages that an invalidation of `key` covers: under all names of the site,
-    /// both schemes, every percent-encoding, and equivalent targets.
-    fn stored_as(&self, key: &Key) -> Vec<Key> {
-        let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
+    /// both schemes, every percent-encoding, and equivalent targets. `None` if the hosts cannot be
+    /// listed, so that the page may be stored under any of them.
+    fn stored_as(&self, key: &Key) -> Option<Vec<Key>> {
+        let hosts = self.own_scope(key)?.hosts(self)?;
         let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
         let mut keys = Vec::new();
         for (https, host) in both {
@@ -190,7 +182,7 @@ impl Shared {
             keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && self.store.has(found)));
             keys.extend(self.store.spellings(&own));
         }
-        keys
+        Some(keys)
     }
 }
 
@@ -211,28 +203,6 @@ mod tests {
         assert_eq!(admitted(0, 100), 6);
         assert_eq!((admitted(9, 5), admitted(10, 5), admitted(40, 5)), (0, 1, 3));
         assert!(!Rate::default().admits(0, stamp(at(0))), "none at all");
-    }
-
-    #[test]
-    fn writes_beyond_the_limit_share_one_refresh() {
-        let writes = Writes::default();
-        assert!(!writes.is_to_be_refreshed(at(0), at(5)));
-        writes.refresh(at(5));
-        writes.refresh(at(14));
-        assert!(!writes.is_to_be_refreshed(at(0), at(14)), "not yet");
-        assert!(writes.is_to_be_refreshed(at(14), at(15)));
-        assert!(!writes.is_to_be_refreshed(at(15), at(16)), "stored since");
-        writes.refresh(at(16));
-        assert!(writes.is_to_be_refreshed(at(15), at(26)));
-    }
-
-    #[test]
-    fn refresh_stays_due_while_writes_go_on() {
-        let writes = Writes::default();
-        writes.refresh(at(5));
-        writes.refresh(at(16));
-        assert!(writes.is_to_be_refreshed(at(14), at(17)), "due since 15");
-        assert!(!writes.is_to_be_refreshed(at(15), at(17)), "due at 26");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! here, only the effect on a restart is open, and the caller is told so. Late purges are made
 //! durable when the disk answers again, before the disk is used.
 
+use crate::control::counters::Metric;
 use crate::upkeep::disk_threads;
 use crate::shared::Shared;
 use std::sync::Arc;
@@ -39,10 +40,20 @@ impl Shared {
         lost.await == Some(true)
     }
 
-    /// Makes the next start know all purges, or begin empty; `true` if that is done in time. The
-    /// journal's disk has `limits.disk_timeout`, unless it is known to hang. After that, the places
-    /// outside its directory have the same time.
+    /// Makes the next start know all purges, or begin empty; `true` if that is done in time.
+    /// Otherwise counts a purge that a restart could undo. Later attempts do not count it again.
     pub(crate) async fn persist_in_time(self: &Arc<Self>) -> bool {
+        let is_durable = self.try_to_persist().await;
+        if !is_durable {
+            self.persistence.note_risk();
+            self.cells(0).count(Metric::PurgesUndurable);
+        }
+        is_durable
+    }
+
+    /// The journal's disk has `limits.disk_timeout`, unless it is known to hang. After that, the
+    /// places outside its directory have the same time.
+    async fn try_to_persist(self: &Arc<Self>) -> bool {
         if !self.persistence.is_journal_hung() {
             let shared = Arc::clone(self);
             let outcome = self.in_turn(&self.disk_turns.journal, move || shared.persist()).await;
@@ -50,11 +61,7 @@ impl Shared {
                 return is_durable;
             }
         }
-        let is_durable = self.persistence.is_set_aside() || self.set_aside_in_time().await;
-        if !is_durable {
-            self.count_undurable();
-        }
-        is_durable
+        self.persistence.is_set_aside() || self.set_aside_in_time().await
     }
 
     /// Makes the next start begin empty without using the journal's disk; `true` if that is done
@@ -106,5 +113,40 @@ struct Persisting(Arc<Shared>);
 impl Drop for Persisting {
     fn drop(&mut self) {
         self.0.is_persisting.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::counters::Metric;
+    use crate::shared::Shared;
+    use crate::upkeep::persistence::Persistence;
+    use config::Plan;
+    use disk::Settings;
+    use platform::{SimulatedDisk, SystemClock};
+    use std::io::ErrorKind;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn undurable_purge_counts_once_however_often_it_is_tried_again() {
+        let disk = SimulatedDisk::new(1);
+        disk.set_broken(Some(ErrorKind::Other));
+        let settings = Settings {
+            directory: "/cache".into(),
+            state_directory: Some("/state".into()),
+            ..Settings::default()
+        };
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.disk_timeout = testkit::PATIENCE;
+        let persistence = Persistence::of_unopened(Arc::new(disk), settings);
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
+        let shared = Arc::new(shared);
+        assert!(!shared.persist_in_time().await);
+        for _ in 0..3 {
+            assert!(!shared.persist(), "the sweeper's attempts fail too");
+        }
+        assert_eq!(shared.counters.value(Metric::PurgesUndurable), 1);
+        assert!(!shared.persist_in_time().await);
+        assert_eq!(shared.counters.value(Metric::PurgesUndurable), 2, "another purge");
     }
 }

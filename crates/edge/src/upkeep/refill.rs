@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   purge -> wake -> for each page, the most requested first:
-//!     stored? -> next page
-//!     missing -> wait for its turn, and until the origin is idle -> fetch
+//!     stored          -> next page
+//!     origin is busy  -> next page; this one waits for the next pass
+//!     missing         -> wait for its turn -> fetch
 //! ```
 //!
 //! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
-//! only while no request waits for the origin, so visitors have priority. It sends nothing personal
-//! (see `popular`). Its fetches are ordinary flights: requests join them, and a purge revokes them.
+//! only while no request waits for the origin, so visitors have priority. A busy or dead origin
+//! delays only the pages of its own site. Refill sends nothing personal (see `popular`). Its
+//! fetches are ordinary flights: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::flight::State;
@@ -20,10 +22,10 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use semantics::is_server_error;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup};
+use store::{Key, Lookup, SiteId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -33,14 +35,16 @@ const MERGE_EVERY: Duration = Duration::from_secs(1);
 /// Pause before a busy origin is checked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// After this many failed fetches in a row, refill stops and leaves the rest to visitors' requests.
+/// After this many failed fetches of a site in a row, refill leaves the rest of its pages to
+/// visitors' requests.
 const FAILURES_MAX: u32 = 3;
 
 /// Maximum number of fetches for one page. The first may show that the page varies on more fields
 /// than was known.
 const FLIGHTS_MAX: u32 = 2;
 
-/// Maximum number of ordered pages that wait for their refetch. Beyond it the oldest are dropped.
+/// Maximum number of ordered pages that wait for their refetch. Beyond it the oldest are dropped,
+/// because their purge has marked them as stale: visitors' requests fetch them.
 const ORDERED_MAX: usize = 1024;
 
 /// Number of pages that are checked before the task yields.
@@ -68,8 +72,8 @@ enum Refilled {
     Done,
     /// The origin failed.
     Failed,
-    /// Work with a higher priority has arrived.
-    Interrupted,
+    /// The origin is busy with other requests.
+    Postponed,
 }
 
 impl Refiller {
@@ -102,8 +106,8 @@ impl Refiller {
         std::mem::take(&mut self.work().due)
     }
 
-    fn take_ordered(&self) -> Option<Key> {
-        self.work().ordered.pop_front()
+    fn take_ordered(&self) -> VecDeque<Key> {
+        std::mem::take(&mut self.work().ordered)
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -114,12 +118,17 @@ impl Refiller {
 /// Runs the refill task until the drain begins.
 pub(crate) async fn run(shared: Arc<Shared>) {
     tokio::spawn(merge(Arc::clone(&shared)));
-    let mut refill = Refill { shared, last: None };
+    let mut refill = Refill::new(shared);
     while !refill.shared.is_draining() {
-        if refill.shared.refiller.has_work() {
-            refill.work().await;
+        refill.work().await;
+        let refiller = &refill.shared.refiller;
+        if refiller.has_work() {
+            continue;
+        }
+        if refill.is_postponed {
+            tokio::time::sleep(BUSY_PAUSE).await;
         } else {
-            refill.shared.refiller.changed.notified().await;
+            refiller.changed.notified().await;
         }
     }
 }
@@ -137,50 +146,98 @@ struct Refill {
     shared: Arc<Shared>,
     /// When the last fetch began.
     last: Option<Instant>,
+    /// Pages to fetch even if they are stored.
+    ordered: VecDeque<Arc<Page>>,
+    /// Purged pages to fetch if they are missing, the most requested first.
+    purged: VecDeque<Arc<Page>>,
+    /// Whether a page of the last pass waits because its origin is busy.
+    is_postponed: bool,
 }
 
 impl Refill {
+    fn new(shared: Arc<Shared>) -> Self {
+        let (ordered, purged) = (VecDeque::new(), VecDeque::new());
+        Self { shared, last: None, ordered, purged, is_postponed: false }
+    }
+
     fn cells(&self) -> &Cells {
         self.shared.cells(0)
     }
 
-    /// Fetches the ordered pages, then the most requested ones that are missing.
+    /// Takes new work, and looks once at each page: at the ordered ones first.
     async fn work(&mut self) {
-        while let Some(key) = self.shared.refiller.take_ordered() {
-            for page in self.pages_of(&key) {
-                // Retried, because a purge in between does not cancel an order.
-                while self.refetch(&page, true).await == Refilled::Interrupted {}
-            }
+        self.take_orders();
+        if self.shared.refiller.take_due() {
+            self.purged = self.ranked().into();
         }
-        if !self.shared.refiller.take_due() {
+        let was_postponed = std::mem::take(&mut self.is_postponed);
+        let ordered = std::mem::take(&mut self.ordered);
+        self.ordered = self.pass(ordered, true).await;
+        let purged = std::mem::take(&mut self.purged);
+        self.purged = self.pass(purged, false).await;
+        if self.is_postponed && !was_postponed {
+            self.cells().count(Metric::RefillsPostponed);
+        }
+    }
+
+    /// The most requested pages.
+    fn ranked(&self) -> Vec<Arc<Page>> {
+        self.shared.popular.merge(self.shared.clock.monotonic());
+        self.shared.popular.ranked()
+    }
+
+    /// Takes the new orders: for each page its remembered variants, or a plain request if there are
+    /// none.
+    fn take_orders(&mut self) {
+        let keys = self.shared.refiller.take_ordered();
+        if keys.is_empty() {
             return;
         }
-        self.shared.popular.merge(self.shared.clock.monotonic());
-        let mut failures = 0;
-        for (number, page) in self.shared.popular.ranked().iter().enumerate() {
-            if self.shared.refiller.has_work() || self.shared.is_draining() {
-                return;
+        let mut variants: HashMap<_, _> = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
+        for page in self.ranked() {
+            if let Some(variants) = variants.get_mut(&page.key) {
+                variants.push(page);
+            }
+        }
+        for key in &keys {
+            if self.ordered.iter().any(|page| page.key == *key) {
+                continue;
+            }
+            match variants.remove(key).filter(|pages| !pages.is_empty()) {
+                Some(pages) => self.ordered.extend(pages),
+                None => self.ordered.push_back(Arc::new(Page::plain(key))),
+            }
+        }
+        let excess = self.ordered.len().saturating_sub(ORDERED_MAX);
+        self.ordered.drain(..excess);
+    }
+
+    /// Looks once at each page and fetches it if necessary. Returns the pages that are left because
+    /// their origin is busy, or because work with a higher priority has arrived.
+    async fn pass(&mut self, pages: VecDeque<Arc<Page>>, ordered: bool) -> VecDeque<Arc<Page>> {
+        let (mut left, mut failures) = (VecDeque::new(), HashMap::<SiteId, u32>::new());
+        for (number, page) in pages.into_iter().enumerate() {
+            if self.shared.is_draining() || !ordered && self.shared.refiller.has_work() {
+                left.push_back(page);
+                continue;
             }
             if number % LOOKS_MAX == 0 {
                 tokio::task::yield_now().await;
             }
-            failures = match self.refetch(page, false).await {
-                Refilled::Done => 0,
-                Refilled::Failed if failures + 1 < FAILURES_MAX => failures + 1,
-                Refilled::Failed | Refilled::Interrupted => return,
-            };
+            let failed = failures.entry(page.key.site()).or_default();
+            if *failed == FAILURES_MAX {
+                continue;
+            }
+            match self.refetch(&page, ordered).await {
+                Refilled::Done => *failed = 0,
+                Refilled::Failed => *failed += 1,
+                Refilled::Postponed => {
+                    self.is_postponed = true;
+                    left.push_back(page);
+                }
+            }
         }
-    }
-
-    /// The remembered variants of the page, or a plain request for it if there are none.
-    fn pages_of(&self, key: &Key) -> Vec<Arc<Page>> {
-        self.shared.popular.merge(self.shared.clock.monotonic());
-        let ranked = self.shared.popular.ranked().into_iter();
-        let mut pages: Vec<_> = ranked.filter(|page| page.key == *key).collect();
-        if pages.is_empty() {
-            pages.push(Arc::new(Page::plain(key)));
-        }
-        pages
+        left
     }
 
     /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
@@ -194,8 +251,8 @@ impl Refill {
             if !is_wanted {
                 break;
             }
-            if !self.turn(&site, ordered).await {
-                return Refilled::Interrupted;
+            if !self.turn(&site).await {
+                return Refilled::Postponed;
             }
             if !self.fly(&site, page, ordered && flight == 0).await {
                 self.cells().count(Metric::RefillFailures);
@@ -223,25 +280,19 @@ impl Refill {
         }
     }
 
-    /// Waits until the next fetch may begin; false if work with a higher priority has arrived.
-    async fn turn(&mut self, site: &Site, ordered: bool) -> bool {
+    /// Waits until the rate permits the next fetch; false if the origin is busy.
+    async fn turn(&mut self, site: &Site) -> bool {
         let interval = Duration::from_secs(1) / self.shared.plan.refill.rate.max(1);
-        if let Some(last) = self.last {
+        if let Some(last) = self.last
+            && site.origin.has_time()
+        {
             tokio::time::sleep_until(last + interval).await;
         }
-        let mut is_postponed = false;
-        while !site.origin.has_time() {
-            if !is_postponed {
-                self.cells().count(Metric::RefillsPostponed);
-                is_postponed = true;
-            }
-            tokio::time::sleep(BUSY_PAUSE).await;
-            if self.shared.is_draining() || !ordered && self.shared.refiller.has_work() {
-                return false;
-            }
+        let has_time = site.origin.has_time();
+        if has_time {
+            self.last = Some(Instant::now());
         }
-        self.last = Some(Instant::now());
-        true
+        has_time
     }
 
     /// Fetches a page; false if the origin failed.

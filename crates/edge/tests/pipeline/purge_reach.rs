@@ -1,7 +1,7 @@
 //! The pages that a purge covers if its client names one of several hosts, or a host of no site.
 
-use crate::support::{Stage, connect, reason};
-use testkit::{Response, Seen, response};
+use crate::support::{Stage, address, connect, reason};
+use testkit::{Client, Response, Seen, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -145,6 +145,34 @@ fn page_fetched_under_another_name_is_not_stored_after_purge() {
         stage.await_quiet();
         assert_eq!(found(&stage, &["www.a.test:8080"], "/a"), [false], "{target}");
     }
+}
+
+#[test]
+fn large_body_under_another_name_is_not_stored_after_purge() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = config::Disk {
+        directory: directory.path().to_owned(),
+        bytes_max: 256 << 20,
+        power_safe_purges: false,
+        state_directory: None,
+        runtime_directory: None,
+    };
+    let stage = named_and(&["a.test", "www.a.test"], |plan| {
+        plan.limits.object_bytes_max = 100_000;
+        plan.disk = Some(disk);
+    });
+    stage.becomes(|_| response("200 OK", &[FRESH], "f".repeat(8_000_000).as_bytes()));
+    let mut slow = Client::connect_from([127, 0, 0, 1], address(&stage.edge), 4096);
+    slow.send("GET /film HTTP/1.1\r\nHost: www.a.test\r\n\r\n");
+    let stalled = || stage.metric("petasos_origin_fetches_stalled", "") == 1;
+    eventually("the fetch waits for its slow client, and no request can join it", stalled);
+    assert_eq!(ask(&stage, "PURGE", "a.test", "/film", "").status, 200);
+    drop(slow);
+    stage.await_quiet();
+    // The disk has one writer, so whatever was left of the first body is stored before the second.
+    ask(&stage, "GET", "www.a.test", "/later", "");
+    eventually("a later body is stored", || found(&stage, &["www.a.test"], "/later") == [true]);
+    assert_eq!(found(&stage, &["www.a.test"], "/film"), [false]);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::support::{Stage, admin, behind, plan, reason, tagged};
 use net::{Prefix, Prefixes};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use testkit::{Gate, Origin, Response, response};
+use std::time::Duration;
+use testkit::{Client, Gate, Origin, Response, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -232,6 +233,38 @@ fn response_of_the_origin_can_purge() {
     let mut client = stage.begin("POST", "/admin", &["Content-Length: 0"]);
     assert_eq!(client.read().field("X-LiteSpeed-Purge"), None);
     assert_eq!(found(&stage, &["/a"]), [false]);
+}
+
+#[test]
+fn admin_address_refuses_before_it_reads_content() {
+    let patient = |plan: &mut config::Plan| plan.limits.request_body_timeout = Duration::from_secs(3600);
+    let stage = Stage::with(patient, |_| response("200 OK", &[FRESH], b"page"));
+    for path in ["/purge", "/service/any/purge_all", "/profile", "/why"] {
+        for fields in ["Host: evil.test", "Host: localhost\r\nX-Forwarded-For: 203.0.113.9"] {
+            let head = format!("POST {path} HTTP/1.1\r\n{fields}\r\nContent-Length: 1000\r\n\r\n");
+            assert_eq!(admin(&stage.edge, &head).status, 403, "{path} {fields}");
+        }
+    }
+}
+
+#[test]
+fn connection_beyond_the_limit_of_the_admin_address_gets_503() {
+    const REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let limit = |plan: &mut config::Plan| plan.limits.admin_connections_max = 2;
+    let stage = Stage::with(limit, |_| response("200 OK", &[FRESH], b"page"));
+    let address = stage.edge.bound().admin.to_string().parse().unwrap();
+    let kept = [(); 2].map(|()| {
+        let mut client = Client::connect(address);
+        client.send(REQUEST);
+        assert_eq!(client.read().status, 200);
+        client
+    });
+    let refused = admin(&stage.edge, REQUEST);
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("limits.admin_connections_max"), "{}", refused.text());
+    drop(kept);
+    let counted = || stage.metric("petasos_admin_connections_refused_total", "") >= 1;
+    eventually("a place is free, and the refusal was counted", counted);
 }
 
 #[test]

@@ -136,6 +136,41 @@ fn refill_waits_while_the_origin_is_busy() {
 }
 
 #[test]
+fn busy_origin_does_not_delay_the_refill_of_other_sites() {
+    let plan = |plan: &mut config::Plan| {
+        plan.refill.enabled = true;
+        plan.refill.rate = 1000;
+        plan.limits.fetches_max = 1;
+        let site = plan.sites.remove(0);
+        let of = |id, name: &str| config::Site { id, names: vec![name.to_owned()], ..site.clone() };
+        plan.sites = vec![of(0, "a.test"), of(1, "b.test")];
+    };
+    let (stage, gate) = (Stage::with(plan, page), Gate::default());
+    let begin = |method: &str, host: &str, target: &str| {
+        let mut client = connect(&stage.edge);
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client
+    };
+    begin("GET", "a.test", "/a").read();
+    (0..4).for_each(|_| assert_eq!(begin("GET", "b.test", "/b").read().status, 200));
+    let closed = gate.clone();
+    stage
+        .becomes(move |seen| if seen.target() == "/slow" { behind(&closed, page(seen)) } else { page(seen) });
+    let mut slow = begin("GET", "a.test", "/slow");
+    eventually("the origin of one site is busy", || stage.origin.count("/slow") == 1);
+    assert_eq!(begin("REFRESH", "a.test", "/a").read().status, 200);
+    eventually("its page waits", || stage.metric("petasos_refills_postponed_total", "") == 1);
+    assert_eq!(begin("REFRESH", "b.test", "/b").read().status, 200);
+    eventually("an ordered page of the other site is fetched", || stage.origin.count("/b") == 2);
+    assert_eq!(begin("PURGE", "b.test", "/b").read().status, 200);
+    eventually("a purged page of the other site is fetched", || stage.origin.count("/b") == 3);
+    assert_eq!(stage.origin.count("/a"), 1);
+    gate.open();
+    slow.read();
+    eventually("the page that waited is fetched", || stage.origin.count("/a") == 2);
+}
+
+#[test]
 fn refill_sends_no_personal_fields() {
     let secrets = ["Cookie: session=1", "Authorization: Basic c2VjcmV0", "X-Api-Key: 7"];
     for (number, rfc) in [false, true].into_iter().enumerate() {

@@ -18,9 +18,10 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 50] = [
+pub(super) const ZERO: [&str; 51] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
+    "petasos_admin_connections_refused_total",
     "petasos_requests_malformed_total",
     "petasos_visitor_timeouts_total",
     "petasos_visitors_too_slow_total",

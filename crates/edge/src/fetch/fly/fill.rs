@@ -174,7 +174,8 @@ impl Departure {
             () = self.flight.unawaited() => {}
         }
         // A request that comes now starts its own fetch; earlier ones already have their readers.
-        self.leave_table();
+        // The body may still be stored on the disk, so the fetch stays in the table.
+        self.shared.flights.close(&self.flight);
         writer.close();
         poll_fn(|context| writer.poll_ready(context, window_bytes)).await
     }
@@ -212,7 +213,13 @@ impl Departure {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
             let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
             let (shared, own, head) = (Arc::clone(&self.shared), key.detached(), object.head());
-            let admits = move |store: &mut dyn FnMut()| shared.learn_equivalents(&own, &head, begun, store);
+            // Until the writer of the disk has stored the body, an invalidation finds its host only
+            // in the table.
+            let entry = Arc::clone(&self.entry);
+            let admits = move |store: &mut dyn FnMut()| {
+                shared.learn_equivalents(&own, &head, begun, store);
+                drop(entry);
+            };
             let publication = Publication { key, rule, variant, object, tags, begun };
             self.shared.store.publish_spilled(&publication, spill, admits);
             self.shared.static_tree.withdraw(&self.site, key);

@@ -6,6 +6,7 @@
 
 use crate::fetch::flight::{Flight, State};
 use crate::fetch::fly::{Answer, Departure, Source};
+use crate::fetch::table_entry::TableEntry;
 use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::lookup::{Base, Wanted};
@@ -121,6 +122,7 @@ impl World {
             key: key.clone(),
             request: forward::without_content(&sent).unwrap(),
             head,
+            entry: TableEntry::of(&self.shared, key, &flight),
             flight,
             base: base.map(|base| base.object),
             impersonal: true,

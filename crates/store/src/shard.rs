@@ -312,13 +312,22 @@ impl Shard {
     /// Stores an object in place of the same variant and evicts others if space is needed.
     ///
     /// If the object exceeds a limit, the older variant is removed all the same, because it is out
-    /// of date. If the object was invalidated after its fetch began, nothing changes.
+    /// of date. If the object was invalidated after its fetch began, or its body is no longer at its
+    /// place on the disk, nothing changes.
     pub(crate) fn publish(
         &mut self,
         hash: u64,
         publication: Publication<'_>,
     ) -> Result<Admission, Published> {
         let Publication { key, rule, variant, object, tags, begun } = publication;
+        // A revalidated response keeps its body, and the body keeps its place on the disk.
+        let place = object.on_disk().map(|body| body.place().location);
+        let base = place.and_then(|place| self.places.find(place));
+        if place.is_some() && base.is_none() {
+            // The object would keep an unlinked file open, and the verifier would not read it.
+            self.lingering.count(&object);
+            return Err(Published::Displaced);
+        }
         let has_equivalents = object.has_equivalents();
         let subject = Subject {
             site: key.site(),
@@ -336,9 +345,7 @@ impl Shard {
             self.lingering.count(&object);
             return Err(Published::Invalidated);
         };
-        // A revalidated response keeps its body, and the body keeps its place on the disk.
-        let body_place = object.on_disk().map(|body| body.place().location);
-        let place = body_place.filter(|place| self.drop_but_place(*place));
+        base.into_iter().for_each(|id| self.drop_but_place(id));
         self.replace(hash, key, &rule, variant.octets());
         let scope = self.scopes.enter(key, rule);
         let fits = match object.on_disk() {
@@ -349,7 +356,7 @@ impl Shard {
         let is_small = fits && !has_too_many_tags;
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), Some(object), &admitted);
         slot.has_equivalents = has_equivalents;
-        let writing = if body_place.is_none() { self.below.next_write() } else { 0 };
+        let writing = if place.is_none() { self.below.next_write() } else { 0 };
         slot.writing = writing;
         let bytes = slot.bytes();
         if !is_small || !self.make_room(bytes) {

@@ -113,6 +113,9 @@ pub enum Published {
     TooLarge,
     /// The object was invalidated after its fetch began.
     Invalidated,
+    /// The body of a revalidated object is no longer at its place on the disk, because it was moved
+    /// or removed since it was read. Nothing changes, so the next request revalidates once more.
+    Displaced,
 }
 
 /// Statistics of a store. Counters start at zero when the store is created.

@@ -73,13 +73,10 @@ impl Shard {
         true
     }
 
-    /// Removes the slot whose object is at `place` but keeps the copy on the disk, which another
-    /// slot takes over. Returns false if there is no such slot.
-    pub(super) fn drop_but_place(&mut self, place: Location) -> bool {
-        let Some(id) = self.places.find(place) else { return false };
+    /// Removes a slot but keeps the copy of its object on the disk, which another slot takes over.
+    pub(super) fn drop_but_place(&mut self, id: u32) {
         self.places.take(id);
         self.drop_slot(id);
-        true
     }
 
     /// Drops the memory of an object that the eviction order has released. The object stays on the

@@ -206,14 +206,14 @@ impl Journal {
         if state.bytes > self.plan.bytes_max { self.compact_in(state) } else { state }
     }
 
-    /// Appends to the file. If the disk is full, evicts the oldest segments without asking the
-    /// keeper.
+    /// Appends to the file. If the disk is full, removes the oldest segments without asking the
+    /// keeper, which the writer tells afterwards. This thread cannot wait for the writer, because
+    /// the writer may wait for the journal.
     fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), Trouble> {
         let trouble = |error| Trouble::of("write the journal of invalidations", &error);
         let mut outcome = write_all(file, entries, offset).map_err(trouble);
         while let Err(Trouble::Full) = outcome {
-            let Some(oldest) = self.segments.oldest() else { break };
-            if self.segments.forget(oldest.id).is_err() {
+            if !self.segments.forget_oldest() {
                 break;
             }
             outcome = write_all(file, entries, offset).map_err(trouble);

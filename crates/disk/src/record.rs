@@ -23,6 +23,13 @@ pub struct Location {
     pub(crate) offset: u64,
 }
 
+impl Location {
+    /// The number of the segment that holds the object.
+    pub const fn segment(&self) -> u32 {
+        self.segment
+    }
+}
+
 /// An object to write. The tier does not interpret its parts.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -57,6 +64,14 @@ pub trait Keeper: Send + Sync {
     /// [`crate::ReadError::Gone`].
     fn lost(&self, location: Location) {
         let _ = location;
+    }
+
+    /// All objects of a segment that the keeper still knows were lost with it. Their list could not
+    /// be read, or the disk was so full that the segment was removed for an invalidation.
+    ///
+    /// A keeper that ignores this call notices the losses as those of [`Keeper::lost`].
+    fn lost_all(&self, segment: u32) {
+        let _ = segment;
     }
 }
 

@@ -285,6 +285,9 @@ fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
     Ok(Body::gathered(&chunks))
 }
 
+/// The slots that are searched under one hold of a shard's lock for objects of a lost segment.
+const SLOTS_AT_ONCE: usize = 4096;
+
 /// Answers the disk writer's questions about objects from the shards.
 pub(crate) struct Keeper(pub(crate) Arc<[Mutex<Shard>]>, pub(crate) Tier);
 
@@ -301,6 +304,15 @@ impl disk::Keeper for Keeper {
 
     fn lost(&self, location: Location) {
         self.0.iter().for_each(|shard| lock(shard).lost(location));
+    }
+
+    fn lost_all(&self, segment: u32) {
+        for shard in self.0.iter() {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = lock(shard).lost_in(segment, from, SLOTS_AT_ONCE);
+            }
+        }
     }
 }
 

@@ -619,6 +619,26 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
 }
 
 #[test]
+fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..10 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+    }
+    assert!(world.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
+    // The first segment holds all pages.
+    world.keeper.lost_all(2);
+    assert_eq!(world.store.stats().objects, 10);
+    world.keeper.lost_all(1);
+    let stats = world.store.stats();
+    assert!(stats.shelved == 0 && (1..10).contains(&stats.objects), "{stats:?}");
+    assert_eq!(world.get(0), None);
+    let found = (1..10).filter(|page| world.get(*page) == Some((*page as u32, false))).count();
+    assert_eq!(found as u64, stats.objects);
+}
+
+#[test]
 fn invalidations_of_an_earlier_process_are_replayed() {
     let directory = tempfile::tempdir().unwrap();
     let world = World::open(directory.path(), 1);

@@ -22,6 +22,7 @@ pub(crate) struct Wanted {
     pub(crate) asked: Mutex<Vec<Location>>,
     pub(crate) moved: Mutex<HashMap<Location, Location>>,
     pub(crate) lost: Mutex<Vec<Location>>,
+    pub(crate) lost_segments: Mutex<Vec<u32>>,
 }
 
 impl Keeper for Wanted {
@@ -36,6 +37,10 @@ impl Keeper for Wanted {
 
     fn lost(&self, location: Location) {
         self.lost.lock().unwrap().push(location);
+    }
+
+    fn lost_all(&self, segment: u32) {
+        self.lost_segments.lock().unwrap().push(segment);
     }
 }
 

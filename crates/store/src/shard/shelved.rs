@@ -202,6 +202,17 @@ impl Shard {
         }
     }
 
+    /// Records that the copies in a segment no longer exist, for `count` slots from `from` on.
+    /// Returns the slot at which to continue, or `None` at the end.
+    pub(crate) fn lost_in(&mut self, segment: u32, from: usize, count: usize) -> Option<usize> {
+        let end = from.saturating_add(count).min(self.slots.len());
+        for id in from..end {
+            let place = self.places.get(id as u32);
+            place.into_iter().filter(|place| place.segment() == segment).for_each(|place| self.lost(place));
+        }
+        (end < self.slots.len()).then_some(end)
+    }
+
     /// Records that an object has moved on the disk. Returns false if the object is no longer
     /// stored.
     pub(crate) fn moved(&mut self, from: Location, to: Location) -> bool {

@@ -53,9 +53,13 @@ pub trait Keeper: Send + Sync {
     /// [`Keeper::lost`] follows. Returns false to let it go.
     fn evicts(&self, location: Location) -> bool;
 
-    /// An object to be kept is now at `to`. If it was removed or replaced meanwhile, the keeper
-    /// must remove `to`.
-    fn moved(&self, from: Location, to: Location);
+    /// An object to be kept has a copy at `to`.
+    ///
+    /// The keeper calls `renew` at most once, while no other thread can refresh the object at
+    /// `from`, and refreshes it at `to` from then on. `renew` gives the copy what the object was
+    /// refreshed with since it was read, and returns false if that fails. In this case, and if the
+    /// object was removed or replaced meanwhile, the keeper must remove `to`.
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool);
 
     /// An object to be kept could not be kept: too much was kept already, or it could not be read
     /// or written.

@@ -296,8 +296,8 @@ impl disk::Keeper for Keeper {
         self.0.iter().find_map(|shard| lock(shard).loses(location)).unwrap_or(false)
     }
 
-    fn moved(&self, from: Location, to: Location) {
-        if !self.0.iter().any(|shard| lock(shard).moved(from, to)) {
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
+        if !self.0.iter().any(|shard| lock(shard).moved(from, to, renew)) {
             self.1.remove(to);
         }
     }

@@ -172,17 +172,20 @@ impl Writer {
                 self.shared.remove(to);
                 continue;
             }
-            let newer = match segment.state().refreshed.get(&from.offset) {
-                Some(Refreshed::Queued { index, sequence, order }) if *order > incoming.order => {
-                    Some((index.clone(), *sequence))
-                }
-                _ => None,
-            };
-            if let Some((index, sequence)) = newer {
-                self.shared.refresh(to, index, sequence);
-            }
-            keeper.moved(from, to);
+            keeper.moved(from, to, &mut || self.renew(segment, (from, to), incoming.order));
         }
+    }
+
+    /// Repeats for the copy of an object at `to` a refresh that was requested after the entry of
+    /// this order. Returns false if it is refused.
+    fn renew(&self, segment: &Segment, (from, to): (Location, Location), order: u64) -> bool {
+        let newer = match segment.state().refreshed.get(&from.offset) {
+            Some(Refreshed::Queued { index, sequence, order: newer }) if *newer > order => {
+                Some((index.clone(), *sequence))
+            }
+            _ => None,
+        };
+        newer.is_none_or(|(index, sequence)| self.shared.refresh(to, index, sequence))
     }
 
     /// Removes a segment's files and drops its pending notes.

@@ -31,7 +31,8 @@ impl Keeper for Wanted {
         self.keep.lock().unwrap().contains(&location)
     }
 
-    fn moved(&self, from: Location, to: Location) {
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
+        assert!(renew());
         self.moved.lock().unwrap().insert(from, to);
     }
 

@@ -15,7 +15,7 @@ mod simulated_disk;
 mod simulated_world;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
-pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
+pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
 pub use machine::{Machine, resident_bytes, runtime_directory, spool_directory, state_directory};

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, Disk, DiskFile, sound};
 
 use crate::figures::of;
 use crate::names;
@@ -72,7 +72,7 @@ pub(crate) struct SegmentState {
 
 impl Segment {
     pub(crate) fn state(&self) -> MutexGuard<'_, SegmentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// The size of its two files, in bytes.
@@ -152,25 +152,25 @@ impl Segments {
     fn add(&self, segment: Segment) -> Arc<Segment> {
         let segment = Arc::new(segment);
         self.bytes.fetch_add(segment.bytes(), Ordering::Relaxed);
-        self.table.write().unwrap_or_else(PoisonError::into_inner).insert(segment.id, Arc::clone(&segment));
+        sound(self.table.write()).insert(segment.id, Arc::clone(&segment));
         segment
     }
 
     pub(crate) fn of(&self, id: u32) -> Option<Arc<Segment>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        sound(self.table.read()).get(&id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        sound(self.table.read()).values().cloned().collect()
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
+        sound(self.table.read()).len() as u64
     }
 
     /// The number of the newest segment, or 0 if there is none.
     pub(crate) fn newest(&self) -> u32 {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = sound(self.table.read());
         table.last_key_value().map_or(0, |(id, _)| *id)
     }
 
@@ -182,7 +182,7 @@ impl Segments {
     /// The oldest segment neither open for writing nor being recovered.
     pub(crate) fn oldest(&self) -> Option<Arc<Segment>> {
         let pinned = self.pinned.load(Ordering::SeqCst);
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = sound(self.table.read());
         let mut free =
             table.values().filter(|segment| segment.id != pinned && !segment.is_open.load(Ordering::SeqCst));
         free.next().cloned()
@@ -208,7 +208,7 @@ impl Segments {
     ///
     /// The first returned value is the queue space of the notes, which the caller must release.
     pub(crate) fn forget(&self, id: u32) -> (u64, io::Result<()>) {
-        let removed = self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let removed = sound(self.table.write()).remove(&id);
         let Some(segment) = removed else { return (0, Ok(())) };
         let note_bytes = self.end(&segment);
         let index = self.disk.remove(&names::index(&self.directory, id));
@@ -244,7 +244,7 @@ impl Segments {
     }
 
     fn orphaned(&self) -> MutexGuard<'_, Vec<(u32, u64)>> {
-        self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.orphaned.lock())
     }
 
     /// The file with the records of a segment, which is opened once.

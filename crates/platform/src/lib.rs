@@ -13,6 +13,7 @@ mod machine;
 mod resident;
 mod simulated_disk;
 mod simulated_world;
+mod sound;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
 pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
@@ -21,3 +22,4 @@ pub use hanging_disk::HangingDisk;
 pub use machine::{Machine, resident_bytes, runtime_directory, spool_directory, state_directory};
 pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{Fault, SimulatedDisk};
+pub use sound::sound;

@@ -17,7 +17,7 @@
 //! takes a part for the whole. Wakers are registered under the lock that guards the state they wait
 //! for, so no wake-up is lost.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, sound};
 use crate::{Body, CHUNK_BYTES};
 use bytes::Bytes;
 use message::Fields;
@@ -131,9 +131,7 @@ impl Filling {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is used as well: the only foreign call under it, `publish`, comes after
-        // the last change, so the state is consistent wherever a panic can occur.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// Records how the body ended and wakes all readers. Only the first call has an effect on the

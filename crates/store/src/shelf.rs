@@ -9,7 +9,7 @@ use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
 use crate::record::{Entry, Kept, SiteNames};
 use crate::shard::Shard;
-use crate::sync::{Mutex, PoisonError};
+use crate::sync::{Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
 use bytes::Bytes;
 use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, Stored, Tier};
@@ -317,5 +317,5 @@ impl disk::Keeper for Keeper {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> crate::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    sound(mutex.lock())
 }

@@ -20,7 +20,7 @@ use crate::shard::{Admission, Adoption, Checked, Shard};
 use crate::shelf::{Keeper, Shelf, Shelved, Spill};
 use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, sound};
 use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
 use disk::{OffReason, ReadError, Recovered, Recovery, Stored, Tier};
@@ -687,8 +687,7 @@ const TRIM_OBJECTS: usize = 64;
 /// Slots that [`Store::invalidate`] sweeps itself while many invalidations wait for the sweep.
 const ASSIST_SLOTS: usize = 512;
 
-/// Locks a shard. A poisoned lock is used as well: no code that can panic for an external reason
-/// runs under it, and a shard is consistent at every moment.
+/// Locks a shard.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    sound(shard.lock())
 }

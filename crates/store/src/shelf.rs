@@ -8,7 +8,7 @@
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
 use crate::record::{Entry, Kept, SiteNames};
-use crate::shard::Shard;
+use crate::shards::Shards;
 use crate::sync::{Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
 use bytes::Bytes;
@@ -289,28 +289,28 @@ fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
 const SLOTS_AT_ONCE: usize = 4096;
 
 /// Answers the disk writer's questions about objects from the shards.
-pub(crate) struct Keeper(pub(crate) Arc<[Mutex<Shard>]>, pub(crate) Tier);
+pub(crate) struct Keeper(pub(crate) Shards, pub(crate) Tier);
 
 impl disk::Keeper for Keeper {
     fn evicts(&self, location: Location) -> bool {
-        self.0.iter().find_map(|shard| lock(shard).loses(location)).unwrap_or(false)
+        self.0.each().find_map(|mut shard| shard.loses(location)).unwrap_or(false)
     }
 
     fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
-        if !self.0.iter().any(|shard| lock(shard).moved(from, to, renew)) {
+        if !self.0.each().any(|mut shard| shard.moved(from, to, renew)) {
             self.1.remove(to);
         }
     }
 
     fn lost(&self, location: Location) {
-        self.0.iter().for_each(|shard| lock(shard).lost(location));
+        self.0.each().for_each(|mut shard| shard.lost(location));
     }
 
     fn lost_all(&self, segment: u32) {
-        for shard in self.0.iter() {
+        for place in 0..self.0.count() {
             let mut next = Some(0);
             while let Some(from) = next {
-                next = lock(shard).lost_in(segment, from, SLOTS_AT_ONCE);
+                next = self.0.at(place).and_then(|mut shard| shard.lost_in(segment, from, SLOTS_AT_ONCE));
             }
         }
     }

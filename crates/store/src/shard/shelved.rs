@@ -79,12 +79,20 @@ impl Shard {
         self.drop_slot(id);
     }
 
+    /// A slot that was found in use under the same hold of the shard's lock.
+    #[expect(clippy::expect_used, reason = "the slot was found in use")]
+    fn used_mut(&mut self, id: u32) -> &mut Slot {
+        self.slots.get_mut(id as usize).and_then(Option::as_mut).expect("the slot was found in use")
+    }
+
     /// Drops the memory of an object that the eviction order has released. The object stays on the
     /// disk.
+    #[expect(clippy::expect_used, reason = "the eviction order has the slots with an object in memory")]
     pub(super) fn shelve(&mut self, id: u32) {
-        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let Some(object) = slot.object.take() else { return };
-        self.shelved_bytes += slot.text_bytes();
+        let slot = self.used_mut(id);
+        let text_bytes = slot.text_bytes();
+        let object = slot.object.take().expect("an object in memory is shelved once");
+        self.shelved_bytes += text_bytes;
         self.counters.shelved += 1;
         self.lingering.count(&object);
     }
@@ -273,10 +281,9 @@ impl Shard {
             self.take_slot(id);
             return Adoption::Useless;
         }
-        if let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) {
-            slot.softened |= entry.softened;
-            slot.unproven = !recovered.proven;
-        }
+        let slot = self.used_mut(id);
+        slot.softened |= entry.softened;
+        slot.unproven = !recovered.proven;
         self.adopted.insert(id, recovered.order);
         Adoption::Done
     }

@@ -159,7 +159,7 @@ impl Writer {
                         done,
                     );
                 }
-                Command::Write { .. } => {}
+                Command::Write { .. } => unreachable!("a write was taken above"),
             }
         }
         self.write(keeper, records);

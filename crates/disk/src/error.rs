@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::foreign::Foreign;
+
 /// The reason why a tier cannot be opened. The edge serves without it; the text tells the operator
 /// what to do.
 #[derive(Debug, thiserror::Error)]
@@ -13,16 +15,13 @@ pub enum OpenError {
         /// The directory.
         directory: PathBuf,
     },
-    /// The directory contains a file of another program.
-    #[error(
-        "{directory} contains {found}, which does not belong to the disk cache; give `disk` a directory of \
-         its own, or empty it"
-    )]
+    /// The directory contains a file of another program, or a link.
+    #[error("{directory} contains {found}; give `disk` a directory of its own, or empty it")]
     Foreign {
         /// The directory.
         directory: PathBuf,
-        /// The file that was found.
-        found: PathBuf,
+        /// The entry that was found.
+        found: Foreign,
     },
     /// The directory was written by a later version of the program.
     #[error(

@@ -5,10 +5,10 @@
 //! both. Callers manage the room in the queue and the writer's steps; nothing is queued here.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use platform::DiskFile;
+use platform::{DiskFile, sound};
 
 use crate::figures::{FigureCounters, add};
 use crate::fill_share::{FillShare, Reservation};
@@ -100,7 +100,7 @@ impl FillShared {
     }
 
     fn state(&self) -> MutexGuard<'_, FillState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     pub(crate) fn pushed(&self) -> u64 {

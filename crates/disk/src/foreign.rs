@@ -1,8 +1,9 @@
-//! Finds files of other programs in the directory.
+//! Finds files of other programs in the directory, and links.
 //!
-//! Invariant: nothing is changed. A damaged file of the tier still counts as the tier's, because
-//! its first bytes are zeros or those of the format.
+//! Invariant: nothing is changed, and no link is followed. A damaged file of the tier still counts
+//! as the tier's, because its first bytes are zeros or those of the format.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +12,35 @@ use platform::{Access, Disk};
 use crate::names::{INVALIDATIONS, LOCK, MARK, Name};
 use crate::{journal_file, mark};
 
-/// The first file by name that belongs neither to the tier nor to the caller's `companions`.
+/// An entry of the directory that does not belong to the tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    path: PathBuf,
+    is_file: bool,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = if self.is_file {
+            "which does not belong to the disk cache"
+        } else {
+            "which is a symbolic link, socket, pipe or device, and no file of the disk cache"
+        };
+        write!(f, "{}, {why}", self.path.display())
+    }
+}
+
+/// The first entry by name that belongs neither to the tier nor to the caller's `companions`. A
+/// symbolic link never belongs to them, whatever its name is.
 ///
 /// # Errors
 /// As the system reports them.
-pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Result<Option<PathBuf>> {
+pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Result<Option<Foreign>> {
     let mut files = disk.list(directory)?;
     files.sort();
     for (name, bytes) in files {
         let path = directory.join(&name);
+        let Some(bytes) = bytes else { return Ok(Some(Foreign { path, is_file: false })) };
         let is_ours = match name.as_str() {
             // The tier never writes to its lock file.
             LOCK => bytes == 0,
@@ -28,7 +49,7 @@ pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Re
             name => Name::of(name) != Name::Other || companions.contains(&name),
         };
         if !is_ours {
-            return Ok(Some(path));
+            return Ok(Some(Foreign { path, is_file: true }));
         }
     }
     Ok(None)
@@ -50,7 +71,7 @@ fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> 
 
 #[cfg(test)]
 mod tests {
-    use super::foreign;
+    use super::{Foreign, foreign};
     use platform::SystemDisk;
     use std::fs;
 
@@ -79,7 +100,25 @@ mod tests {
             fs::create_dir(directory.path().join("lost+found")).unwrap();
             fs::write(&path, content).unwrap();
             let found = foreign(&SystemDisk, directory.path(), &["recognised"]).unwrap();
-            assert_eq!(found, is_foreign.then_some(path), "{name}: {content}");
+            let expected = is_foreign.then_some(Foreign { path, is_file: true });
+            assert_eq!(found, expected, "{name}: {content}");
+        }
+    }
+
+    #[test]
+    fn link_is_foreign_whatever_its_name_is() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let target = elsewhere.path().join("target");
+        fs::write(&target, "").unwrap();
+        for name in ["mark", "lock", "invalidations", "segment-00000007.data", "mark.123.partial", "recognised"] {
+            for target in [&target, &elsewhere.path().join("missing")] {
+                let directory = tempfile::tempdir().unwrap();
+                let path = directory.path().join(name);
+                std::os::unix::fs::symlink(target, &path).unwrap();
+                let found = foreign(&SystemDisk, directory.path(), &["recognised"]).unwrap().unwrap();
+                let words = "which is a symbolic link, socket, pipe or device, and no file of the disk cache";
+                assert_eq!(found.to_string(), format!("{}, {words}", path.display()));
+            }
         }
     }
 }

@@ -226,7 +226,7 @@ impl IndexFile {
     pub(crate) fn next_live(&mut self) -> Option<Live> {
         while (self.cursor as u64) < self.valid_bytes {
             let position = self.cursor;
-            let (kind, put, octets) = self.at(position)?;
+            let (kind, put, octets) = self.at(position);
             self.cursor = octets.end;
             if kind != PUT && kind != RESTATED {
                 continue;
@@ -234,7 +234,7 @@ impl IndexFile {
             match self.changes.get(&put.offset) {
                 Some(Change::Removed) => {}
                 Some(Change::Refreshed(at)) => {
-                    let (_, entry, octets) = self.at(*at)?;
+                    let (_, entry, octets) = self.at(*at);
                     return Some(self.live(*at, Entry { span: put.span, ..entry }, octets, true));
                 }
                 None => return Some(self.live(position, put, octets, kind == RESTATED)),
@@ -253,7 +253,12 @@ impl IndexFile {
     }
 
     /// The entry at a position that the survey found valid.
-    fn at(&self, position: usize) -> Option<(u8, Entry, std::ops::Range<usize>)> {
+    #[expect(clippy::expect_used, reason = "the survey has read the same bytes")]
+    fn at(&self, position: usize) -> (u8, Entry, std::ops::Range<usize>) {
+        self.entry_at(position).expect("the survey found the entry valid")
+    }
+
+    fn entry_at(&self, position: usize) -> Option<(u8, Entry, std::ops::Range<usize>)> {
         let length = (u32_at(&self.octets, position + 4)? & 0xff_ffff) as usize;
         let start = position + self.format.bytes(0);
         let fixed = self.octets.get(position + 8..start)?;

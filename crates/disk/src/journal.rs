@@ -6,10 +6,10 @@
 //! until the contents are recorded as distrusted.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, Disk, DiskFile, sound};
 
 use crate::figures::{FigureCounters, add};
 use crate::journal_file::{self, JournalFile};
@@ -113,7 +113,7 @@ impl Journal {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// The size of the file in bytes.
@@ -164,7 +164,7 @@ impl Journal {
         let ticket = state.submitted;
         while state.settled < ticket {
             state = if state.is_busy {
-                self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
+                sound(self.settled.wait(state))
             } else {
                 self.write_pending(state)
             };
@@ -206,14 +206,14 @@ impl Journal {
         if state.bytes > self.plan.bytes_max { self.compact_in(state) } else { state }
     }
 
-    /// Appends to the file. If the disk is full, evicts the oldest segments without asking the
-    /// keeper.
+    /// Appends to the file. If the disk is full, removes the oldest segments without asking the
+    /// keeper, which the writer tells afterwards. This thread cannot wait for the writer, because
+    /// the writer may wait for the journal.
     fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), Trouble> {
         let trouble = |error| Trouble::of("write the journal of invalidations", &error);
         let mut outcome = write_all(file, entries, offset).map_err(trouble);
         while let Err(Trouble::Full) = outcome {
-            let Some(oldest) = self.segments.oldest() else { break };
-            if self.segments.forget(oldest.id).is_err() {
+            if !self.segments.forget_oldest() {
                 break;
             }
             outcome = write_all(file, entries, offset).map_err(trouble);
@@ -294,7 +294,7 @@ impl Journal {
 
     fn wait_idle(&self) -> MutexGuard<'_, State> {
         let wait = self.settled.wait_while(self.state(), |state| state.is_busy);
-        wait.unwrap_or_else(PoisonError::into_inner)
+        sound(wait)
     }
 
     /// Compacts the journal if it has grown: drops invalidations that no object needs.

@@ -44,6 +44,7 @@ impl JournalFile {
     ///
     /// Invalid bytes at the end were left by a crash. Invalid bytes before valid entries are
     /// damage: no existing object is proven then.
+    #[expect(clippy::expect_used, reason = "the fixed part of each frame is one number")]
     pub(crate) fn parse(octets: &Bytes) -> (Self, bool) {
         if !octets.starts_with(MAGIC) {
             return (Self::lost(), true);
@@ -57,7 +58,7 @@ impl JournalFile {
                 position = next;
                 continue;
             };
-            let number = u64_at(frame.fixed, 0).unwrap_or_default();
+            let number = u64_at(frame.fixed, 0).expect("each entry has a number");
             match frame.kind {
                 INVALIDATION => journal.invalidations.push((number, octets.slice(frame.octets.clone()))),
                 CEILING => journal.ceiling = journal.ceiling.max(number),

@@ -49,7 +49,7 @@ mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
-pub use foreign::foreign;
+pub use foreign::{Foreign, foreign};
 pub use opening::{Opened, open};
 pub use record::{
     Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Keeper, Location, Progress, Record,

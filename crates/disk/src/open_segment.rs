@@ -35,7 +35,7 @@ impl OpenSegment {
         begun.inspect_err(|_| {
             // An error may be ignored: the segment is empty, and the next start removes remaining
             // files.
-            let _ = segments.forget(segment.id);
+            drop(segments.forget(segment.id));
         })?;
         Ok(Self { segment, data, entries })
     }

@@ -201,18 +201,19 @@ impl Place<'_> {
     }
 
     /// The segments with the sizes of their data and index files. Removes temporary files and
-    /// segments with a missing file; without a mark, also all segments and the journal.
+    /// segments with a missing file; without a mark, also all segments and the journal. An entry
+    /// that is no regular file was refused before, and is removed if it has come since.
     fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
         let (mut data, mut index) = (BTreeMap::new(), BTreeMap::new());
         let files = self.check("list the directory", self.disk.list(self.directory))?;
         let mut useless = Vec::new();
         for (name, bytes) in files {
-            match Name::of(&name) {
-                Name::Data(id) if !is_fresh => drop(data.insert(id, bytes)),
-                Name::Index(id) if !is_fresh => drop(index.insert(id, bytes)),
-                Name::Partial | Name::Data(_) | Name::Index(_) => useless.push(name),
-                Name::Invalidations if is_fresh => useless.push(name),
-                Name::Invalidations | Name::Other => {}
+            match (Name::of(&name), bytes.filter(|_| !is_fresh)) {
+                (Name::Data(id), Some(bytes)) => drop(data.insert(id, bytes)),
+                (Name::Index(id), Some(bytes)) => drop(index.insert(id, bytes)),
+                (Name::Partial | Name::Data(_) | Name::Index(_), _) => useless.push(name),
+                (Name::Invalidations, None) => useless.push(name),
+                (Name::Invalidations | Name::Other, _) => {}
             }
         }
         let halves =

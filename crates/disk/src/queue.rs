@@ -5,11 +5,12 @@
 //! numbers assigned so far.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
+use platform::sound;
 
 use crate::fill_shared::FillShared;
 use crate::record::{Location, Record};
@@ -109,7 +110,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// Assigns a number to an operation and queues it. `command` is called with the number. Returns
@@ -216,7 +217,7 @@ impl Queue {
         let idle =
             |state: &mut State| state.commands.is_empty() && state.noted.is_empty() && !state.is_closing;
         let waited = self.wake.wait_timeout_while(self.state(), duration, idle);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(sound(waited));
     }
 
     /// Closes the queue: no operation is accepted any more.
@@ -259,7 +260,7 @@ impl Queue {
                 return false;
             }
             let waited = self.finished.wait_timeout_while(state, HOPE, busy);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = sound(waited).0;
         }
         true
     }

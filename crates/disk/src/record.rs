@@ -23,6 +23,13 @@ pub struct Location {
     pub(crate) offset: u64,
 }
 
+impl Location {
+    /// The number of the segment that holds the object.
+    pub const fn segment(&self) -> u32 {
+        self.segment
+    }
+}
+
 /// An object to write. The tier does not interpret its parts.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -46,9 +53,13 @@ pub trait Keeper: Send + Sync {
     /// [`Keeper::lost`] follows. Returns false to let it go.
     fn evicts(&self, location: Location) -> bool;
 
-    /// An object to be kept is now at `to`. If it was removed or replaced meanwhile, the keeper
-    /// must remove `to`.
-    fn moved(&self, from: Location, to: Location);
+    /// An object to be kept has a copy at `to`.
+    ///
+    /// The keeper calls `renew` at most once, while no other thread can refresh the object at
+    /// `from`, and refreshes it at `to` from then on. `renew` gives the copy what the object was
+    /// refreshed with since it was read, and returns false if that fails. In this case, and if the
+    /// object was removed or replaced meanwhile, the keeper must remove `to`.
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool);
 
     /// An object to be kept could not be kept: too much was kept already, or it could not be read
     /// or written.
@@ -57,6 +68,14 @@ pub trait Keeper: Send + Sync {
     /// [`crate::ReadError::Gone`].
     fn lost(&self, location: Location) {
         let _ = location;
+    }
+
+    /// All objects of a segment that the keeper still knows were lost with it. Their list could not
+    /// be read, or the disk was so full that the segment was removed for an invalidation.
+    ///
+    /// A keeper that ignores this call notices the losses as those of [`Keeper::lost`].
+    fn lost_all(&self, segment: u32) {
+        let _ = segment;
     }
 }
 

@@ -1,17 +1,17 @@
 //! The table of segments: their sizes, their objects, and the notes about objects that are still to
 //! be written.
 //!
-//! Invariant: a segment is in the table exactly while its files have names. Lock order: table, then
-//! segment.
+//! Invariants: a segment is in the table exactly while its files have names. The writer learns of
+//! every segment that another thread has removed. Lock order: table, then segment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, Disk, DiskFile, sound};
 
 use crate::figures::of;
 use crate::names;
@@ -61,6 +61,8 @@ pub(crate) struct SegmentState {
     pub(crate) index: Option<Arc<dyn DiskFile>>,
     pub(crate) refreshed: HashMap<u64, Refreshed>,
     pub(crate) notes: Vec<Note>,
+    /// Whether the segment was removed. It gets no more notes, and its size does not count.
+    pub(crate) is_gone: bool,
     /// The size of the index when each object had a single entry.
     pub(crate) index_baseline: u64,
     /// Set if a torn entry may follow this many bytes of the index. The writer truncates the file
@@ -70,7 +72,7 @@ pub(crate) struct SegmentState {
 
 impl Segment {
     pub(crate) fn state(&self) -> MutexGuard<'_, SegmentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// The size of its two files, in bytes.
@@ -90,6 +92,8 @@ pub(crate) struct Segments {
     table: RwLock<BTreeMap<u32, Arc<Segment>>>,
     bytes: AtomicU64,
     next_id: AtomicU32,
+    /// Segments that were removed without the writer, each with the queue space of its notes.
+    orphaned: Mutex<Vec<(u32, u64)>>,
     /// The segment that a recovery is reading, which is not evicted; 0 if there is none.
     pub(crate) pinned: AtomicU32,
 }
@@ -102,6 +106,7 @@ impl Segments {
             table: RwLock::default(),
             bytes: AtomicU64::new(0),
             next_id: AtomicU32::new(1),
+            orphaned: Mutex::default(),
             pinned: AtomicU32::new(0),
         }
     }
@@ -147,25 +152,25 @@ impl Segments {
     fn add(&self, segment: Segment) -> Arc<Segment> {
         let segment = Arc::new(segment);
         self.bytes.fetch_add(segment.bytes(), Ordering::Relaxed);
-        self.table.write().unwrap_or_else(PoisonError::into_inner).insert(segment.id, Arc::clone(&segment));
+        sound(self.table.write()).insert(segment.id, Arc::clone(&segment));
         segment
     }
 
     pub(crate) fn of(&self, id: u32) -> Option<Arc<Segment>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        sound(self.table.read()).get(&id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        sound(self.table.read()).values().cloned().collect()
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
+        sound(self.table.read()).len() as u64
     }
 
     /// The number of the newest segment, or 0 if there is none.
     pub(crate) fn newest(&self) -> u32 {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = sound(self.table.read());
         table.last_key_value().map_or(0, |(id, _)| *id)
     }
 
@@ -177,7 +182,7 @@ impl Segments {
     /// The oldest segment neither open for writing nor being recovered.
     pub(crate) fn oldest(&self) -> Option<Arc<Segment>> {
         let pinned = self.pinned.load(Ordering::SeqCst);
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = sound(self.table.read());
         let mut free =
             table.values().filter(|segment| segment.id != pinned && !segment.is_open.load(Ordering::SeqCst));
         free.next().cloned()
@@ -190,22 +195,56 @@ impl Segments {
 
     /// Sets the sizes of a segment's files.
     pub(crate) fn resize(&self, segment: &Segment, data_bytes: u64, index_bytes: u64) {
+        let state = segment.state();
         let before = segment.data_bytes.swap(data_bytes, Ordering::Relaxed)
             + segment.index_bytes.swap(index_bytes, Ordering::Relaxed);
-        self.bytes.fetch_add((data_bytes + index_bytes).wrapping_sub(before), Ordering::Relaxed);
+        if !state.is_gone {
+            self.bytes.fetch_add((data_bytes + index_bytes).wrapping_sub(before), Ordering::Relaxed);
+        }
     }
 
-    /// Removes a segment and its files. Readers with an open file may continue. The index is
-    /// removed first, because a data file without an index is ignored.
-    pub(crate) fn forget(&self, id: u32) -> io::Result<()> {
-        let removed = self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        let Some(segment) = removed else { return Ok(()) };
+    /// Removes a segment and its files, and drops its notes. Readers with an open file may continue.
+    /// The index is removed first, because a data file without an index is ignored.
+    ///
+    /// The first returned value is the queue space of the notes, which the caller must release.
+    pub(crate) fn forget(&self, id: u32) -> (u64, io::Result<()>) {
+        let removed = sound(self.table.write()).remove(&id);
+        let Some(segment) = removed else { return (0, Ok(())) };
+        let note_bytes = self.end(&segment);
         let index = self.disk.remove(&names::index(&self.directory, id));
         let data = self.disk.remove(&names::data(&self.directory, id));
-        self.bytes.fetch_sub(segment.bytes(), Ordering::Relaxed);
-        index
+        let removed = index
             .and(data)
-            .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+            .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) });
+        (note_bytes, removed)
+    }
+
+    /// Drops the notes of a segment that has left the table. Returns their queue space.
+    fn end(&self, segment: &Segment) -> u64 {
+        let mut state = segment.state();
+        state.is_gone = true;
+        self.bytes.fetch_sub(segment.bytes(), Ordering::Relaxed);
+        std::mem::take(&mut state.notes).iter().map(Note::index_bytes).sum()
+    }
+
+    /// Removes the oldest segment that [`Segments::oldest`] returns, without the writer. Returns
+    /// false if there is none, or if its files cannot be removed.
+    pub(crate) fn forget_oldest(&self) -> bool {
+        // The handle is dropped at once, because its open files would keep the space in use.
+        let Some(id) = self.oldest().map(|segment| segment.id) else { return false };
+        let (note_bytes, removed) = self.forget(id);
+        self.orphaned().push((id, note_bytes));
+        removed.is_ok()
+    }
+
+    /// The segments that [`Segments::forget_oldest`] has removed since the last call, each with the
+    /// queue space of its notes.
+    pub(crate) fn take_orphaned(&self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut *self.orphaned())
+    }
+
+    fn orphaned(&self) -> MutexGuard<'_, Vec<(u32, u64)>> {
+        sound(self.orphaned.lock())
     }
 
     /// The file with the records of a segment, which is opened once.

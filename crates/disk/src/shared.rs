@@ -67,6 +67,9 @@ impl Shared {
         let Some(segment) = self.segments.of(location.segment) else { return };
         self.queue.note(location.segment, |number| {
             let mut state = segment.state();
+            if state.is_gone {
+                return;
+            }
             state.refreshed.remove(&location.offset);
             let note = Note { offset: location.offset, order: self.order(number), change: Noted::Removed };
             state.notes.push(note);
@@ -80,18 +83,27 @@ impl Shared {
     /// or the segment is gone.
     pub(crate) fn refresh(&self, location: Location, index: Bytes, sequence: u64) -> bool {
         let Some(segment) = self.segments.of(location.segment) else { return false };
-        if self.status.is_off_for_good() || !self.queue.reserve(index.len() as u64) {
+        let bytes = index.len() as u64;
+        if self.status.is_off_for_good() || !self.queue.reserve(bytes) {
             add(&self.counters.refused, 1);
             return false;
         }
+        let mut is_noted = false;
         self.queue.note(location.segment, |number| {
             let order = self.order(number);
             let mut state = segment.state();
+            if state.is_gone {
+                return;
+            }
+            is_noted = true;
             let queued = Refreshed::Queued { index: index.clone(), sequence, order };
             state.refreshed.insert(location.offset, queued);
             let change = Noted::Refreshed { index, sequence };
             state.notes.push(Note { offset: location.offset, order, change });
         });
-        true
+        if !is_noted {
+            self.queue.release(bytes);
+        }
+        is_noted
     }
 }

@@ -1,7 +1,9 @@
 //! The status of a tier: whether it is off, and why operations fail.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use platform::sound;
 
 use crate::figures::{FigureCounters, add};
 use crate::watch::Watch;
@@ -49,7 +51,7 @@ impl Status {
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OffReason>> {
-        self.off.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.off.lock())
     }
 
     pub(crate) fn off(&self) -> Option<OffReason> {

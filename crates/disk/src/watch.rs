@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
-use platform::{Clock, Monotonic};
+use platform::{Clock, Monotonic, sound};
 
 use crate::figures::{FigureCounters, add};
 
@@ -50,7 +50,7 @@ impl Watch {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.running.lock())
     }
 
     /// Runs `work`, an operation on the disk, with an entry in the table.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use platform::{Access, Disk, DiskFile, DiskLock};
+use platform::{Access, Disk, DiskFile, DiskLock, Listed};
 
 use crate::watch::Watch;
 
@@ -37,7 +37,7 @@ impl Disk for WatchedDisk {
         Ok(Arc::new(WatchedFile { file, watch: Arc::clone(&self.watch) }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
         self.watch.during("list a directory", || self.disk.list(directory))
     }
 

@@ -106,6 +106,7 @@ impl Writer {
             return Progress::Closed;
         }
         let is_closing = self.shared.queue.is_closing();
+        self.follow_journal(keeper);
         self.resume(keeper);
         let batch = self.shared.queue.take(WRITE_BYTES.min(self.shared.plan.segment_bytes / 2).max(1));
         // Notes that could not be written for lack of space wait for the end of the pause.
@@ -158,7 +159,7 @@ impl Writer {
                         done,
                     );
                 }
-                Command::Write { .. } => {}
+                Command::Write { .. } => unreachable!("a write was taken above"),
             }
         }
         self.write(keeper, records);
@@ -277,14 +278,15 @@ impl Writer {
     }
 
     fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[Note]) -> Result<(), Trouble> {
-        if notes.is_empty() || self.shared.segments.of(segment.id).is_none() {
-            return Ok(());
-        }
         let sequences = notes.iter().filter_map(|note| match &note.change {
             Noted::Refreshed { sequence, .. } => Some(*sequence),
             Noted::Removed => None,
         });
         self.reserve(sequences.max().unwrap_or_default())?;
+        // The segment may have been removed to make room, also by the reservation.
+        if notes.is_empty() || self.shared.segments.of(segment.id).is_none() {
+            return Ok(());
+        }
         let entries = Entries::of(segment.id);
         let mut out = Vec::new();
         let mut written = Vec::new();
@@ -308,6 +310,9 @@ impl Writer {
         self.dirty.insert(segment.id);
         let start = self.shared.segments.append_index(segment, &out)?;
         let mut state = segment.state();
+        if state.is_gone {
+            return Ok(());
+        }
         state.notes.drain(..notes.len());
         for (offset, order, position, bytes) in written {
             if let Some(place) = state.refreshed.get_mut(&offset)

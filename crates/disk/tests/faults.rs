@@ -55,6 +55,38 @@ fn full_disk_is_tried_again_after_a_pause() {
 }
 
 #[test]
+fn segment_removed_for_the_journal_is_reported_and_its_notes_end() {
+    let (disk, mut cache) = three(settings());
+    let first = cache.write(record(4, 10)).unwrap();
+    (5..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
+    assert!(cache.tier.refresh(first, "never written".into(), 200));
+    assert!(cache.tier.figures().queue_bytes > 0);
+    disk.set_room(Some(disk.bytes()));
+    cache.tier.journal_invalidation(201, b"heard of").unwrap();
+    assert!(matches!(cache.tier.read(first), Err(ReadError::Gone)));
+    assert!(!cache.tier.refresh(first, "too late".into(), 202));
+    disk.set_room(None);
+    cache.settle();
+    assert_eq!(*cache.keeper.lost_segments.lock().unwrap(), [first.segment()]);
+    let figures = cache.tier.figures();
+    assert_eq!((figures.queue_bytes, figures.durable), (0, figures.accepted));
+}
+
+#[test]
+fn objects_of_an_unreadable_index_are_reported_as_lost() {
+    for damage in [true, false] {
+        let (disk, mut cache) = three(settings());
+        if damage {
+            disk.damage(&at(INDEX), |octets| octets[20] ^= 1);
+        } else {
+            disk.remove(&at(INDEX)).unwrap();
+        }
+        (4..1000).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
+        assert_eq!(*cache.keeper.lost_segments.lock().unwrap(), [1]);
+    }
+}
+
+#[test]
 fn removal_without_disk_space_is_kept() {
     let (disk, mut cache) = three(settings());
     let removed = cache.write(record(4, 10)).unwrap();

@@ -17,7 +17,7 @@ impl Keeper for KeepsAll {
         true
     }
 
-    fn moved(&self, _: Location, _: Location) {}
+    fn moved(&self, _: Location, _: Location, _: &mut dyn FnMut() -> bool) {}
 }
 
 /// Steps the writer until it is idle, at most `steps` times.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use common::{Cache, body, power, read, record, settings};
-use petasos_disk::{Location, OffReason, OpenError, ReadError, Settings, open};
+use petasos_disk::{Keeper, Location, OffReason, OpenError, Progress, ReadError, Settings, Tier, open};
 use platform::{SimulatedDisk, SystemClock, SystemDisk};
 
 fn all(cache: &mut Cache) -> Vec<(Location, Bytes, bool)> {
@@ -133,6 +133,46 @@ fn full_queue_refuses_writes() {
     let accepted = (0..100).filter(|number| cache.tier.write(record(*number, 1000), |_| ())).count();
     assert!((40..50).contains(&accepted), "{accepted}");
     assert_eq!(cache.tier.figures().refused, 100 - accepted as u64);
+}
+
+/// A keeper that keeps one object, and refreshes it once more while it moves.
+struct Refreshing {
+    tier: Tier,
+    wanted: Location,
+    moved: Mutex<Option<Location>>,
+}
+
+impl Keeper for Refreshing {
+    fn evicts(&self, location: Location) -> bool {
+        location == self.wanted
+    }
+
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
+        assert!(self.tier.refresh(from, "newest".into(), 1) && renew());
+        *self.moved.lock().unwrap() = Some(to);
+    }
+}
+
+#[test]
+fn refresh_during_a_move_reaches_the_copy() {
+    let disk = SimulatedDisk::new(1);
+    let mut cache = Cache::open(disk.clone(), settings());
+    let wanted = cache.write(record(1, 3000)).unwrap();
+    let keeper = Refreshing { tier: cache.tier.clone(), wanted, moved: Mutex::default() };
+    for number in 2..1000 {
+        assert!(cache.tier.write(record(number, 3000), |_| ()));
+        while cache.writer.step(&keeper) == Progress::Worked {}
+        if keeper.moved.lock().unwrap().is_some() {
+            break;
+        }
+    }
+    let to = keeper.moved.lock().unwrap().unwrap();
+    assert_eq!(read(&cache.tier, to).unwrap().0, "newest");
+    drop(keeper);
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert!(all(&mut cache).iter().any(|(location, index, _)| *location == to && index == "newest"));
+    assert_eq!(read(&cache.tier, to).unwrap(), ("newest".into(), "head 1".into(), body(1, 3000)));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::DiskFile;
+use crate::disk::open_no_link;
 
 /// Offsets, lengths and addresses of direct reads are multiples of this, in bytes. No device has
 /// larger blocks.
@@ -30,8 +31,8 @@ pub(crate) struct AsideFile {
 
 impl AsideFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let flags = OFlags::DIRECT.bits().cast_signed();
+        let file = open_no_link(OpenOptions::new().read(true), path)?;
+        let flags = (OFlags::DIRECT | OFlags::NOFOLLOW).bits().cast_signed();
         let direct = OpenOptions::new().read(true).custom_flags(flags).open(path).ok();
         Ok(Self { direct, file })
     }

@@ -1,7 +1,9 @@
 //! Files as a parameter: the few operations that results, journals, logs and the disk tier need. A
 //! test can thus fill the disk, fail a write or cut the power at any moment.
 //!
-//! Invariant: `replace` is atomic. A reader sees the old content or the new content, never a part.
+//! Invariants: `replace` is atomic. A reader sees the old content or the new content, never a part.
+//! Whoever can write in a directory cannot make this program write to a file elsewhere, because no
+//! file is opened for writing through a symbolic link, except by `append`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -41,7 +43,7 @@ pub trait Disk: Send + Sync {
     /// As the system reports them.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens a file.
+    /// Opens a file. A path that ends in a symbolic link is an error.
     ///
     /// # Errors
     /// As the system reports them; `NotFound` if the file does not exist and is opened for reading
@@ -57,12 +59,12 @@ pub trait Disk: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The names and sizes in bytes of the files in a directory, in any order, without
-    /// subdirectories.
+    /// The entries of a directory without subdirectories, in any order. A symbolic link, socket,
+    /// pipe or device has no size.
     ///
     /// # Errors
     /// As the system reports them.
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>>;
 
     /// Removes the name of a file. Open handles can still read the file.
     ///
@@ -90,6 +92,9 @@ pub trait Disk: Send + Sync {
     /// As the system reports them, if the identifier cannot be read.
     fn boot(&self) -> io::Result<String>;
 }
+
+/// The name of a directory's entry, and the size in bytes of a regular file.
+pub type Listed = (String, Option<u64>);
 
 /// A lock that is released when this value is dropped.
 pub type DiskLock = Box<dyn Send + Sync>;
@@ -149,7 +154,8 @@ impl Disk for SystemDisk {
 
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let temporary = sibling(path);
-        let written = File::create(&temporary).and_then(|mut file| {
+        let created = open_no_link(OpenOptions::new().write(true).create(true).truncate(true), &temporary);
+        let written = created.and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()
         });
@@ -177,7 +183,7 @@ impl Disk for SystemDisk {
             return Ok(Arc::new(AsideFile::open(path)?));
         }
         let write = access == Access::Write;
-        let file = OpenOptions::new().read(true).write(write).create(write).truncate(false).open(path)?;
+        let file = open_no_link(OpenOptions::new().read(true).write(write).create(write).truncate(false), path)?;
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 
@@ -192,13 +198,15 @@ impl Disk for SystemDisk {
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
+            // This is the metadata of a link itself.
             let metadata = entry.metadata()?;
-            if metadata.is_file() {
-                files.push((entry.file_name().to_string_lossy().into_owned(), metadata.len()));
+            if !metadata.is_dir() {
+                let bytes = metadata.is_file().then(|| metadata.len());
+                files.push((entry.file_name().to_string_lossy().into_owned(), bytes));
             }
         }
         Ok(files)
@@ -213,7 +221,7 @@ impl Disk for SystemDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<DiskLock> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let file = open_no_link(OpenOptions::new().write(true).create(true).truncate(false), path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -251,6 +259,11 @@ impl DiskFile for SystemFile {
     fn system_file(&self) -> Option<Arc<File>> {
         Some(Arc::clone(&self.file))
     }
+}
+
+/// Opens a file, unless its name is a symbolic link.
+pub(crate) fn open_no_link(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 
 /// Creates a file and removes its name at once. It never opens an existing file.
@@ -309,7 +322,7 @@ mod tests {
         file.truncate(4).unwrap();
         file.sync().unwrap();
         SystemDisk.sync_directory(directory.path()).unwrap();
-        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), 4)]);
+        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), Some(4))]);
         SystemDisk.remove(&path).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "an open handle still reads the file");
@@ -326,9 +339,28 @@ mod tests {
         let mut buffer = [0; 8];
         assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 2);
         assert_eq!(&buffer[..2], b"bc");
-        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("foreign".to_owned(), 7)]);
+        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("foreign".to_owned(), Some(7))]);
         drop(removed);
         assert!(SystemDisk.open_unnamed(&directory.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn link_is_listed_without_a_size_and_never_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(elsewhere.path(), "precious").unwrap();
+        let link = directory.path().join("segment");
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), None)]);
+        for access in [Access::Read, Access::Aside, Access::Write] {
+            assert!(SystemDisk.open(&link, access).is_err(), "{access:?}");
+        }
+        assert!(SystemDisk.lock(&link).is_err());
+        let path = directory.path().join("mark");
+        std::os::unix::fs::symlink(elsewhere.path(), super::sibling(&path)).unwrap();
+        assert!(SystemDisk.replace(&path, b"overwritten").is_err());
+        SystemDisk.replace(&link, b"in place of the link").unwrap();
+        assert_eq!(std::fs::read(elsewhere.path()).unwrap(), b"precious");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
 
 /// A disk for tests whose operations block while it is frozen. Clones are the same disk.
 #[derive(Clone)]
@@ -108,7 +108,7 @@ impl Disk for HangingDisk {
         Ok(self.file(self.disk.open_unnamed(directory)?))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
         self.gate.pass();
         self.disk.list(directory)
     }

@@ -13,11 +13,13 @@ mod machine;
 mod resident;
 mod simulated_disk;
 mod simulated_world;
+mod sound;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
-pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
+pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
 pub use machine::{Machine, resident_bytes, runtime_directory, spool_directory, state_directory};
 pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{Fault, SimulatedDisk};
+pub use sound::sound;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
 use crate::simulated_world::{Change, World, put};
 
 /// A fault of one operation.
@@ -163,14 +163,14 @@ impl Disk for SimulatedDisk {
         Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
         let mut world = self.world();
         let life = world.life;
         world.begin_whole(life)?;
         let names = world.names.iter().filter(|(path, _)| path.parent() == Some(directory));
         let named = names.filter_map(|(path, id)| {
             let name = path.file_name()?.to_string_lossy().into_owned();
-            Some((name, world.inodes.get(*id)?.cached.len() as u64))
+            Some((name, Some(world.inodes.get(*id)?.cached.len() as u64)))
         });
         Ok(named.collect())
     }

@@ -158,9 +158,9 @@ continues to serve pages and refreshes them in the background, ten seconds after
 writes at the latest.
 
 The rules invalidate nothing on a site that purges by itself. This applies if the response to the
-write has `X-Petasos-Purges: 1` or a purge (docs/purging.md). It also applies for
-`limits.self_purge_memory` after an authorised client has purged pages during a write or within ten
-seconds after it. A purge of the whole site does not count, because operators send it.
+write has `X-Petasos-Purges: 1` or a purge that Petasos can read (docs/purging.md). It also applies
+for `limits.self_purge_memory` after an authorised client has purged pages during a write or within
+ten seconds after it. A purge of the whole site does not count, because operators send it.
 `petasos_writes_left_to_purges_total` counts these writes, and `/status` says `purges_itself`.
 
 Petasos believes an application that answers the request for a stale page with 304. WordPress does

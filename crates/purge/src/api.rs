@@ -37,7 +37,7 @@ pub const BANS_MAX: usize = 16;
 pub enum Route {
     /// Petasos' own resource: `/purge`.
     Native,
-    /// Fastly's `/service/ID/purge`: the keys are in the content or in `Surrogate-Key`.
+    /// Fastly's `/service/ID/purge`: the keys are in the content, in `Surrogate-Key`, or in both.
     FastlyKeys {
         /// The service, here a site's name.
         service: Bytes,
@@ -72,7 +72,7 @@ pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
     (
         "/service/ID/purge",
         "Fastly's clients",
-        "the keys of `{\"surrogate_keys\": [...]}` or of `Surrogate-Key`",
+        "the keys of `{\"surrogate_keys\": [...]}` and of `Surrogate-Key`",
     ),
     ("/service/ID/purge/KEY", "Fastly's clients", "one key"),
     ("/service/ID/purge_all", "Fastly's clients", "the whole site"),

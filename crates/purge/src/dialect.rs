@@ -65,7 +65,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         name: "site",
         who: "Symfony HttpCache and FOSHttpCache (`Clear-Cache: true`); TYPO3 (`X-Varnish-Purge-All: 1`, \
               `Varnish-Ban-All: 1`)",
-        sign: "`PURGE /` or `BAN /` with one of these headers",
+        sign: "any purge method but `REFRESH`, with at least one of these headers true; the target does not matter",
         meaning: "the whole site; with `X-TYPO3-Sitename` or `Varnish-Ban-TYPO3-Sitename`, the pages of that installation",
         read: whole_site,
     },
@@ -307,12 +307,14 @@ fn refresh(asked: &Asked<'_>) -> Option<Meaning> {
 }
 
 fn whole_site(asked: &Asked<'_>) -> Option<Meaning> {
-    let flags = ["Clear-Cache", "X-Varnish-Purge-All", "Varnish-Ban-All"];
-    let found = flags.into_iter().find_map(|name| flag(asked.fields, name).transpose())?;
-    if found == Ok(false) {
+    let flags: Result<Vec<_>, _> = ["Clear-Cache", "X-Varnish-Purge-All", "Varnish-Ban-All"]
+        .into_iter()
+        .map(|name| flag(asked.fields, name))
+        .collect();
+    if flags.as_ref().is_ok_and(|flags| !flags.contains(&Some(true))) {
         return None;
     }
-    let want = found.and_then(|_| asked.installation()).map(|installation| match installation {
+    let want = flags.and_then(|_| asked.installation()).map(|installation| match installation {
         None => Want::Everything { reach: asked.site() },
         Some(tag) => Want::Tags { reach: asked.site(), any_of: Vec::new(), all_of: vec![tag] },
     });

@@ -302,6 +302,11 @@ field to the client.
 const BANS: &str = "\
 Petasos removes all of these fields but the last before it forwards the response.
 
+A part of a field that Petasos cannot read does not affect the other parts. A path that cannot be
+read, such as one that is not UTF-8 text, purges its host. More tags than the limit purge the site.
+Petasos ignores a longer tag than the limit, because no stored response has it.
+`petasos_purges_malformed_total` counts these parts.
+
 ## Ban expressions
 
 A ban is a list of conditions in the language of Varnish's `ban` command. It matches a response if

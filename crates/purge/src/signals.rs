@@ -1,13 +1,16 @@
 //! Invalidations that an origin asks for in its responses.
 //!
-//! Invariant: only shared responses are purged. LiteSpeed's plugins also purge responses that they
-//! keep for single visitors; Petasos does not store these, so such purges are ignored. The caller
-//! decides whether the origin is trusted, and removes the fields for which [`is_hidden`] holds
-//! before it forwards the response.
+//! Invariants: a field invalidates what its origin meant, or more, but never less. No response can
+//! be refused here, so a word that cannot be read hides no other word of its field.
+//!
+//! Only shared responses are purged. LiteSpeed's plugins also purge responses that they keep for
+//! single visitors; Petasos does not store these, so such purges are ignored. The caller decides
+//! whether the origin is trusted, and removes the fields for which [`is_hidden`] holds before it
+//! forwards the response.
 
 use crate::malformed::{Fault, Malformed};
 use crate::order::{Invalidation, Reach, Want};
-use crate::tags::{TAG_HEADERS, checked, group_tag};
+use crate::tags::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, group_tag};
 use crate::target;
 use bytes::Bytes;
 use message::{Method, ResponseHead, names};
@@ -57,11 +60,15 @@ pub fn is_hidden(name: &[u8]) -> bool {
         || TAG_HEADERS.iter().any(|header| header.is_stated() && is(header.name))
 }
 
-/// Whether a response says that its origin purges by itself. Either it asks for a purge, or it has
-/// `X-Petasos-Purges: 1`, which Petasos' WordPress plugin sends while it can reach its edges.
+/// Whether a response says that its origin purges by itself. Either it orders a purge that Petasos
+/// can read, or it has `X-Petasos-Purges: 1`, which Petasos' WordPress plugin sends while it can
+/// reach its edges.
+///
+/// A field without a readable order does not count: neither it nor the rules for writes would then
+/// invalidate anything.
 pub fn purges_itself(answer: &ResponseHead) -> bool {
     let said = answer.fields.only(PURGES_ITSELF).is_some_and(|value| value.eq_ignore_ascii_case(b"1"));
-    said || [PURGE, PURGE2, INVALIDATE].into_iter().any(|name| answer.fields.has(name))
+    said || readings(answer, &Bytes::new()).any(|(_, reading)| reading.is_order())
 }
 
 /// The invalidations that a response asks for.
@@ -69,7 +76,7 @@ pub fn purges_itself(answer: &ResponseHead) -> bool {
 pub struct Signals {
     /// The invalidations, to be carried out before the response is forwarded.
     pub invalidations: Vec<Invalidation>,
-    /// The fields that could not be read, to be counted.
+    /// The parts of fields that could not be read, to be counted.
     pub malformed: Vec<Malformed>,
 }
 
@@ -80,13 +87,9 @@ pub struct Signals {
 pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8]) -> Signals {
     let host = Bytes::copy_from_slice(host);
     let mut signals = Signals::default();
-    for name in [PURGE, PURGE2] {
-        for value in answer.fields.all(name) {
-            signals.add(name, lite_speed(value, &host));
-        }
-    }
-    for value in answer.fields.all(INVALIDATE) {
-        signals.add(INVALIDATE, paths(value, &host));
+    for (name, reading) in readings(answer, &host) {
+        signals.invalidations.extend(reading.invalidations);
+        signals.malformed.extend(reading.faults.into_iter().map(|fault| Malformed::header(name, fault)));
     }
     let groups = semantics::invalidated_groups(method, answer);
     if !groups.is_empty() {
@@ -97,18 +100,65 @@ pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8])
     signals
 }
 
-impl Signals {
-    fn add(&mut self, name: &'static str, read: Result<Vec<Invalidation>, Fault>) {
-        match read {
-            Ok(mut invalidations) => self.invalidations.append(&mut invalidations),
-            Err(fault) => self.malformed.push(Malformed::header(name, fault)),
+/// What one field line orders.
+#[derive(Default)]
+struct Reading {
+    invalidations: Vec<Invalidation>,
+    /// Whether it purges responses that are kept for single visitors.
+    is_private: bool,
+    faults: Vec<Fault>,
+}
+
+/// The readings of all field lines for which only the cache has a use.
+fn readings(answer: &ResponseHead, host: &Bytes) -> impl Iterator<Item = (&'static str, Reading)> {
+    let lines = move |name| answer.fields.all(name).map(move |value| (name, value));
+    let purges = [PURGE, PURGE2].into_iter().flat_map(lines);
+    let purges = purges.map(move |(name, value)| (name, lite_speed(value, host)));
+    purges.chain(lines(INVALIDATE).map(move |(name, value)| (name, paths(value, host))))
+}
+
+impl Reading {
+    /// Whether the line orders anything that could be read.
+    const fn is_order(&self) -> bool {
+        self.is_private || !self.invalidations.is_empty()
+    }
+
+    fn order(&mut self, want: Want, mode: Mode) {
+        self.invalidations.push(Invalidation { want, mode });
+    }
+
+    /// Orders a purge of the pages that match `path`. A path that cannot be read could be any page
+    /// of the host.
+    fn order_path(&mut self, host: &Bytes, path: &[u8], mode: Mode) {
+        let want = target::glob(host, path).unwrap_or_else(|error| {
+            self.faults.push(Fault::Pattern(error));
+            Want::Host { host: host.clone() }
+        });
+        self.order(want, mode);
+    }
+
+    /// Orders a purge of the responses with one of `tags`. If there are too many, the whole site is
+    /// purged.
+    fn order_tags(&mut self, host: &Bytes, mut tags: Vec<Bytes>, mode: Mode) {
+        let stated = tags.len();
+        // No stored response has a longer tag.
+        tags.retain(|tag| tag.len() <= TAG_BYTES_MAX);
+        if tags.len() < stated {
+            self.faults.push(Fault::TagTooLong);
+        }
+        let reach = Reach::Site(host.clone());
+        if tags.len() > TAGS_MAX {
+            self.faults.push(Fault::TooManyTags);
+            self.order(Want::Everything { reach }, mode);
+        } else if !tags.is_empty() {
+            self.order(Want::Tags { reach, any_of: tags, all_of: Vec::new() }, mode);
         }
     }
 }
 
 /// Reads `[public,] [stale,] word, word; private, word`, where a word is a tag, a path or `*`.
-fn lite_speed(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
-    let mut invalidations = Vec::new();
+fn lite_speed(value: &[u8], host: &Bytes) -> Reading {
+    let mut reading = Reading::default();
     for section in value.split(|&octet| octet == b';') {
         let mut words = section.split(|&octet| octet == b',').map(<[u8]>::trim_ascii).peekable();
         let mut mode = Mode::Hard;
@@ -119,47 +169,43 @@ fn lite_speed(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
             mode = if word == b"stale" { Mode::Soft } else { mode };
         }
         if is_private {
+            reading.is_private = true;
             continue;
         }
         let mut tags = Vec::new();
         let words = words.map(|word| word.strip_prefix(b"tag=").unwrap_or(word));
         for word in words.filter(|word| !word.is_empty()) {
-            let want = match word {
-                b"*" => Want::Everything { reach: Reach::Site(host.clone()) },
-                path @ [b'/', ..] => target::glob(host, path)?,
-                tag => {
-                    tags.push(Bytes::copy_from_slice(tag));
-                    continue;
-                }
-            };
-            invalidations.push(Invalidation { want, mode });
+            match word {
+                b"*" => reading.order(Want::Everything { reach: Reach::Site(host.clone()) }, mode),
+                path @ [b'/', ..] => reading.order_path(host, path, mode),
+                tag => tags.push(Bytes::copy_from_slice(tag)),
+            }
         }
-        if !tags.is_empty() {
-            let want =
-                Want::Tags { reach: Reach::Site(host.clone()), any_of: checked(tags)?, all_of: Vec::new() };
-            invalidations.push(Invalidation { want, mode });
-        }
+        reading.order_tags(host, tags, mode);
     }
-    Ok(invalidations)
+    reading
 }
 
 /// Reads paths separated by commas.
-fn paths(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
+fn paths(value: &[u8], host: &Bytes) -> Reading {
+    let mut reading = Reading::default();
     let paths = value.split(|&octet| octet == b',').map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
-    paths
-        .map(|path| {
-            if !path.starts_with(b"/") {
-                return Err(Fault::expected("paths that begin with a slash", path));
-            }
-            Ok(Invalidation { want: target::glob(host, path)?, mode: Mode::Hard })
-        })
-        .collect()
+    for path in paths {
+        if path.starts_with(b"/") {
+            reading.order_path(host, path, Mode::Hard);
+        } else {
+            reading.faults.push(Fault::expected("paths that begin with a slash", path));
+        }
+    }
+    reading
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Signals, is_hidden, signals};
+    use super::{Signals, is_hidden, purges_itself, signals};
     use crate::order::{Invalidation, Want};
+    use crate::pattern::PATTERN_BYTES_MAX;
+    use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
     use message::{Method, ResponseHead, Status};
     use store::Mode;
 
@@ -246,6 +292,56 @@ mod tests {
             told,
             ["the header X-Cache-Invalidate: expected paths that begin with a slash, found `posts`"]
         );
+    }
+
+    /// The invalidations and faults of one field line, and whether a write with it is left to it.
+    fn read(name: &'static str, value: &[u8]) -> (Vec<String>, Vec<String>, bool) {
+        let mut answer = ResponseHead::new(Status::OK);
+        answer.fields.push(name, value.to_vec());
+        let found = signals(&Method::Post, &answer, false, b"a.test");
+        let faults = found.malformed.iter().map(|malformed| malformed.fault.to_string());
+        let invalidations = found.invalidations.iter().map(shown).collect();
+        (invalidations, faults.collect(), purges_itself(&answer))
+    }
+
+    #[test]
+    fn unreadable_word_hides_no_other_word_of_its_field() {
+        let (found, faults, _) = read("X-LiteSpeed-Purge", b"public,tag1,/caf\xe9,tag2");
+        assert_eq!((found, faults.len()), (vec!["host".to_owned(), "tags tag1 tag2".to_owned()], 1));
+
+        let glob = format!("/a, /*{}*b, /c", "x".repeat(PATTERN_BYTES_MAX));
+        let (found, faults, _) = read("X-Cache-Invalidate", glob.as_bytes());
+        assert_eq!((&found.join(", ")[..], faults.len()), ("target /a, host, target /c", 1));
+
+        let long = format!("a,{},b", "x".repeat(TAG_BYTES_MAX + 1));
+        let (found, faults, _) = read("X-LiteSpeed-Purge", long.as_bytes());
+        assert_eq!((&found.join(", ")[..], faults.len()), ("tags a b", 1));
+
+        let many: Vec<_> = (0..=TAGS_MAX).map(|number| format!("t{number}")).collect();
+        let many = format!("/a,{}; stale,b", many.join(","));
+        let (found, faults, _) = read("X-LiteSpeed-Purge", many.as_bytes());
+        assert_eq!((&found.join(", ")[..], faults.len()), ("target /a, everything, tags b soft", 1));
+
+        let (found, faults, _) = read("X-Cache-Invalidate", b"/, posts, /rss/");
+        assert_eq!((&found.join(", ")[..], faults.len()), ("target /, target /rss/", 1));
+    }
+
+    #[test]
+    fn write_is_left_only_to_a_purge_that_could_be_read() {
+        let long = format!("tag={}", "x".repeat(TAG_BYTES_MAX + 1));
+        for (name, value, is_left) in [
+            ("X-LiteSpeed-Purge", "tag=a", true),
+            ("X-LiteSpeed-Purge2", "private,*", true),
+            ("X-LiteSpeed-Purge", &long[..], false),
+            ("X-LiteSpeed-Purge", "", false),
+            ("X-Cache-Invalidate", "/a", true),
+            ("X-Cache-Invalidate", "posts, /a", true),
+            ("X-Cache-Invalidate", "posts", false),
+            ("X-Petasos-Purges", "1", true),
+            ("X-Petasos-Purges", "0", false),
+        ] {
+            assert_eq!(read(name, value.as_bytes()).2, is_left, "{name}: {value}");
+        }
     }
 
     #[test]

@@ -79,6 +79,17 @@ fn native() {
 fn fastly() {
     check("/service/a.test/purge", &[], &[(r#"{"surrogate_keys": ["k1", "k2"]}"#, &["a.test any of k1 k2"])]);
     check("/service/a.test/purge", &[("Surrogate-Key", "k1 k2")], &[("", &["a.test any of k1 k2"])]);
+    check(
+        "/service/a.test/purge",
+        &[("Surrogate-Key", "a"), ("Surrogate-Key", "b")],
+        &[
+            ("", &["a.test any of a b"]),
+            (r#"{"surrogate_keys": ["c"]}"#, &["a.test any of a b c"]),
+            ("{}", &["a.test any of a b"]),
+        ],
+    );
+    let refused = called("/service/a.test/purge", &[("Surrogate-Key", "a")], "b").expect_err("no JSON");
+    assert_eq!(refused.status.code(), 400);
     check("/service/a.test/purge/k%201", &[("Fastly-Soft-Purge", "1")], &[("", &["soft a.test any of k 1"])]);
     check("/service/a.test/purge_all", &[("Fastly-Soft-Purge", "1")], &[("", &["a.test everything"])]);
     check("/purge/www.example.com/path?x=1", &[], &[("", &["www.example.com /path?x=1"])]);

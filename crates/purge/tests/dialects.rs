@@ -251,6 +251,8 @@ fn fos_http_cache() {
         // Symfony client.
         ("PURGE / HTTP/1.1\nHost: app.test\nClear-Cache: true", "app.test everything"),
         ("PURGE / HTTP/1.1\nHost: app.test\nClear-Cache: false", "app.test /"),
+        ("PURGE / HTTP/1.1\nHost: a.test\nClear-Cache: false\nX-Varnish-Purge-All: 1", "a.test everything"),
+        ("BAN / HTTP/1.1\nHost: a.test\nVarnish-Ban-All: 1\nClear-Cache: 0", "a.test everything"),
         ("PURGETAGS / HTTP/1.1\nHost: app.test\nX-Cache-Tags: a,b", "app.test any of a b"),
         // Fastly client.
         (

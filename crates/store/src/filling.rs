@@ -17,7 +17,7 @@
 //! takes a part for the whole. Wakers are registered under the lock that guards the state they wait
 //! for, so no wake-up is lost.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, sound};
 use crate::{Body, CHUNK_BYTES};
 use bytes::Bytes;
 use message::Fields;
@@ -118,9 +118,7 @@ impl Filling {
         if slot == state.readers.len() {
             state.readers.push(None);
         }
-        if let Some(place) = state.readers.get_mut(slot) {
-            *place = Some(ReaderState::default());
-        }
+        *state.reader_mut(slot) = Some(ReaderState::default());
         Some(FillingReader { filling: Arc::clone(self), slot })
     }
 
@@ -131,9 +129,7 @@ impl Filling {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is used as well: the only foreign call under it, `publish`, comes after
-        // the last change, so the state is consistent wherever a panic can occur.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.state.lock())
     }
 
     /// Records how the body ended and wakes all readers. Only the first call has an effect on the
@@ -277,9 +273,7 @@ impl Drop for FillingReader {
     fn drop(&mut self) {
         let writer = {
             let mut state = self.filling.lock();
-            if let Some(place) = state.readers.get_mut(self.slot) {
-                *place = None;
-            }
+            *state.reader_mut(self.slot) = None;
             // A waiting writer holds a full window. When the last reader goes, the window is
             // emptied, which wakes the writer.
             state.drop_taken()
@@ -309,9 +303,16 @@ impl State {
         }
     }
 
+    /// The place of a reader.
+    #[expect(clippy::expect_used, reason = "places of readers are never removed")]
+    fn reader_mut(&mut self, slot: usize) -> &mut Option<ReaderState> {
+        self.readers.get_mut(slot).expect("places of readers are never removed")
+    }
+
     /// Copies loose chunks into exact ones of [`CHUNK_BYTES`], while at least `loose_min` bytes are
     /// loose. With zero it also copies a shorter rest. Offsets do not change, so readers are not
     /// affected.
+    #[expect(clippy::expect_used, reason = "the loop takes no more than the loose bytes")]
     fn compact(&mut self, loose_min: usize) {
         let loose_bytes = |state: &Self| {
             let from = state.chunks.get(state.loose_from).map_or(state.end, |chunk| chunk.offset);
@@ -327,7 +328,7 @@ impl State {
             let mut piece = Vec::with_capacity(piece_bytes);
             let offset = self.chunks.get(self.loose_from).map_or(self.end, |chunk| chunk.offset);
             while piece.len() < piece_bytes {
-                let Some(mut chunk) = self.chunks.remove(self.loose_from) else { break };
+                let mut chunk = self.chunks.remove(self.loose_from).expect("so many bytes are loose");
                 let room = piece_bytes - piece.len();
                 let taken = chunk.octets.split_to(room.min(chunk.octets.len()));
                 piece.extend_from_slice(&taken);
@@ -341,17 +342,21 @@ impl State {
         }
     }
 
+    /// The next bytes for a reader, or the end. Bytes that are missing must not read as the end,
+    /// because the body would then be cut without an error.
+    #[expect(clippy::expect_used, reason = "bytes stay until every reader has taken them")]
     fn read(&mut self, slot: usize, context: &Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
-        let Some(Some(reader)) = self.readers.get_mut(slot) else { return Poll::Ready(None) };
+        let place = self.readers.get_mut(slot).and_then(Option::as_mut);
+        let reader = place.expect("a reader has its place until it is dropped");
         if reader.cursor < self.end {
             let after = self.chunks.partition_point(|chunk| chunk.offset <= reader.cursor);
-            if let Some(chunk) = after.checked_sub(1).and_then(|index| self.chunks.get(index)) {
-                let skip = usize::try_from(reader.cursor - chunk.offset).unwrap_or(usize::MAX);
-                let octets = chunk.octets.slice(skip.min(chunk.octets.len())..);
-                reader.cursor = chunk.offset + chunk.octets.len() as u64;
-                reader.waker = None;
-                return Poll::Ready(Some(Ok(octets)));
-            }
+            let found = after.checked_sub(1).and_then(|index| self.chunks.get(index));
+            let chunk = found.expect("bytes stay until every reader has taken them");
+            let skip = usize::try_from(reader.cursor - chunk.offset).unwrap_or(usize::MAX);
+            let octets = chunk.octets.slice(skip.min(chunk.octets.len())..);
+            reader.cursor = chunk.offset + chunk.octets.len() as u64;
+            reader.waker = None;
+            return Poll::Ready(Some(Ok(octets)));
         }
         match self.outcome {
             Some(Ok(())) => Poll::Ready(None),

@@ -192,6 +192,7 @@ impl Ledger {
     }
 
     /// Makes room for an invalidation by widening the oldest ones.
+    #[expect(clippy::expect_used, reason = "a mark stays while the window has an entry for it")]
     fn make_room(&mut self, selector: &Selector) {
         let (marks, listed) = match selector {
             Selector::Target { .. } | Selector::Host { .. } => (2, 0),
@@ -211,7 +212,7 @@ impl Ledger {
             oldest.release(&mut self.tags);
         }
         while self.marked + marks > MARKS_MAX {
-            let Some((sequence, place)) = self.window.pop_front() else { return };
+            let (sequence, place) = self.window.pop_front().expect("the window has every mark");
             let mark = self.mark_at(place);
             if mark.latest() == sequence {
                 self.widen(None, mark);
@@ -340,9 +341,11 @@ impl Ledger {
         true
     }
 
+    /// The mark of an entry of the window.
+    #[expect(clippy::expect_used, reason = "a mark is removed with its last entry")]
     fn mark_at(&self, place: Place) -> Mark {
         match place {
-            Place::Hashed(hash) => self.marks.get(&hash).copied().unwrap_or_default(),
+            Place::Hashed(hash) => *self.marks.get(&hash).expect("a mark is removed with its last entry"),
             Place::Tag(id) => self.tags.mark(id),
         }
     }

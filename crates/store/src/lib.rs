@@ -30,6 +30,7 @@ mod record;
 mod s3fifo;
 mod scopes;
 mod shard;
+mod shards;
 mod shelf;
 mod sieve;
 mod slot;

@@ -7,7 +7,7 @@
 //! have left are listed.
 
 use crate::Object;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, sound};
 use std::sync::{Arc, Weak};
 
 /// The lingering objects of a store.
@@ -45,8 +45,7 @@ impl Lingering {
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
-        // The list is consistent after a panic, because each change of it is a single step.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        sound(self.0.lock())
     }
 }
 

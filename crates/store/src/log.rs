@@ -9,7 +9,7 @@
 use crate::hash::KeyHasher;
 use crate::ledger::{Ledger, Recorded, Subject, TagIds};
 use crate::list::{Compared, Sievable};
-use crate::sync::{AtomicU64, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
 use crate::{Mode, Selector};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
@@ -180,14 +180,12 @@ impl Log {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Ledger> {
-        self.ledger.read().unwrap_or_else(PoisonError::into_inner)
+        sound(self.ledger.read())
     }
 
-    /// Changes the ledger. A poisoned lock is used as well: no code that can panic for an external
-    /// reason runs under it, except for bans, and these only read.
+    /// Changes the ledger.
     fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let mut ledger: RwLockWriteGuard<'_, Ledger> =
-            self.ledger.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ledger: RwLockWriteGuard<'_, Ledger> = sound(self.ledger.write());
         let result = change(&mut ledger);
         self.bytes.store(ledger.bytes() as u64, Ordering::Relaxed);
         self.sequence.0.store(ledger.sequence(), Ordering::SeqCst);

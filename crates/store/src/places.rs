@@ -34,9 +34,8 @@ impl Places {
         if position >= self.of_slot.len() {
             resize_slowly(&mut self.of_slot, position + 1, None);
         }
-        let Some(place) = self.of_slot.get_mut(position) else { return };
-        assert!(place.is_none(), "an object is at one place");
-        *place = Some(location);
+        let before = self.of_slot.get_mut(position).and_then(|place| place.replace(location));
+        assert!(before.is_none(), "an object is at one place");
         let Self { of_slot, slots, hasher } = self;
         let hash_of = |slot: &u32| hasher.hash_one(of_slot.get(*slot as usize).copied().flatten());
         slots.insert_unique(hash_of(&slot), slot, hash_of);
@@ -46,11 +45,9 @@ impl Places {
     pub(crate) fn take(&mut self, slot: u32) -> Option<Location> {
         let location = self.get(slot)?;
         let hash = self.hasher.hash_one(Some(location));
-        if let Ok(entry) = self.slots.find_entry(hash, |known| *known == slot) {
-            entry.remove();
-        }
-        *self.of_slot.get_mut(slot as usize)? = None;
-        Some(location)
+        let found = self.slots.find_entry(hash, |known| *known == slot).map(|entry| entry.remove());
+        assert!(found.is_ok(), "the table has the slot of each place");
+        self.of_slot.get_mut(slot as usize)?.take()
     }
 
     /// The bytes in use.

@@ -116,10 +116,9 @@ impl S3Fifo {
         if position >= self.nodes.len() {
             resize_slowly(&mut self.nodes, position + 1, node);
         }
-        if let Some(place) = self.nodes.get_mut(position) {
-            assert!(place.queue == QueueName::Free, "a member is added once");
-            *place = node;
-        }
+        let place = self.node_mut(id);
+        assert!(place.queue == QueueName::Free, "a member is added once");
+        *place = node;
         self.link(id, queue);
     }
 
@@ -160,17 +159,22 @@ impl S3Fifo {
         }
     }
 
+    #[expect(clippy::expect_used, reason = "the nodes are as many as the highest member's number")]
+    fn node_mut(&mut self, id: u32) -> &mut Node {
+        self.nodes.get_mut(id as usize).expect("each member has a node")
+    }
+
     fn queue_mut(&mut self, name: QueueName) -> &mut Queue {
         if name == QueueName::Small { &mut self.small } else { &mut self.main }
     }
 
     fn link(&mut self, id: u32, name: QueueName) {
         let newest = self.queue_mut(name).newest;
-        let Some(node) = self.nodes.get_mut(id as usize) else { return };
+        let node = self.node_mut(id);
         (node.queue, node.newer, node.older) = (name, NONE, newest);
         let units = node.units as usize;
-        if let Some(before) = self.nodes.get_mut(newest as usize) {
-            before.newer = id;
+        if newest != NONE {
+            self.node_mut(newest).newer = id;
         }
         let queue = self.queue_mut(name);
         if queue.oldest == NONE {
@@ -187,11 +191,11 @@ impl S3Fifo {
         };
         let Node { queue: name, newer, older, units, .. } = *node;
         node.queue = QueueName::Free;
-        if let Some(neighbour) = self.nodes.get_mut(newer as usize) {
-            neighbour.older = older;
+        if newer != NONE {
+            self.node_mut(newer).older = older;
         }
-        if let Some(neighbour) = self.nodes.get_mut(older as usize) {
-            neighbour.newer = newer;
+        if older != NONE {
+            self.node_mut(older).newer = newer;
         }
         let queue = self.queue_mut(name);
         if queue.newest == id {

@@ -59,9 +59,7 @@ impl Scopes {
     pub(crate) fn enter(&mut self, key: &Key, rule: VaryRule) -> u32 {
         let scope = Scope { site: key.site(), https: key.is_https(), host: key.host_octets(), rule };
         if let Some(&id) = self.ids.get(&scope) {
-            if let Some(Some(entry)) = self.entries.get_mut(id as usize) {
-                entry.slots += 1;
-            }
+            self.entry_mut(id).slots += 1;
             return id;
         }
         let scope = Scope { host: Bytes::copy_from_slice(&scope.host), ..scope };
@@ -71,27 +69,40 @@ impl Scopes {
             (self.entries.len() - 1) as u32
         });
         self.ids.insert(scope.clone(), id);
-        if let Some(place) = self.entries.get_mut(id as usize) {
-            *place = Some(Entry { scope, slots: 1 });
-        }
+        let before = self.place_mut(id).replace(Entry { scope, slots: 1 });
+        assert!(before.is_none(), "a free number has no scope");
         id
     }
 
     /// Removes a slot from its scope.
     pub(crate) fn leave(&mut self, id: u32) {
-        let Some(place) = self.entries.get_mut(id as usize) else { return };
-        let Some(entry) = place else { return };
+        let entry = self.entry_mut(id);
         entry.slots -= 1;
-        if entry.slots == 0 {
-            self.bytes -= entry.scope.bytes();
-            self.ids.remove(&entry.scope);
-            *place = None;
+        if entry.slots > 0 {
+            return;
+        }
+        if let Some(Entry { scope, .. }) = self.place_mut(id).take() {
+            self.bytes -= scope.bytes();
+            self.ids.remove(&scope);
             self.free.push(id);
         }
     }
 
-    pub(crate) fn get(&self, id: u32) -> Option<&Scope> {
-        self.entries.get(id as usize)?.as_ref().map(|entry| &entry.scope)
+    /// The scope of a slot. A scope that is missing must not read as "not invalidated".
+    #[expect(clippy::expect_used, reason = "a scope exists while a slot is in it")]
+    pub(crate) fn of(&self, id: u32) -> &Scope {
+        let entry = self.entries.get(id as usize).and_then(Option::as_ref);
+        &entry.expect("a scope exists while a slot is in it").scope
+    }
+
+    #[expect(clippy::expect_used, reason = "numbers come from this list")]
+    fn place_mut(&mut self, id: u32) -> &mut Option<Entry> {
+        self.entries.get_mut(id as usize).expect("the number comes from this list")
+    }
+
+    #[expect(clippy::expect_used, reason = "a scope exists while a slot is in it")]
+    fn entry_mut(&mut self, id: u32) -> &mut Entry {
+        self.place_mut(id).as_mut().expect("a scope exists while a slot is in it")
     }
 
     /// The number of slots in scopes that `is_meant` accepts.
@@ -129,17 +140,26 @@ mod tests {
         let rule = VaryRule::default;
         let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));
         assert_eq!(scopes.enter(&key("a.test"), rule()), a);
-        assert!(scopes.get(a).unwrap().is_of(&key("a.test")) && scopes.get(b).unwrap().is_of(&key("b.test")));
+        assert!(scopes.of(a).is_of(&key("a.test")) && scopes.of(b).is_of(&key("b.test")));
         let both = scopes.bytes();
         let hosts = |site| scopes.hosts(SiteId(site)).map(|host| host.to_vec()).collect::<Vec<_>>();
         assert_eq!((hosts(0), hosts(1)), (vec![b"a.test".to_vec(), b"b.test".to_vec()], Vec::new()));
         scopes.leave(a);
         assert_eq!(scopes.bytes(), both);
         scopes.leave(a);
-        assert!(scopes.bytes() < both && scopes.get(a).is_none());
+        assert!(scopes.bytes() < both);
         assert_eq!(scopes.enter(&key("c.test"), rule()), a);
         scopes.leave(a);
         scopes.leave(b);
         assert_eq!((scopes.bytes(), scopes.ids.len()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "a scope exists while a slot is in it")]
+    fn missing_scope_is_a_broken_invariant() {
+        let mut scopes = Scopes::default();
+        let id = scopes.enter(&key("a.test"), VaryRule::default());
+        scopes.leave(id);
+        scopes.of(id);
     }
 }

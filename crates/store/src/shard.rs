@@ -206,10 +206,8 @@ impl Shard {
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
             slot.object.iter().for_each(|object| object.approach());
-            if let Some(scope) = self.scopes.get(slot.scope)
-                && slot.target() == key.target()
-                && scope.is_of(key)
-            {
+            let scope = self.scopes.of(slot.scope);
+            if slot.target() == key.target() && scope.is_of(key) {
                 if scope.rule.matches_octets(fields, slot.variant()) {
                     return Ok((at, slot));
                 }
@@ -220,13 +218,14 @@ impl Shard {
         Err(outcome)
     }
 
-    /// Checks a slot against all invalidations since its last check, and removes or softens it
-    /// accordingly. `read` is the slot's object if it has just been read from the disk.
+    /// Checks a slot, if it is in use, against all invalidations since its last check, and removes
+    /// or softens it accordingly. `read` is the slot's object if it has just been read from the
+    /// disk.
     fn check(&mut self, id: u32, read: Option<&Object>) -> Verdict {
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else {
             return Verdict::Valid;
         };
-        let Some(scope) = self.scopes.get(slot.scope) else { return Verdict::Valid };
+        let scope = self.scopes.of(slot.scope);
         if slot.checked == self.log.sequence() {
             return Verdict::Valid;
         }
@@ -273,9 +272,7 @@ impl Shard {
         let mut ids = Vec::new();
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
-            if self.scopes.get(slot.scope).is_some_and(|scope| scope.is_of(key))
-                && canonical_target(slot.target()) == own
-            {
+            if self.scopes.of(slot.scope).is_of(key) && canonical_target(slot.target()) == own {
                 ids.push(at);
             }
             at = slot.next;
@@ -304,21 +301,29 @@ impl Shard {
 
     /// The union of the Vary rules of the variants under `key`.
     pub(crate) fn rule(&self, hash: u64, key: &Key) -> VaryRule {
-        let scopes =
-            self.variants(hash, key).into_iter().filter_map(|id| self.scopes.get(self.slot(id)?.scope));
-        scopes.fold(VaryRule::default(), |all, scope| all.union(&scope.rule))
+        let slots = self.variants(hash, key).into_iter().filter_map(|id| self.slot(id));
+        slots.fold(VaryRule::default(), |all, slot| all.union(&self.scopes.of(slot.scope).rule))
     }
 
     /// Stores an object in place of the same variant and evicts others if space is needed.
     ///
     /// If the object exceeds a limit, the older variant is removed all the same, because it is out
-    /// of date. If the object was invalidated after its fetch began, nothing changes.
+    /// of date. If the object was invalidated after its fetch began, or its body is no longer at its
+    /// place on the disk, nothing changes.
     pub(crate) fn publish(
         &mut self,
         hash: u64,
         publication: Publication<'_>,
     ) -> Result<Admission, Published> {
         let Publication { key, rule, variant, object, tags, begun } = publication;
+        // A revalidated response keeps its body, and the body keeps its place on the disk.
+        let place = object.on_disk().map(|body| body.place().location);
+        let base = place.and_then(|place| self.places.find(place));
+        if place.is_some() && base.is_none() {
+            // The object would keep an unlinked file open, and the verifier would not read it.
+            self.lingering.count(&object);
+            return Err(Published::Displaced);
+        }
         let has_equivalents = object.has_equivalents();
         let subject = Subject {
             site: key.site(),
@@ -336,9 +341,7 @@ impl Shard {
             self.lingering.count(&object);
             return Err(Published::Invalidated);
         };
-        // A revalidated response keeps its body, and the body keeps its place on the disk.
-        let body_place = object.on_disk().map(|body| body.place().location);
-        let place = body_place.filter(|place| self.drop_but_place(*place));
+        base.into_iter().for_each(|id| self.drop_but_place(id));
         self.replace(hash, key, &rule, variant.octets());
         let scope = self.scopes.enter(key, rule);
         let fits = match object.on_disk() {
@@ -349,7 +352,7 @@ impl Shard {
         let is_small = fits && !has_too_many_tags;
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), Some(object), &admitted);
         slot.has_equivalents = has_equivalents;
-        let writing = if body_place.is_none() { self.below.next_write() } else { 0 };
+        let writing = if place.is_none() { self.below.next_write() } else { 0 };
         slot.writing = writing;
         let bytes = slot.bytes();
         if !is_small || !self.make_room(bytes) {
@@ -397,8 +400,7 @@ impl Shard {
     fn same_variant(&self, variants: &[u32], rule: &VaryRule, variant: &[u8]) -> Option<u32> {
         let is_same = |id: &u32| {
             self.slot(*id).is_some_and(|slot| {
-                slot.variant() == variant
-                    && self.scopes.get(slot.scope).is_some_and(|scope| scope.rule == *rule)
+                slot.variant() == variant && self.scopes.of(slot.scope).rule == *rule
             })
         };
         variants.iter().copied().find(is_same)
@@ -474,23 +476,22 @@ impl Shard {
             (self.slots.len() - 1) as u32
         });
         let Self { index, slots, .. } = self;
-        let hash_of = |id: &u32| slots.get(*id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
+        let hash_of = |id: &u32| chained(slots, *id).hash;
         match index.find_mut(hash, |id| hash_of(id) == hash) {
             Some(first) => slot.next = std::mem::replace(first, id),
             None => {
                 index.insert_unique(hash, id, hash_of);
             }
         }
-        if let Some(place) = slots.get_mut(id as usize) {
-            *place = Some(slot);
-        }
+        let before = slots.get_mut(id as usize).and_then(|place| place.replace(slot));
+        assert!(before.is_none(), "a free place is empty");
         self.counters.objects += 1;
         id
     }
 
     /// The first slot of a chain, or [`NONE`] if there is no such chain.
     fn first(&self, hash: u64) -> u32 {
-        let is_same = |id: &u32| self.slot(*id).is_some_and(|slot| slot.hash == hash);
+        let is_same = |id: &u32| chained(&self.slots, *id).hash == hash;
         self.index.find(hash, is_same).copied().unwrap_or(NONE)
     }
 
@@ -499,9 +500,7 @@ impl Shard {
         let mut ids = Vec::new();
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
-            if slot.target() == key.target()
-                && self.scopes.get(slot.scope).is_some_and(|scope| scope.is_of(key))
-            {
+            if slot.target() == key.target() && self.scopes.of(slot.scope).is_of(key) {
                 ids.push(at);
             }
             at = slot.next;
@@ -519,9 +518,10 @@ impl Shard {
     }
 
     /// Empties a slot that has left the eviction order, and unlinks it from its chain.
+    #[expect(clippy::expect_used, reason = "each caller has found the slot in use")]
     fn take_slot(&mut self, id: u32) {
         self.unchain(id);
-        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        let slot = self.slots.get_mut(id as usize).and_then(Option::take).expect("a slot is emptied once");
         self.adopted.remove(&id);
         if slot.object.is_none() {
             self.shelved_bytes -= slot.text_bytes();
@@ -554,7 +554,7 @@ impl Shard {
 
     /// Unlinks a slot from its chain.
     fn unchain(&mut self, id: u32) {
-        let Some((hash, next)) = self.slot(id).map(|slot| (slot.hash, slot.next)) else { return };
+        let Slot { hash, next, .. } = *chained(&self.slots, id);
         let Self { index, slots, .. } = self;
         if let Ok(mut first) = index.find_entry(hash, |first| *first == id) {
             match next {
@@ -563,11 +563,7 @@ impl Shard {
             }
             return;
         }
-        let mut at = index
-            .find(hash, |first| {
-                slots.get(*first as usize).and_then(Option::as_ref).is_some_and(|slot| slot.hash == hash)
-            })
-            .copied();
+        let mut at = index.find(hash, |first| chained(slots, *first).hash == hash).copied();
         while let Some(before) = at.and_then(|id| slots.get_mut(id as usize)?.as_mut()) {
             if before.next == id {
                 before.next = next;
@@ -575,12 +571,19 @@ impl Shard {
             }
             at = Some(before.next);
         }
+        unreachable!("a slot in use is in its chain");
     }
+}
+
+/// A slot that the index or a chain names.
+#[expect(clippy::expect_used, reason = "a slot leaves its chain before it is emptied")]
+fn chained(slots: &[Option<Slot>], id: u32) -> &Slot {
+    slots.get(id as usize).and_then(Option::as_ref).expect("a slot leaves its chain before it is emptied")
 }
 
 impl Members for [Option<Slot>] {
     fn hash(&self, id: u32) -> u64 {
-        self.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash)
+        chained(self, id).hash
     }
 
     fn hits_mut(&mut self, id: u32) -> Option<&mut Hits> {

@@ -8,8 +8,8 @@
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
 use crate::record::{Entry, Kept, SiteNames};
-use crate::shard::Shard;
-use crate::sync::{Mutex, PoisonError};
+use crate::shards::Shards;
+use crate::sync::{Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
 use bytes::Bytes;
 use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, Stored, Tier};
@@ -285,25 +285,37 @@ fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
     Ok(Body::gathered(&chunks))
 }
 
+/// The slots that are searched under one hold of a shard's lock for objects of a lost segment.
+const SLOTS_AT_ONCE: usize = 4096;
+
 /// Answers the disk writer's questions about objects from the shards.
-pub(crate) struct Keeper(pub(crate) Arc<[Mutex<Shard>]>, pub(crate) Tier);
+pub(crate) struct Keeper(pub(crate) Shards, pub(crate) Tier);
 
 impl disk::Keeper for Keeper {
     fn evicts(&self, location: Location) -> bool {
-        self.0.iter().find_map(|shard| lock(shard).loses(location)).unwrap_or(false)
+        self.0.each().find_map(|mut shard| shard.loses(location)).unwrap_or(false)
     }
 
-    fn moved(&self, from: Location, to: Location) {
-        if !self.0.iter().any(|shard| lock(shard).moved(from, to)) {
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
+        if !self.0.each().any(|mut shard| shard.moved(from, to, renew)) {
             self.1.remove(to);
         }
     }
 
     fn lost(&self, location: Location) {
-        self.0.iter().for_each(|shard| lock(shard).lost(location));
+        self.0.each().for_each(|mut shard| shard.lost(location));
+    }
+
+    fn lost_all(&self, segment: u32) {
+        for place in 0..self.0.count() {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = self.0.at(place).and_then(|mut shard| shard.lost_in(segment, from, SLOTS_AT_ONCE));
+            }
+        }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> crate::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    sound(mutex.lock())
 }

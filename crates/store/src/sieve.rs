@@ -115,8 +115,14 @@ impl Mesh {
         if !self.set.is_match(text) {
             return 0;
         }
-        let bans = self.set.matches(text).into_iter().filter_map(|found| self.bans.get(found));
+        let bans = self.set.matches(text).into_iter().map(|found| self.ban(found));
         bans.fold(0, |bits, ban| bits | 1 << ban)
+    }
+
+    /// The ban of an expression.
+    #[expect(clippy::expect_used, reason = "the set was built from as many expressions as bans")]
+    fn ban(&self, expression: usize) -> u32 {
+        *self.bans.get(expression).expect("each expression has a ban")
     }
 }
 

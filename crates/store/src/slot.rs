@@ -93,8 +93,10 @@ impl Slot {
     }
 
     /// The numbers of the tags, the variant key and the target.
+    #[expect(clippy::expect_used, reason = "the text comes from `text`, which `split` reverses")]
     fn parts(&self) -> (&[u8], &[u8], &[u8]) {
-        split(&self.text).unwrap_or_default()
+        // Without its tags an object would escape their invalidations.
+        split(&self.text).expect("the text comes from `text`")
     }
 
     /// The object in the form that invalidations are checked against. `scope` must be its scope.

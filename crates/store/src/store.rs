@@ -17,10 +17,10 @@ use crate::lingering::Lingering;
 use crate::log::Log;
 use crate::record::{Entry, SiteNames};
 use crate::shard::{Admission, Adoption, Checked, Shard};
+use crate::shards::Shards;
 use crate::shelf::{Keeper, Shelf, Shelved, Spill};
 use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
 use disk::{OffReason, ReadError, Recovered, Recovery, Stored, Tier};
@@ -113,6 +113,9 @@ pub enum Published {
     TooLarge,
     /// The object was invalidated after its fetch began.
     Invalidated,
+    /// The body of a revalidated object is no longer at its place on the disk, because it was moved
+    /// or removed since it was read. Nothing changes, so the next request revalidates once more.
+    Displaced,
 }
 
 /// Statistics of a store. Counters start at zero when the store is created.
@@ -151,7 +154,7 @@ pub struct StoreStats {
 pub struct Store {
     limits: StoreLimits,
     hasher: KeyHasher,
-    shards: Arc<[Mutex<Shard>]>,
+    shards: Shards,
     lingering: Lingering,
     log: Arc<Log>,
     sweep: Sweep,
@@ -168,8 +171,8 @@ impl Store {
         let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), Lingering::default());
         let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
-        let shard = |_| Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
-        let shards = (0..count).map(shard).map(Mutex::new).collect();
+        let shard = || Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
+        let shards = Shards::new(count, shard);
         let (sweep, adopting) = (Sweep::default(), AtomicBool::new(false));
         Self { limits, hasher, shards, lingering, log, sweep, budget, shelf: None, adopting }
     }
@@ -194,8 +197,8 @@ impl Store {
         let shelf = Shelf::new(tier.clone(), names, life);
         shelf.replay(&self.log, recovery.invalidations(), bans, hear);
         self.log.resume(recovery.sequence());
-        self.shards.iter().for_each(|shard| lock(shard).set_tier(tier.clone()));
-        let keeper = Keeper(Arc::clone(&self.shards), tier.clone());
+        self.shards.each().for_each(|mut shard| shard.set_tier(tier.clone()));
+        let keeper = Keeper(self.shards.clone(), tier.clone());
         (self.shelf, self.adopting) = (Some(shelf), AtomicBool::new(true));
         (self, Box::new(keeper))
     }
@@ -213,9 +216,7 @@ impl Store {
             let adopt = |read: Option<&Object>| {
                 let mut adoption = Adoption::Useless;
                 let mut put = || {
-                    let shard = self.shard(hash);
-                    adoption = shard
-                        .map_or(Adoption::Useless, |mut shard| shard.adopt(hash, &entry, recovered, read));
+                    adoption = self.shards.of(hash).adopt(hash, &entry, recovered, read);
                     adoption == Adoption::Done
                 };
                 match Returning::of(&entry) {
@@ -242,7 +243,7 @@ impl Store {
 
     /// Ends the adoption: every object of an earlier process has been passed to [`Store::adopt`].
     pub fn end_adoption(&self) {
-        self.shards.iter().for_each(|shard| lock(shard).end_adoption());
+        self.shards.each().for_each(|mut shard| shard.end_adoption());
         self.adopting.store(false, Ordering::SeqCst);
     }
 
@@ -254,9 +255,9 @@ impl Store {
     pub fn load(&self, key: &Key, shelved: Shelved, admits: impl FnOnce(u64) -> bool, now: Moment) -> Lookup {
         let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
         // A body that takes a large part of a shard's budget would evict everything else.
-        let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
+        let bytes_max = self.budget.bytes() / self.shards.count() as u64 / LARGEST_PER_SHARD;
         let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
-        let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
+        let mut shard = self.shards.of(hash);
         match read {
             Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),
             // The failure is temporary (too many open files, for example) and the object may be
@@ -275,10 +276,9 @@ impl Store {
     pub fn forget_damaged(&self, body: &Arc<OnDisk>) {
         body.distrust();
         let Shelved { hash, location } = body.place();
-        if let Some(mut shard) = self.shard(hash) {
-            shard.forget_body(hash, body);
-            shard.forget(location);
-        }
+        let mut shard = self.shards.of(hash);
+        shard.forget_body(hash, body);
+        shard.forget(location);
     }
 
     /// Finds the next object on the disk in a shard, and the slot at which to continue; see
@@ -290,7 +290,7 @@ impl Store {
         slot: usize,
         count: usize,
     ) -> Option<Option<(Option<Shelved>, usize)>> {
-        self.shards.get(shard).map(|shard| lock(shard).next_place(slot, count))
+        self.shards.at(shard).map(|shard| shard.next_place(slot, count))
     }
 
     /// Reads the object at a place on the disk, to verify it. `None` if the store has no disk.
@@ -301,9 +301,7 @@ impl Store {
 
     /// Removes a damaged object at a place on the disk.
     pub(crate) fn forget_place(&self, place: Shelved) {
-        if let Some(mut shard) = self.shard(place.hash) {
-            shard.forget_place(place.location);
-        }
+        self.shards.of(place.hash).forget_place(place.location);
     }
 
     /// Makes all invalidations up to now durable. Blocks.
@@ -347,7 +345,7 @@ impl Store {
     /// Finds the newest variant for a request with this key and these fields, and counts the use.
     pub fn lookup(&self, key: &Key, fields: &Fields) -> Lookup {
         let hash = self.hasher.hash(key);
-        let found = self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.lookup(hash, key, fields));
+        let found = self.shards.of(hash).lookup(hash, key, fields);
         // After the lock is released, because these reads may wait for memory.
         if let Lookup::Found { object, .. } = &found {
             object.read_ahead();
@@ -359,7 +357,7 @@ impl Store {
     /// eviction.
     pub fn peek(&self, key: &Key, fields: &Fields) -> Lookup {
         let hash = self.hasher.hash(key);
-        self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.peek(hash, key, fields))
+        self.shards.of(hash).peek(hash, key, fields)
     }
 
     /// Whether anything is stored under `key`.
@@ -371,7 +369,7 @@ impl Store {
     /// other percent-encodings of its target.
     pub fn spellings(&self, key: &Key) -> Vec<Key> {
         let hash = self.hasher.hash(key);
-        let mut targets = self.shard(hash).map(|shard| shard.spellings(hash, key)).unwrap_or_default();
+        let mut targets = self.shards.of(hash).spellings(hash, key);
         targets.sort_unstable();
         targets.dedup();
         targets.into_iter().map(|target| Key::new(key.site(), key.is_https(), key.host(), target)).collect()
@@ -381,7 +379,7 @@ impl Store {
     /// [`semantics::shared_fields`].
     pub fn known_rule(&self, key: &Key) -> VaryRule {
         let hash = self.hasher.hash(key);
-        self.shard(hash).map_or_else(VaryRule::default, |shard| shard.rule(hash, key))
+        self.shards.of(hash).rule(hash, key)
     }
 
     /// Stores an object and replaces the same variant, unless the object was invalidated after its
@@ -389,7 +387,7 @@ impl Store {
     pub fn publish(&self, publication: Publication<'_>) -> Published {
         let hash = self.hasher.hash(publication.key);
         let written = self.shelf.as_ref().map(|shelf| (shelf, Written::of(&publication)));
-        let Some(mut shard) = self.shard(hash) else { return Published::TooLarge };
+        let mut shard = self.shards.of(hash);
         let admission = match shard.publish(hash, publication) {
             Ok(admission) => admission,
             Err(refused) => return refused,
@@ -433,13 +431,12 @@ impl Store {
         let Some(shelf) = self.shelf.as_ref().filter(|_| publication.tags.len() <= TAGS_MAX) else { return };
         let Written { entry, object } = Written::of(publication);
         let hash = self.hasher.hash(&entry.key);
-        let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
+        let shards = self.shards.clone();
         let (known, head) = (entry.clone(), Arc::clone(&object));
         shelf.finish(spill, &entry, &object, move |location| {
             let mut is_stored = false;
             admits(&mut || {
-                let shard = shards.get(place).map(lock);
-                is_stored = shard.is_some_and(|mut shard| shard.shelve_new(hash, &known, &head, location));
+                is_stored = shards.of(hash).shelve_new(hash, &known, &head, location);
             });
             is_stored
         });
@@ -449,19 +446,17 @@ impl Store {
     /// only.
     fn write(&self, shelf: &Shelf, hash: u64, admission: Admission, written: &Written) {
         let Written { entry, object } = written;
-        let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
-        let is_taken = shelf.write(entry, object, move |location| {
-            shards.get(place).is_some_and(|shard| lock(shard).written(admission, location))
-        });
-        if !is_taken && let Some(mut shard) = self.shard(hash) {
-            shard.written(admission, None);
+        let shards = self.shards.clone();
+        let written = move |location| shards.of(hash).written(admission, location);
+        if !shelf.write(entry, object, written) {
+            self.shards.of(hash).written(admission, None);
         }
     }
 
     /// Removes every variant under `key` and returns how many there were.
     pub fn remove(&self, key: &Key) -> usize {
         let hash = self.hasher.hash(key);
-        self.shard(hash).map_or(0, |mut shard| shard.remove(hash, key))
+        self.shards.of(hash).remove(hash, key)
     }
 
     /// The number of the last invalidation. A fetch that begins now records it as its start.
@@ -521,8 +516,8 @@ impl Store {
             return None;
         }
         let mut hosts: Vec<Bytes> = Vec::new();
-        for shard in self.shards.iter() {
-            for host in lock(shard).scopes().hosts(site) {
+        for shard in self.shards.each() {
+            for host in shard.scopes().hosts(site) {
                 if !is_meant(host) || hosts.contains(host) {
                     continue;
                 }
@@ -562,7 +557,7 @@ impl Store {
         self.sweep.walk(
             slots,
             || self.log.unswept(),
-            |place| self.shards.get(place).map(lock),
+            |place| self.shards.at(place),
             |sequence| self.log.sweep_ended(sequence),
         )
     }
@@ -574,8 +569,8 @@ impl Store {
     /// Call it many times a second, from a thread that may take time.
     pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
         self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
-        for shard in self.shards.iter() {
-            while lock(shard).trim(TRIM_OBJECTS) {
+        for place in 0..self.shards.count() {
+            while self.shards.at(place).is_some_and(|mut shard| shard.trim(TRIM_OBJECTS)) {
                 // Give a thread that waits for this shard's lock the chance to take it.
                 std::thread::yield_now();
             }
@@ -597,7 +592,7 @@ impl Store {
             widened,
             ..StoreStats::default()
         };
-        self.shards.iter().map(lock).fold(own, |sum, shard| {
+        self.shards.each().fold(own, |sum, shard| {
             let counters = shard.counters();
             StoreStats {
                 bytes: sum.bytes + shard.bytes() as u64,
@@ -614,24 +609,11 @@ impl Store {
 
     fn check_key(&self, key: &Key) -> Checked {
         let hash = self.hasher.hash(key);
-        self.shard(hash).map_or_else(Checked::default, |mut shard| shard.check_key(hash, key))
+        self.shards.of(hash).check_key(hash, key)
     }
 
     fn count(&self, count: impl Fn(&Shard) -> u64) -> u64 {
-        self.shards.iter().map(|shard| count(&lock(shard))).sum()
-    }
-
-    /// The locked shard of a hash. The bits from 32 on choose the shard. The table inside the shard
-    /// uses other bits.
-    ///
-    /// There is always one, because the number of shards is a power of two and the index is masked
-    /// with it.
-    fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
-        self.shards.get(self.place(hash)).map(lock)
-    }
-
-    fn place(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.shards.len() - 1)
+        self.shards.each().map(|shard| count(&shard)).sum()
     }
 }
 
@@ -683,9 +665,3 @@ const TRIM_OBJECTS: usize = 64;
 
 /// Slots that [`Store::invalidate`] sweeps itself while many invalidations wait for the sweep.
 const ASSIST_SLOTS: usize = 512;
-
-/// Locks a shard. A poisoned lock is used as well: no code that can panic for an external reason
-/// runs under it, and a shard is consistent at every moment.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -16,6 +16,7 @@ use crate::octets::{length, put_counted, put_u32, take_counted, take_u32};
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use message::{Field, Fields, ResponseHead, Status, Version};
+use std::ops::Range;
 
 /// The ends of the parts.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) 
         put_counted(octets, &start);
     }
     for Field { name, value } in &head.fields {
-        let rest = prebuilt.get(own..).unwrap_or_default();
+        let rest = part(prebuilt, own..prebuilt.len());
         match line_len(name, value).filter(|_| own > 0).filter(|_| is_line(rest, name, value)) {
             Some(len) => own += len,
             None => {
@@ -70,23 +71,23 @@ impl Layout {
 
     /// The bytes of the whole head: the sent lines and the fields that are not sent.
     pub(crate) fn head(self, octets: &[u8]) -> &[u8] {
-        octets.get(..self.head as usize).unwrap_or_default()
+        part(octets, 0..self.head as usize)
     }
 
     /// The bytes that are sent on a hit.
     pub(crate) fn prebuilt(self, octets: &[u8]) -> &[u8] {
-        octets.get(..self.prebuilt as usize).unwrap_or_default()
+        part(octets, 0..self.prebuilt as usize)
     }
 
     /// The bytes that follow the head.
     pub(crate) fn behind(self, octets: &[u8]) -> &[u8] {
-        octets.get(self.head as usize..).unwrap_or_default()
+        part(octets, self.head as usize..octets.len())
     }
 
     /// The fields, name and value: first those that are sent, then the others.
     pub(crate) fn fields(self, octets: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (start, mut lines) = self.split_start(octets);
-        let mut kept = octets.get(self.prebuilt as usize..self.head as usize).unwrap_or_default();
+        let mut kept = part(octets, self.prebuilt as usize..self.head as usize);
         if start.is_none() {
             take_counted(&mut kept);
         }
@@ -102,7 +103,7 @@ impl Layout {
     /// The head with only those fields whose name `keep` accepts.
     pub(crate) fn read(self, octets: &[u8], status: Status, keep: impl Fn(&[u8]) -> bool) -> ResponseHead {
         let start = self.split_start(octets).0.or_else(|| {
-            let mut kept = octets.get(self.prebuilt as usize..).unwrap_or_default();
+            let mut kept = part(octets, self.prebuilt as usize..octets.len());
             take_counted(&mut kept)?.strip_suffix(b"\r\n")
         });
         let start = start.unwrap_or_default();
@@ -127,9 +128,15 @@ impl Layout {
 
     /// The status line, if it is in the prebuilt bytes, and the field lines that follow it.
     fn split_start(self, octets: &[u8]) -> (Option<&[u8]>, &[u8]) {
-        let mut lines = octets.get(..self.own as usize).unwrap_or_default();
+        let mut lines = part(octets, 0..self.own as usize);
         (take_line(&mut lines), lines)
     }
+}
+
+/// A part of a head whose ends are those of its layout.
+#[expect(clippy::expect_used, reason = "a layout is written, or checked, together with its bytes")]
+fn part(octets: &[u8], range: Range<usize>) -> &[u8] {
+    octets.get(range).expect("a layout fits its bytes")
 }
 
 /// The position of the reason phrase in `HTTP/1.1 200 OK`.

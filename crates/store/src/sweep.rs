@@ -5,7 +5,7 @@
 //! not depend on the sweep: it only frees memory, and lets the ledger forget invalidations.
 
 use crate::shard::{Checked, Shard};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, sound};
 
 /// The most slots of a slice, which is checked under one hold of a shard's lock. Comparisons with
 /// listed invalidations may end it earlier. So a look-up waits some tens of microseconds.
@@ -52,7 +52,7 @@ impl Sweep {
         lock: impl Fn(usize) -> Option<MutexGuard<'a, Shard>>,
         end: impl Fn(u64),
     ) -> Swept {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = sound(self.0.lock());
         let mut swept = Swept::default();
         let start = || begin().map(|sequence| Walk { sequence, shard: 0, slot: 0 });
         let Some(mut walk) = place.take().or_else(start) else { return swept };

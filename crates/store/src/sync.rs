@@ -1,7 +1,8 @@
 //! The locks and counters that order the store's threads, from the standard library. With the
 //! feature `model` they come from the model checker, which runs the same code under many schedules.
 //!
-//! Invariant: every lock and atomic that the purge barrier depends on is taken from here.
+//! Invariant: every lock and atomic that the purge barrier depends on is taken from here, and
+//! [`sound`] guards the locks.
 
 #[cfg(feature = "model")]
 pub(crate) use shuttle::sync::{
@@ -10,4 +11,4 @@ pub(crate) use shuttle::sync::{
 #[cfg(not(feature = "model"))]
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
 
-pub(crate) use std::sync::PoisonError;
+pub(crate) use platform::sound;

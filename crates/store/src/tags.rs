@@ -49,7 +49,7 @@ impl Tags {
         let hash = self.hasher.hash(site, text);
         let is_same = |id: &u32| {
             let tag = entry(&self.entries, *id);
-            tag.is_some_and(|tag| tag.hash == hash && tag.site == site && *tag.text == *text)
+            tag.hash == hash && tag.site == site && *tag.text == *text
         };
         self.ids.find(hash, is_same).copied()
     }
@@ -69,56 +69,49 @@ impl Tags {
             // memory.
             (self.entries.len() - 1) as u32
         });
+        let before = self.entries.get_mut(id as usize).and_then(|place| place.replace(tag));
+        assert!(before.is_none(), "a free number has no tag");
         let entries = &self.entries;
-        self.ids.insert_unique(hash, id, |id| entry(entries, *id).map_or(hash, |tag| tag.hash));
-        if let Some(place) = self.entries.get_mut(id as usize) {
-            *place = Some(tag);
-        }
+        self.ids.insert_unique(hash, id, |id| entry(entries, *id).hash);
         id
     }
 
     pub(crate) fn text(&self, id: u32) -> &[u8] {
-        entry(&self.entries, id).map_or(&[], |tag| &tag.text)
+        &entry(&self.entries, id).text
     }
 
     pub(crate) fn mark(&self, id: u32) -> Mark {
-        entry(&self.entries, id).map_or_else(Mark::default, |tag| tag.mark)
+        entry(&self.entries, id).mark
     }
 
     /// Adds an object to the tag. The object is known to be valid up to `checked`.
     pub(crate) fn join(&mut self, id: u32, checked: u64) {
-        if let Some(tag) = entry_mut(&mut self.entries, id) {
-            tag.members += 1;
-            tag.live += u32::from(checked >= tag.mark.hard());
-        }
+        let tag = entry_mut(&mut self.entries, id);
+        tag.members += 1;
+        tag.live += u32::from(checked >= tag.mark.hard());
     }
 
     /// Removes an object from the tag. The object was known to be valid up to `checked`.
     pub(crate) fn leave(&mut self, id: u32, checked: u64) {
-        if let Some(tag) = entry_mut(&mut self.entries, id) {
-            tag.members -= 1;
-            tag.live -= u32::from(checked >= tag.mark.hard());
-        }
+        let tag = entry_mut(&mut self.entries, id);
+        tag.members -= 1;
+        tag.live -= u32::from(checked >= tag.mark.hard());
         self.drop_unused(id);
     }
 
     pub(crate) fn hold(&mut self, id: u32) {
-        if let Some(tag) = entry_mut(&mut self.entries, id) {
-            tag.holds += 1;
-        }
+        entry_mut(&mut self.entries, id).holds += 1;
     }
 
     pub(crate) fn release(&mut self, id: u32) {
-        if let Some(tag) = entry_mut(&mut self.entries, id) {
-            tag.holds -= 1;
-        }
+        entry_mut(&mut self.entries, id).holds -= 1;
         self.drop_unused(id);
     }
 
     /// Records an invalidation. Returns the number of matching objects that no earlier hard
     /// invalidation matches.
     pub(crate) fn invalidate(&mut self, id: u32, mode: Mode, sequence: u64) -> u64 {
-        let Some(tag) = entry_mut(&mut self.entries, id) else { return 0 };
+        let tag = entry_mut(&mut self.entries, id);
         tag.mark.set(mode, sequence);
         let met = u64::from(tag.live);
         if mode == Mode::Hard {
@@ -130,10 +123,9 @@ impl Tags {
     /// Clears the tag's mark. Its last invalidation now holds in a wider form, so every remaining
     /// object counts as live until it leaves.
     pub(crate) fn clear_mark(&mut self, id: u32) {
-        if let Some(tag) = entry_mut(&mut self.entries, id) {
-            tag.mark = Mark::default();
-            tag.live = tag.members;
-        }
+        let tag = entry_mut(&mut self.entries, id);
+        tag.mark = Mark::default();
+        tag.live = tag.members;
     }
 
     /// The bytes in use.
@@ -150,9 +142,8 @@ impl Tags {
         let Some(place) = self.entries.get_mut(id as usize) else { return };
         let Some(tag) = place.take_if(|tag| tag.members == 0 && tag.holds == 0) else { return };
         self.text_bytes -= allocated(tag.text.len());
-        if let Ok(found) = self.ids.find_entry(tag.hash, |known| *known == id) {
-            found.remove();
-        }
+        let found = self.ids.find_entry(tag.hash, |known| *known == id).map(|found| found.remove());
+        assert!(found.is_ok(), "the table has each tag");
         if self.ids.is_empty() {
             (self.entries, self.ids, self.free) = (Vec::new(), HashTable::new(), Vec::new());
         } else {
@@ -161,12 +152,15 @@ impl Tags {
     }
 }
 
-fn entry(entries: &[Option<Tag>], id: u32) -> Option<&Tag> {
-    entries.get(id as usize)?.as_ref()
+/// The tag of a number. A tag that is missing must not read as "not invalidated".
+#[expect(clippy::expect_used, reason = "a tag exists while an object has it or something holds it")]
+fn entry(entries: &[Option<Tag>], id: u32) -> &Tag {
+    entries.get(id as usize).and_then(Option::as_ref).expect("a tag exists while its number is used")
 }
 
-fn entry_mut(entries: &mut [Option<Tag>], id: u32) -> Option<&mut Tag> {
-    entries.get_mut(id as usize)?.as_mut()
+#[expect(clippy::expect_used, reason = "a tag exists while an object has it or something holds it")]
+fn entry_mut(entries: &mut [Option<Tag>], id: u32) -> &mut Tag {
+    entries.get_mut(id as usize).and_then(Option::as_mut).expect("a tag exists while its number is used")
 }
 
 #[cfg(test)]
@@ -194,6 +188,16 @@ mod tests {
         tags.release(a);
         tags.release(other);
         assert_eq!((tags.len(), tags.bytes()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "a tag exists while its number is used")]
+    fn missing_tag_is_a_broken_invariant() {
+        let mut tags = Tags::new(TextHasher::new(1));
+        let a = tags.intern(SiteId(0), b"a");
+        tags.hold(a);
+        tags.release(a);
+        tags.mark(a);
     }
 
     #[test]

@@ -515,7 +515,7 @@ fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     world.store.forget_damaged(body);
     assert!(body.file_range().is_none(), "sending from the file stops");
     assert!(world.find(0).is_none());
-    assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::TooLarge);
+    assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
     assert!(world.find(0).is_none());
     assert_eq!(world.tier.figures().objects, before - 1);
     world.store.forget_damaged(body);
@@ -585,6 +585,57 @@ fn popular_disk_body_is_never_in_an_unlinked_file() {
         found += 1;
     }
     assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
+}
+
+#[test]
+fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
+    for is_wanted in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = World::sized(directory.path(), 1, 2 << 20);
+        for page in 0..10 {
+            world.publish(page, page as u32, 20_000, &[]);
+            world.write();
+        }
+        let (object, _) = world.find(0).unwrap();
+        let body = object.on_disk().unwrap();
+        body.was_read();
+        let is_unlinked = || body.file_range().unwrap().file.metadata().unwrap().nlink() == 0;
+        for page in (10..300).take_while(|_| !is_unlinked()) {
+            world.publish(page, page as u32, 20_000, &[]);
+            world.write();
+            // Only an object in memory is written again when its segment is evicted.
+            if is_wanted {
+                world.find(0);
+            }
+        }
+        assert!(is_unlinked());
+        assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+        assert_eq!(world.get(0), is_wanted.then_some((0, false)));
+        if is_wanted {
+            assert_eq!(world.confirm(0, LETTERS, &[]), Some(Published::Stored));
+            assert_eq!(world.get(0), Some((LETTERS, false)));
+        }
+    }
+}
+
+#[test]
+fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..10 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+    }
+    assert!(world.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
+    // The first segment holds all pages.
+    world.keeper.lost_all(2);
+    assert_eq!(world.store.stats().objects, 10);
+    world.keeper.lost_all(1);
+    let stats = world.store.stats();
+    assert!(stats.shelved == 0 && (1..10).contains(&stats.objects), "{stats:?}");
+    assert_eq!(world.get(0), None);
+    let found = (1..10).filter(|page| world.get(*page) == Some((*page as u32, false))).count();
+    assert_eq!(found as u64, stats.objects);
 }
 
 #[test]

@@ -32,7 +32,31 @@ $fails = static function (callable $ask): string {
     return 'no error';
 };
 
+/** The error of a purge of these tags by a new process, at an edge with this address and a token. */
+function purgeError(string $address, array $tags): string
+{
+    $code = sprintf(
+        'require %s; const PETASOS_EDGE = %s; const PETASOS_TOKEN = "t0ken";
+        function home_url() { return "http://a.test/"; } function wp_parse_url($url) { return parse_url($url); }
+        echo Petasos\\Edge::all()[0]->purge(json_decode(stream_get_contents(STDIN)));',
+        var_export(dirname(__DIR__) . '/petasos/src/autoload.php', true),
+        var_export($address, true)
+    );
+    $process = proc_open([PHP_BINARY, '-r', $code], [['pipe', 'r'], ['pipe', 'w']], $pipes);
+    fwrite($pipes[0], json_encode($tags));
+    fclose($pipes[0]);
+    $error = (string) stream_get_contents($pipes[1]);
+    proc_close($process);
+    return $error;
+}
+
 return [
+    'the token precedes a long list of tags' => static function (): void {
+        [$address, $process] = answers("HTTP/1.1 418 No\r\n\r\n{got}");
+        $error = purgeError($address, array_map(static fn (int $n): string => "number-$n", range(1, 4000)));
+        same(str_starts_with($error, 'it answered 418 PURGEKEYS / HTTP/1.1|/Authorization: Bearer t0ken|/'), true, $error);
+        proc_close($process);
+    },
     'an answer is read, however it ends' => static function (): void {
         foreach (["HTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: 1\r\na: 2\r\n\r\nabc", "HTTP/1.0 200 OK\r\nA: 1, 2\r\n\r\nabc"] as $text) {
             [$address, $process] = answers($text);

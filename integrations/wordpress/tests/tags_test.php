@@ -26,8 +26,20 @@ return [
         same($list($tags)->header(18), 'site term-1 posts');
         same($list($tags)->header(16), 'site posts terms');
     },
-    'what is too long even so is the site' => static function () use ($list): void {
-        same($list(['site', 'type-' . str_repeat('x', 50)])->header(20), 'site');
+    'a list that is too long even so has no value' => static function () use ($list): void {
+        same($list(['site', 'type-' . str_repeat('x', 50)])->header(20), null);
+    },
+    'a purge of any tag matches the shortened list' => static function () use ($list): void {
+        $own = array_map(static fn (int $n): string => "mine-$n", range(1, 300));
+        foreach ([['site', 'post-1', ...$own], ['site', 'post-1', 'post-2', 'mine-1']] as $tags) {
+            foreach ([20, 3000] as $octets_max) {
+                $value = $list($tags)->header($octets_max);
+                foreach ($value === null ? [] : array_diff($tags, ['site']) as $tag) {
+                    same(array_intersect($list([$tag])->purge(10), explode(' ', $value)) === [], false, "$tag in $value");
+                }
+            }
+        }
+        same($list(['site', 'post-1', ...$own])->header(3000), null);
     },
     'who purges a member purges its family' => static function () use ($list): void {
         same($list(['post-7', 'front'])->purge(10), ['post-7', 'front', 'posts']);

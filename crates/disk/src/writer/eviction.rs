@@ -68,14 +68,27 @@ impl Writer {
         add(&self.shared.counters.evicted, of(&segment.objects));
         // The keeper does not know objects that the recovery has not returned yet.
         if segment.is_known.load(std::sync::atomic::Ordering::SeqCst) {
-            self.rescue(keeper, segment);
+            let index = self.read_index(segment);
+            let is_whole = index.as_ref().is_some_and(|index| !index.is_torn());
+            index.into_iter().for_each(|index| self.rescue(keeper, segment, index));
+            if !is_whole {
+                keeper.lost_all(segment.id);
+            }
         }
         self.forget(segment);
     }
 
+    /// Tells the keeper about the segments that the journal has removed from a full disk.
+    pub(super) fn follow_journal(&mut self, keeper: &dyn Keeper) {
+        for (id, note_bytes) in self.shared.segments.take_orphaned() {
+            keeper.lost_all(id);
+            self.shared.queue.release(note_bytes);
+            self.are_names_dirty = true;
+        }
+    }
+
     /// Asks the keeper about each object of the segment, and writes those again that it keeps.
-    fn rescue(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
-        let Some(mut index) = self.read_index(segment) else { return };
+    fn rescue(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>, mut index: IndexFile) {
         let removed = removed(&segment.state().notes);
         let kept_bytes_max = self.shared.plan.segment_bytes / 2;
         let (mut kept_bytes, mut batch_bytes, mut batch) = (0, 0, Vec::new());
@@ -159,25 +172,27 @@ impl Writer {
                 self.shared.remove(to);
                 continue;
             }
-            let newer = match segment.state().refreshed.get(&from.offset) {
-                Some(Refreshed::Queued { index, sequence, order }) if *order > incoming.order => {
-                    Some((index.clone(), *sequence))
-                }
-                _ => None,
-            };
-            if let Some((index, sequence)) = newer {
-                self.shared.refresh(to, index, sequence);
-            }
-            keeper.moved(from, to);
+            keeper.moved(from, to, &mut || self.renew(segment, (from, to), incoming.order));
         }
+    }
+
+    /// Repeats for the copy of an object at `to` a refresh that was requested after the entry of
+    /// this order. Returns false if it is refused.
+    fn renew(&self, segment: &Segment, (from, to): (Location, Location), order: u64) -> bool {
+        let newer = match segment.state().refreshed.get(&from.offset) {
+            Some(Refreshed::Queued { index, sequence, order: newer }) if *newer > order => {
+                Some((index.clone(), *sequence))
+            }
+            _ => None,
+        };
+        newer.is_none_or(|(index, sequence)| self.shared.refresh(to, index, sequence))
     }
 
     /// Removes a segment's files and drops its pending notes.
     fn forget(&mut self, segment: &Segment) {
         self.are_names_dirty = true;
-        let forgotten = self.shared.segments.forget(segment.id);
-        let notes = std::mem::take(&mut segment.state().notes);
-        self.shared.queue.release(notes.iter().map(Note::index_bytes).sum());
+        let (note_bytes, forgotten) = self.shared.segments.forget(segment.id);
+        self.shared.queue.release(note_bytes);
         if let Err(error) = forgotten {
             self.meet(Trouble::of("remove a segment", &error));
         }

@@ -40,6 +40,7 @@ impl Writer {
     }
 
     /// Writes the rest of a body, and its index entry, head and checksums.
+    #[expect(clippy::expect_used, reason = "writing the rest of a body begins its fill")]
     pub(super) fn finish(
         &mut self,
         keeper: &dyn Keeper,
@@ -51,9 +52,8 @@ impl Writer {
         match self.try_finish(keeper, fill, record, order) {
             Ok(location) => {
                 add(&self.shared.counters.written, 1);
-                if let Some(filling) = self.filling.remove(&key(fill)) {
-                    self.park(filling.open);
-                }
+                let filling = self.filling.remove(&key(fill)).expect("a finished fill has begun");
+                self.park(filling.open);
                 fill.end();
                 answer.give(location);
             }
@@ -77,9 +77,9 @@ impl Writer {
         let bytes = (sums.len() + 2 * record.index.len() + record.head.len() + 128) as u64;
         let life = self.shared.mark.life;
         self.with_room(keeper, bytes, |writer| {
-            let Some(filling) = writer.filling.get(&key(fill)) else { return Err(Trouble::NoRoom) };
-            let segments = &writer.shared.segments;
-            writer.dirty.insert(filling.open.segment.id);
+            let segment = writer.running(fill).open.segment.id;
+            writer.dirty.insert(segment);
+            let (filling, segments) = (writer.running(fill), &writer.shared.segments);
             let before = of(&filling.open.segment.data_bytes);
             let body = (filling.start, fill.pushed(), sums.as_slice());
             let put = filling.open.put_behind(segments, body, record, (order, life));
@@ -109,9 +109,9 @@ impl Writer {
                 return Ok(());
             }
             self.with_room(keeper, octets.len() as u64, |writer| {
-                let Some(filling) = writer.filling.get(&key(fill)) else { return Err(Trouble::NoRoom) };
-                writer.dirty.insert(filling.open.segment.id);
-                filling.open.append(&writer.shared.segments, &octets)
+                let segment = writer.running(fill).open.segment.id;
+                writer.dirty.insert(segment);
+                writer.running(fill).open.append(&writer.shared.segments, &octets)
             })?;
             let must_follow = fill.wrote(&octets);
             self.shared.queue.release(octets.len() as u64);
@@ -123,6 +123,12 @@ impl Writer {
                 return Ok(());
             }
         }
+    }
+
+    /// A fill that has begun and not ended.
+    #[expect(clippy::expect_used, reason = "a fill begins before its first bytes are written")]
+    fn running(&self, fill: &Arc<FillShared>) -> &Filling {
+        self.filling.get(&key(fill)).expect("a fill begins before its first bytes are written")
     }
 
     fn begin_fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) -> Result<(), Trouble> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use petasos_disk::{Durability, Settings};
-use platform::{Access, Disk, DiskFile, DiskLock, SimulatedDisk};
+use platform::{Access, Disk, DiskFile, DiskLock, Listed, SimulatedDisk};
 
 use super::settings;
 
@@ -76,7 +76,7 @@ impl Disk for Devices {
         self.of(path).open(path, access)
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
         self.of(directory).list(directory)
     }
 

@@ -22,6 +22,7 @@ pub(crate) struct Wanted {
     pub(crate) asked: Mutex<Vec<Location>>,
     pub(crate) moved: Mutex<HashMap<Location, Location>>,
     pub(crate) lost: Mutex<Vec<Location>>,
+    pub(crate) lost_segments: Mutex<Vec<u32>>,
 }
 
 impl Keeper for Wanted {
@@ -30,12 +31,17 @@ impl Keeper for Wanted {
         self.keep.lock().unwrap().contains(&location)
     }
 
-    fn moved(&self, from: Location, to: Location) {
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
+        assert!(renew());
         self.moved.lock().unwrap().insert(from, to);
     }
 
     fn lost(&self, location: Location) {
         self.lost.lock().unwrap().push(location);
+    }
+
+    fn lost_all(&self, segment: u32) {
+        self.lost_segments.lock().unwrap().push(segment);
     }
 }
 

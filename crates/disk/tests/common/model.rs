@@ -73,8 +73,10 @@ impl Keeper for Model {
         keeps
     }
 
-    fn moved(&self, from: Location, to: Location) {
+    fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
         let mut shelf = self.shelf.lock().unwrap();
+        // It is refused only by a tier that is off for good, which writes nothing more.
+        renew();
         let number = shelf.places.remove(&from).unwrap();
         shelf.places.insert(to, number);
         let object = shelf.objects.get_mut(&number).unwrap();

@@ -8,9 +8,12 @@ use crate::upkeep::disk_threads;
 use crate::upkeep::recognition::{Found, UNCONFIRMED_MAX};
 use crate::sites::Site;
 use platform::Timestamp;
+use rustix::fs::OFlags;
 use semantics::Moment;
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +62,11 @@ pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Si
     let sites = sites.filter_map(|site| Row::of(site)).collect();
     let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
     let (path, partial) = (directory.join(FILE), directory.join(PARTIAL_FILE));
-    std::fs::write(&partial, text)?;
+    // A link must not lead the content elsewhere.
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(flags);
+    options.open(&partial)?.write_all(&text)?;
     std::fs::rename(&partial, &path)
 }
 
@@ -122,5 +129,19 @@ impl Detected {
             since: Timestamp::from_secs(self.since),
             confirmed: Moment { wall: confirmed, monotonic: now.monotonic },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PARTIAL_FILE, write};
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(PARTIAL_FILE)).unwrap();
+        assert!(write(directory.path(), std::iter::empty()).is_err());
+        assert_eq!(std::fs::read(elsewhere.path()).unwrap(), b"");
     }
 }

@@ -108,14 +108,13 @@ impl Named<'_> {
     }
 }
 
-/// A file of another program in the directory `disk`, because of which the disk tier refuses the
-/// directory.
+/// A file of another program or a link in the directory `disk`, because of which the disk tier
+/// refuses the directory.
 fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.
     let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
-    let message = format!("`disk` contains {}, which does not belong to the disk cache", found.display());
-    let problem = Diagnostic::new(message, plan.place("disk"));
+    let problem = Diagnostic::new(format!("`disk` contains {found}"), plan.place("disk"));
     Some(
         problem.with_help(
             "name an empty directory, or one that only Petasos uses; Petasos deletes no file here",

@@ -499,7 +499,7 @@ mod tests {
             false
         }
 
-        fn moved(&self, _: disk::Location, _: disk::Location) {}
+        fn moved(&self, _: disk::Location, _: disk::Location, _: &mut dyn FnMut() -> bool) {}
     }
 
     /// A disk tier with a running writer thread.

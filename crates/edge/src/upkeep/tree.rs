@@ -108,7 +108,9 @@ impl Shared {
                 let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
                 tree.offer(layout, &candidate, Moment::read(&*self.clock));
             }
-            Published::TooLarge | Published::Invalidated => tree.withdraw(layout, key),
+            Published::TooLarge | Published::Invalidated | Published::Displaced => {
+                tree.withdraw(layout, key);
+            }
         }
     }
 }

@@ -442,6 +442,10 @@ const TO_EDITORS: &[&str] = &[
 const SAVED: &[&str] = &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1"];
 const PURGES_ITSELF: &[&str] =
     &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1", "X-Petasos-Purges: 1"];
+const PURGES_UNREADABLY: &[&str] = &[
+    "Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1",
+    "X-Cache-Invalidate: posts",
+];
 const EDITOR: &str = "Cookie: wordpress_logged_in_0a=1";
 
 fn post(stage: &Stage, target: &str, fields: &[&str], form: &str) {
@@ -674,6 +678,16 @@ fn write_rules_do_not_apply_if_the_response_says_it_purges() {
     stage.get("/post/", &[]);
     post(&stage, "/wp-admin/post.php", &[EDITOR, "X-Petasos-Purges: 1"], "");
     assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated");
+}
+
+#[test]
+fn write_rules_apply_if_the_purge_of_the_response_is_unreadable() {
+    let stage = blog("302 Found", PURGES_UNREADABLY);
+    stage.get("/post/", &[]);
+    post(&stage, "/wp-admin/post.php", &[EDITOR], "");
+    assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated");
+    assert_eq!(stage.metric("petasos_writes_left_to_purges_total", ""), 0);
+    assert_eq!(stage.metric("petasos_purges_malformed_total", ""), 1);
 }
 
 #[test]

@@ -13,20 +13,38 @@ use store::Mode;
 /// Largest number of keys in the JSON content of a call.
 const KEYS_MAX: usize = 256;
 
+/// The member of the JSON content that names keys.
+const MEMBER: &str = "surrogate_keys";
+
 pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<Order, Malformed> {
-    let keys = match fields.first(names::SURROGATE_KEY) {
-        Some(value) => listed(value, Syntax::Words, "")
-            .map_err(|fault| Malformed::header(names::SURROGATE_KEY, fault))?,
-        None => {
-            let object = Object::parse(content)?;
-            let texts = object.texts("surrogate_keys", KEYS_MAX)?;
-            let keys = texts.iter().map(|(_, key)| Bytes::copy_from_slice(key.as_bytes())).collect();
-            checked(keys).map_err(|fault| Malformed::json("surrogate_keys", fault))?
-        }
-    };
+    let keys = keys_of(fields, content)?;
     let names = keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
     let want = Want::Tags { reach: Reach::Site(service.clone()), any_of: keys, all_of: Vec::new() };
     order(vec![want], fields, Style::FastlyKeys(names))
+}
+
+/// The keys of all lines of `Surrogate-Key` and of the content. At least one of the two must name
+/// keys.
+fn keys_of(fields: &Fields, content: &[u8]) -> Result<Vec<Bytes>, Malformed> {
+    let lines: Vec<_> = fields.all(names::SURROGATE_KEY).map(|line| &**line).collect();
+    if lines.is_empty() {
+        return keys_in(&Object::parse(content)?);
+    }
+    let at_field = |fault| Malformed::header(names::SURROGATE_KEY, fault);
+    let mut keys = listed(&lines.join(&b","[..]), Syntax::Words, "").map_err(at_field)?;
+    if !content.trim_ascii().is_empty() {
+        let object = Object::parse(content)?;
+        if object.has(MEMBER) {
+            keys.extend(keys_in(&object)?);
+        }
+    }
+    checked(keys).map_err(at_field)
+}
+
+fn keys_in(object: &Object) -> Result<Vec<Bytes>, Malformed> {
+    let texts = object.texts(MEMBER, KEYS_MAX)?;
+    let keys = texts.iter().map(|(_, key)| Bytes::copy_from_slice(key.as_bytes())).collect();
+    checked(keys).map_err(|fault| Malformed::json(MEMBER, fault))
 }
 
 pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<Order, Malformed> {

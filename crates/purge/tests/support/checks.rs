@@ -171,7 +171,8 @@ pub(crate) fn calls(octets: &[u8]) {
     assert!(api::read(&route, &Method::Put, &Fields::new(), content).is_err());
 }
 
-/// Checks each line as the value of the fields in which origins ask for invalidations.
+/// Checks each line as the value of the fields in which origins ask for invalidations. No text may
+/// hide the readable path behind it.
 pub(crate) fn asked_by_answers(octets: &[u8]) {
     for line in octets.split(|&octet| octet == b'\n') {
         for name in ["X-LiteSpeed-Purge", "X-Cache-Invalidate", "Cache-Group-Invalidation"] {
@@ -179,7 +180,13 @@ pub(crate) fn asked_by_answers(octets: &[u8]) {
             answer.fields.push(name, Bytes::copy_from_slice(line));
             let found = signals(&Method::Post, &answer, true, b"a.test");
             found.invalidations.iter().for_each(check_invalidation);
-            assert!(found.malformed.is_empty() || found.invalidations.is_empty());
+        }
+        for (name, separator) in [("X-LiteSpeed-Purge", &b";"[..]), ("X-Cache-Invalidate", b",")] {
+            let mut answer = ResponseHead::new(Status::OK);
+            answer.fields.push(name, Bytes::from([line, separator, b"/last"].concat()));
+            let found = signals(&Method::Post, &answer, true, b"a.test");
+            let is_last = |want: &Want| matches!(want, Want::Target { target, .. } if target == "/last");
+            assert!(found.invalidations.last().is_some_and(|last| is_last(&last.want)));
         }
     }
 }

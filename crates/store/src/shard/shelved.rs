@@ -73,21 +73,26 @@ impl Shard {
         true
     }
 
-    /// Removes the slot whose object is at `place` but keeps the copy on the disk, which another
-    /// slot takes over. Returns false if there is no such slot.
-    pub(super) fn drop_but_place(&mut self, place: Location) -> bool {
-        let Some(id) = self.places.find(place) else { return false };
+    /// Removes a slot but keeps the copy of its object on the disk, which another slot takes over.
+    pub(super) fn drop_but_place(&mut self, id: u32) {
         self.places.take(id);
         self.drop_slot(id);
-        true
+    }
+
+    /// A slot that was found in use under the same hold of the shard's lock.
+    #[expect(clippy::expect_used, reason = "the slot was found in use")]
+    fn used_mut(&mut self, id: u32) -> &mut Slot {
+        self.slots.get_mut(id as usize).and_then(Option::as_mut).expect("the slot was found in use")
     }
 
     /// Drops the memory of an object that the eviction order has released. The object stays on the
     /// disk.
+    #[expect(clippy::expect_used, reason = "the eviction order has the slots with an object in memory")]
     pub(super) fn shelve(&mut self, id: u32) {
-        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let Some(object) = slot.object.take() else { return };
-        self.shelved_bytes += slot.text_bytes();
+        let slot = self.used_mut(id);
+        let text_bytes = slot.text_bytes();
+        let object = slot.object.take().expect("an object in memory is shelved once");
+        self.shelved_bytes += text_bytes;
         self.counters.shelved += 1;
         self.lingering.count(&object);
     }
@@ -205,10 +210,26 @@ impl Shard {
         }
     }
 
+    /// Records that the copies in a segment no longer exist, for `count` slots from `from` on.
+    /// Returns the slot at which to continue, or `None` at the end.
+    pub(crate) fn lost_in(&mut self, segment: u32, from: usize, count: usize) -> Option<usize> {
+        let end = from.saturating_add(count).min(self.slots.len());
+        for id in from..end {
+            let place = self.places.get(id as u32);
+            place.into_iter().filter(|place| place.segment() == segment).for_each(|place| self.lost(place));
+        }
+        (end < self.slots.len()).then_some(end)
+    }
+
     /// Records that an object has moved on the disk. Returns false if the object is no longer
-    /// stored.
-    pub(crate) fn moved(&mut self, from: Location, to: Location) -> bool {
+    /// stored, or if `renew` cannot bring the copy up to date. The store refreshes objects under the
+    /// shard's lock, so none is refreshed at `from` after the call of `renew`.
+    pub(crate) fn moved(&mut self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) -> bool {
         let Some(id) = self.places.find(from) else { return false };
+        if !renew() {
+            self.lost(from);
+            return false;
+        }
         self.places.take(id);
         self.places.set(id, to);
         if self
@@ -260,10 +281,9 @@ impl Shard {
             self.take_slot(id);
             return Adoption::Useless;
         }
-        if let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) {
-            slot.softened |= entry.softened;
-            slot.unproven = !recovered.proven;
-        }
+        let slot = self.used_mut(id);
+        slot.softened |= entry.softened;
+        slot.unproven = !recovered.proven;
         self.adopted.insert(id, recovered.order);
         Adoption::Done
     }

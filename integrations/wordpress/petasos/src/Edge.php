@@ -119,7 +119,8 @@ final class Edge
     {
         $token = Settings::text('PETASOS_TOKEN');
         if ($token !== '' && $method !== 'HEAD') {
-            $headers['Authorization'] = "Bearer $token";
+            // First, because the edge reads a long head with tags only after it has seen the token.
+            $headers = ['Authorization' => "Bearer $token"] + $headers;
         }
         $limit = Settings::number('PETASOS_TIMEOUT_MS', 2000, 10, 60_000) / 1000;
         return Http::ask($method, $this->address, $target, $headers, $body, $limit);

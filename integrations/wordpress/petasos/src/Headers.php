@@ -8,7 +8,7 @@
  * Invariant: a response is `public` only if every visitor would receive it. Its request is
  * anonymous, it sets no cookie, contains nothing secret, and neither WordPress nor a plug-in
  * forbids caching. Everything else is `private, no-store`, also a page that was flushed before it
- * was complete, because it has no tags.
+ * was complete, because it has no tags, and a page whose tags do not fit into their field.
  */
 
 declare(strict_types=1);
@@ -67,7 +67,8 @@ final class Headers
             return $body;
         }
         self::endEmptySession();
-        $control = $this->control();
+        $tags = $this->tags();
+        $control = $tags === null ? self::PRIVATE : $this->control();
         header("Cache-Control: $control");
         $this->debug();
         if ($control === self::PRIVATE) {
@@ -75,7 +76,7 @@ final class Headers
         }
         header_remove('Expires');
         header_remove('Pragma');
-        $this->describe();
+        $this->describe($tags);
         $etag = 'W/"' . substr(hash('sha256', $body), 0, 32) . '"';
         header("ETag: $etag");
         if (http_response_code() === 200 && PageCache::matches(wp_unslash((string) ($_SERVER['HTTP_IF_NONE_MATCH'] ?? '')), $etag)) {
@@ -136,11 +137,16 @@ final class Headers
         return (bool) apply_filters('petasos_is_personal', false);
     }
 
-    /** Sends the tags, and the time of the newest change that could be on the page. */
-    private function describe(): void
+    /** The value of Surrogate-Key; null if the tags do not fit. */
+    private function tags(): ?string
     {
-        $octets_max = Settings::number('PETASOS_TAG_OCTETS_MAX', 3000, 100, 60_000);
-        header('Surrogate-Key: ' . $this->page->tags->header($octets_max));
+        return $this->page->tags->header(Settings::number('PETASOS_TAG_OCTETS_MAX', 3000, 100, 60_000));
+    }
+
+    /** Sends the tags, and the time of the newest change that could be on the page. */
+    private function describe(string $tags): void
+    {
+        header("Surrogate-Key: $tags");
         $changed = (int) get_option(Purges::CHANGED, 0) ?: (int) strtotime(get_lastpostmodified('gmt') . ' UTC');
         foreach ($GLOBALS['wp_query']->posts ?? [] as $post) {
             if ($post instanceof \WP_Post) {
@@ -168,10 +174,15 @@ final class Headers
             return $served;
         }
         $this->page->tags->add('rest', ...($is_missing ? ['404'] : []));
+        $tags = $this->tags();
+        if ($tags === null) {
+            header('Cache-Control: ' . self::PRIVATE);
+            return $served;
+        }
         header('Cache-Control: ' . self::public($is_missing ? 'PETASOS_TTL_MISSING' : 'PETASOS_TTL'));
         // No Vary is added: WordPress itself adds Vary and Origin fields where a response depends
         // on them.
-        $this->describe();
+        $this->describe($tags);
         return $served;
     }
 

@@ -4,7 +4,8 @@
  *
  * Invariant: shortening a list never loses a dependency. `post-7` belongs to the family `posts`. A
  * page with too many tags for a header field carries families instead, and a purge of `post-7` also
- * purges `posts`. Pure.
+ * purges `posts`. A list that is too long even so has no value, and its page must not be shared.
+ * Pure.
  */
 
 declare(strict_types=1);
@@ -59,10 +60,10 @@ final class TagList
 
     /**
      * The tags of a page as a header field value of at most `$octets_max` bytes. If necessary, the
-     * largest families replace their members, one after the other. If that is still too long, the
-     * value is the tag of the whole site.
+     * largest families replace their members, one after the other. If that is still too long, there
+     * is no value: a purge of a tag that the value left out would miss the page.
      */
-    public function header(int $octets_max): string
+    public function header(int $octets_max): ?string
     {
         $tags = $this->tags;
         while (strlen($text = implode(' ', array_keys($tags))) > $octets_max) {
@@ -74,7 +75,7 @@ final class TagList
                 }
             }
             if ($members === []) {
-                return $this->prefix . self::SITE;
+                return null;
             }
             uasort($members, static fn (array $a, array $b): int => count($b) <=> count($a));
             $largest = (string) array_key_first($members);

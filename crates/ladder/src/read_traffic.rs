@@ -176,6 +176,10 @@ fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
     let mut positions = Vec::new();
     for id in ids {
         match steps.iter().position(|step| step.id == *id.get_ref()) {
+            Some(position) if positions.contains(&position) => {
+                let message = format!("step `{}` is listed twice", id.get_ref());
+                keys.reader.problem(id.span(), message, "remove one of them");
+            }
             Some(position) => positions.push(position),
             None => not_a_step(keys.reader, &id, steps),
         }

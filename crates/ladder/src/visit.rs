@@ -1,7 +1,8 @@
 //! One visit to one cell: switch the layer on, prove it, run the load, prove it again.
 //!
 //! Invariant: a [`Measured`] results only if every proof held and the page equalled the reference
-//! both before and after the load. Otherwise the result is the reason why not.
+//! both before and after the load. Otherwise the result is the reason why not. The writes of a load
+//! are undone whatever happened to the visit, because later visits compare pages with the reference.
 
 use crate::bound::{Figures, bound_by};
 use crate::bystander::Bystander;
@@ -116,12 +117,17 @@ impl Bench<'_> {
         let before = self.read_meters()?;
         let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
         let status = Status { phase: Phase::Measuring, left, ..status.clone() };
-        let mut readings = self.loaded(&plan, (step, traffic), &status, observer)?;
-        readings.meters = before.into_iter().zip(self.read_meters()?).collect();
+        let loaded = self.loaded(&plan, (step, traffic), &status, observer);
+        let loaded = loaded.and_then(|readings| Ok((readings, self.read_meters()?)));
+        let undone = self.undo(step, traffic, observer);
+        let (mut readings, after) = loaded?;
+        readings.meters = before.into_iter().zip(after).collect();
         readings.bystander.idle_ms = idle_ms;
         readings.twin.iter_mut().for_each(|twin| twin.idle_ms.clone_from(&idle_twin_ms));
         self.interrupted()?;
-        self.take_back(step, traffic)?;
+        if undone? {
+            self.perform_all("warming", &step.warm, step)?;
+        }
         let (_, after) =
             self.prove(step, traffic, reference).map_err(|reason| format!("after the load: {reason}"))?;
         proofs.extend(after);
@@ -132,15 +138,25 @@ impl Bench<'_> {
         Ok(self.measured(cell, readings, page, proofs))
     }
 
-    /// Undoes the writes of a load and fills the caches again, so that the page can be compared.
-    fn take_back(&self, step: &Step, traffic: Option<&Traffic>) -> Result<(), String> {
-        let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(()) };
+    /// Undoes the writes of a load, also after a stop. Returns whether there were any. A failure is
+    /// reported at once as well, because an earlier error of the visit may hide it.
+    fn undo(
+        &self,
+        step: &Step,
+        traffic: Option<&Traffic>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, String> {
+        let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(false) };
         self.settle();
-        for action in traffic.undo.iter().chain(&step.warm) {
-            self.perform(action, step)
-                .map_err(|reason| format!("taking back what was written failed: {reason}"))?;
+        let never = Stop::default();
+        for action in &traffic.undo {
+            self.perform(action, step, &never).map_err(|reason| {
+                let reason = format!("undoing the writes failed: {reason}");
+                observer.notice(&reason);
+                reason
+            })?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Switches a step on and returns its page, which becomes a reference.
@@ -154,10 +170,14 @@ impl Bench<'_> {
     /// Runs a step's actions: switch on, reset, warm.
     pub(crate) fn prepare(&self, step: &Step) -> Result<(), String> {
         let parts = [("switching on", &step.on), ("resetting", &step.reset), ("warming", &step.warm)];
-        for (what, actions) in parts {
-            for action in actions {
-                self.perform(action, step).map_err(|reason| format!("{what} failed: {reason}"))?;
-            }
+        parts.into_iter().try_for_each(|(what, actions)| self.perform_all(what, actions, step))
+    }
+
+    /// Performs actions until one fails or the walk is stopped.
+    fn perform_all(&self, what: &str, actions: &[Action], step: &Step) -> Result<(), String> {
+        for action in actions {
+            self.interrupted()?;
+            self.perform(action, step, self.stop).map_err(|reason| format!("{what} failed: {reason}"))?;
         }
         Ok(())
     }
@@ -171,7 +191,11 @@ impl Bench<'_> {
     }
 
     fn client(&self) -> Client<'_> {
-        Client { clock: self.clock, stop: self.stop, limit: REQUEST_LIMIT }
+        self.client_until(self.stop)
+    }
+
+    fn client_until<'c>(&'c self, stop: &'c Stop) -> Client<'c> {
+        Client { clock: self.clock, stop, limit: REQUEST_LIMIT }
     }
 
     /// Waits until the watched processes have finished the work that the preceding cell left.
@@ -195,12 +219,12 @@ impl Bench<'_> {
         }
     }
 
-    fn perform(&self, action: &Action, step: &Step) -> Result<(), String> {
-        self.interrupted()?;
+    /// Performs one action. Only `stop` ends it early.
+    fn perform(&self, action: &Action, step: &Step, stop: &Stop) -> Result<(), String> {
         match action {
             Action::Command(words) => {
                 let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
-                self.commands.run(&words).map(|_| ())
+                Commands { stop, ..self.commands.clone() }.run(&words).map(|_| ())
             }
             Action::Http { method, url } => {
                 let url = url.expand(self.variables);
@@ -208,7 +232,7 @@ impl Bench<'_> {
                 // elsewhere has another name.
                 let page = format!("http://{}/", step.address.expand(self.variables));
                 let host = step.host.as_deref().filter(|_| url.starts_with(&page));
-                self.client().ask_2xx(method, &url, host).map(|_| ())
+                self.client_until(stop).ask_2xx(method, &url, host).map(|_| ())
             }
         }
     }
@@ -427,13 +451,15 @@ impl Bench<'_> {
         status: &Status,
         observer: &mut dyn Observer,
     ) -> Result<Readings, String> {
-        let (control, over) = (Control::new(), Stop::default());
+        // A write that has begun is waited for, also after a stop. Otherwise the site could carry it
+        // out after the writes were undone.
+        let (control, over, never) = (Control::new(), Stop::default(), Stop::default());
         let groups = self.groups();
         let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);
         // Bystanders and writers measure times, too, and would wait for the generator's threads.
         let precede = &|| plan.real_time && load::take_real_time();
         let (bystanders, writes, (outcome, watch)) = std::thread::scope(|scope| {
-            let (control, over) = (&control, &over);
+            let (control, over, never) = (&control, &over, &never);
             let ask = move |bystander: Bystander<'_>| {
                 precede();
                 bystander.ask_until(over)
@@ -442,7 +468,7 @@ impl Bench<'_> {
                 .map(|of| of.map(|bystander| scope.spawn(move || ask(bystander))));
             let write = |writer: Writer<'_>| {
                 precede();
-                writer.write_until(over, self.clock, self.client())
+                writer.write_until(over, self.clock, self.client_until(never))
             };
             let writers: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || write(writer))).collect();

@@ -11,7 +11,7 @@ use crate::reader::{Keys, Reader};
 use crate::template::is_name;
 use crate::traffic::{
     ANONYMOUS, Audience, Content, Exchange, LoadChange, SHARE_MAX, Session, Traffic, VISITORS_MAX,
-    WRITES_PER_S_MAX, Write,
+    WRITES_PER_S_MAX, Write, weights,
 };
 use toml::Spanned;
 
@@ -209,7 +209,15 @@ fn audiences(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Audience> {
         keys.finish();
         Audience { session, share }
     };
-    tables.into_iter().map(audience).collect()
+    let audiences: Vec<Audience> = tables.into_iter().map(audience).collect();
+    let visitors = |session: usize| sessions.all.get(session).map_or(1, |session| session.visitors);
+    let kinds = audiences.iter().map(|of| (of.share, of.session.map_or(1, visitors)));
+    if weights(&kinds.collect::<Vec<_>>()).is_none() {
+        let message = "the shares of these visitors have no common measure that fits into 32 bits";
+        let help = "give sessions the same number of `visitors`, or the load fewer kinds";
+        keys.reader.problem(keys.span.clone(), message, help);
+    }
+    audiences
 }
 
 fn writes(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Write> {

@@ -15,7 +15,7 @@ use crate::observer::{Observer, Phase, Status};
 use crate::plan::Cell;
 use crate::reference::Reference;
 use crate::template::Variables;
-use crate::traffic::{Session, Traffic, shown_to_nobody};
+use crate::traffic::{Session, Traffic, shown_to_nobody, weights};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
 use crate::{ports, proof, record, star};
@@ -371,18 +371,18 @@ impl Bench<'_> {
             };
             kinds.push((audience, visitors));
         }
-        let count =
-            |visitors: &Option<Arc<Vec<Visitor>>>| visitors.as_ref().map_or(1, |of| of.len().max(1) as u64);
-        // All visitors of a kind together have the kind's share, whatever their number.
-        let all: u64 = kinds.iter().map(|(_, visitors)| count(visitors)).product();
+        let counts = kinds.iter().map(|(audience, visitors)| {
+            (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64))
+        });
+        let weights = weights(&counts.collect::<Vec<_>>());
+        let weights = weights.ok_or_else(|| format!("the shares of load `{}` are too fine", traffic.id))?;
         let place = self.place(step);
         let mut targets = Vec::new();
-        for (audience, visitors) in kinds {
-            let weight = audience.share * all / count(&visitors);
+        for ((audience, visitors), weight) in kinds.into_iter().zip(weights) {
             let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
                 cookies,
                 expect: Some(Expect { length: load::Length::Variable, ..expect }),
-                ..WeightedTarget::new(target.clone(), u32::try_from(weight).unwrap_or(u32::MAX))
+                ..WeightedTarget::new(target.clone(), weight)
             };
             let session = audience.session.and_then(|position| self.ladder.sessions.get(position));
             match session.zip(visitors) {

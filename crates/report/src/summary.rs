@@ -73,7 +73,7 @@ pub struct Bystander {
 /// A named figure of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// Name of the group, or unit of the meter.
+    /// Name of the group; or unit of the meter, with its name if another meter has this unit.
     pub name: String,
     /// Median of the rounds.
     pub value: f64,

@@ -7,7 +7,7 @@
 use crate::bound::{Figures, bound_by};
 use crate::bystander::Bystander;
 use crate::client::{Answer, Client};
-use crate::command::Commands;
+use crate::command::{Commands, tail};
 use crate::fingerprint::Page;
 use crate::interrupt::{SLICE, Stop};
 use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step};
@@ -37,6 +37,8 @@ const IDLE_WINDOW: Duration = Duration::from_millis(100);
 const IDLE_TICKS_MAX: u64 = 1;
 /// Number of bystander requests to the idle site, after one that is not counted.
 const IDLE_REQUESTS: usize = 3;
+/// Largest value of a counter, and the smallest one with a minus. Counters of 64 bits stay below.
+const COUNTER_MAX: f64 = 1e20;
 
 /// State that all visits share.
 pub(crate) struct Bench<'a> {
@@ -531,16 +533,15 @@ impl Bench<'_> {
         match source {
             MeterSource::Command(words) => {
                 let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
-                let printed = self.commands.run(&words)?;
-                printed.trim().parse().map_err(|_| format!("`{}` is not a number", printed.trim()))
+                counter(self.commands.run(&words)?.trim())
             }
             MeterSource::Json { url, pointer } => {
                 let url = url.expand(self.variables);
                 let answer = self.client().ask_2xx("GET", &url, None)?;
                 let document: serde_json::Value =
                     serde_json::from_slice(&answer.content).map_err(|error| format!("{url}: {error}"))?;
-                let number = document.pointer(pointer).and_then(serde_json::Value::as_f64);
-                number.ok_or_else(|| format!("{url} has no number at {pointer}"))
+                let number = document.pointer(pointer).filter(|value| value.is_number());
+                counter(&number.ok_or_else(|| format!("{url} has no number at {pointer}"))?.to_string())
             }
         }
     }
@@ -597,6 +598,16 @@ impl Bench<'_> {
     }
 }
 
+/// Reads the value of a counter. The journal can hold no number that is not finite, and the
+/// difference of two huge values is none.
+fn counter(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.abs() <= COUNTER_MAX => Ok(number),
+        Ok(_) => Err(format!("out of range{}", tail(text))),
+        Err(_) => Err(format!("not a number{}", tail(text))),
+    }
+}
+
 /// Joins a thread. A panic of that thread is a bug here and continues in the caller.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -609,5 +620,21 @@ struct SetOnDrop<'a>(&'a Stop);
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.request();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counter;
+
+    #[test]
+    fn counter_is_a_finite_number() {
+        assert_eq!((counter("17"), counter("-0.5")), (Ok(17.0), Ok(-0.5)));
+        assert_eq!(counter(&u64::MAX.to_string()), Ok(u64::MAX as f64));
+        for refused in ["nan", "inf", "-inf", "infinity", "1e400", "-1e300", "17 queries", ""] {
+            assert!(counter(refused).is_err(), "{refused}");
+        }
+        assert_eq!(counter("inf").unwrap_err(), "out of range: inf");
+        assert_eq!(counter("").unwrap_err(), "not a number");
     }
 }

@@ -23,7 +23,7 @@ pub use visits::visits_page;
 use crate::headline::{Part, parts};
 use crate::number;
 use crate::results::{LoadRecord, Results};
-use crate::summary::{Row, Standing, one_concurrency, rows, standing};
+use crate::summary::{Row, Standing, first_number, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -159,7 +159,8 @@ fn without_anonymous(results: &Results) -> Markup {
 fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     let alike = one_concurrency(results);
     html! {
-        (figure("throughput", "Throughput to scale", "Good answers a second; a bar twice as long is twice as many. Rings: the rounds. In grey: times step 1.", WIDE,
+        @let caption = format!("Good answers a second; a bar twice as long is twice as many. Rings: the rounds. In grey: times step {}.", first_number(rows));
+        (figure("throughput", "Throughput to scale", &caption, WIDE,
             |id, size| by_step::throughput(id, rows, size)))
         @if let Some((users, alike)) = &alike {
             @let caption = format!("Steps that were measured with {} users, on a logarithmic axis. Ring: half of the answers; dot and number: 95%; end of the line: 99%.", number::grouped(*users));

@@ -430,6 +430,29 @@ fn three_meters_of_two_words_fit_a_narrow_terminal() {
 }
 
 #[test]
+fn factors_name_the_first_step_of_their_load() {
+    let mut results = with_bare_load(5, &["page-cache", "petasos"]);
+    assert!(petasos_report::markdown::markdown(&results).contains("| observed load | × step 1 |"));
+    results.cells.clear();
+    let number = &results.steps.iter().find(|step| step.id == "page-cache").unwrap().number;
+    let heading = format!("| observed load | × step {number} |");
+    let text = petasos_report::markdown::markdown(&results);
+    assert!(number != "1" && text.contains(&heading) && !text.contains("× step 1 |"), "{text}");
+    let wide = text_of_columns(&results, 120);
+    assert!(wide.contains(&format!("before  {number}\n")), "{wide}");
+}
+
+/// The report without details, with single spaces at the ends of words and two between columns.
+fn text_of_columns(results: &Results, width: usize) -> String {
+    let text = petasos_report::table::text(results, width, false);
+    let columns = |line: &str| {
+        let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        cells.join("  ") + "\n"
+    };
+    text.lines().map(columns).collect()
+}
+
+#[test]
 fn two_meters_of_one_unit_keep_their_figures() {
     let mut results = with_bare_load(ROUNDS, &["petasos"]);
     let cell = &mut results.loads[0].cells[0];

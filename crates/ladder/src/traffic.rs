@@ -142,7 +142,7 @@ pub(crate) fn weights(kinds: &[(u64, u64)]) -> Option<Vec<u32>> {
     }
     let weight = |(share, visitors): (u128, u128)| Some(share.checked_mul(common)? / visitors);
     let weights: Vec<u128> = kinds().map(weight).collect::<Option<_>>()?;
-    let shared = weights.iter().fold(0, |shared, weight| divisor(shared, *weight)).max(1);
+    let shared = weights.iter().fold(0_u128, |shared, weight| divisor(shared, *weight)).max(1);
     weights.into_iter().map(|weight| u32::try_from(weight / shared).ok()).collect()
 }
 

@@ -14,6 +14,7 @@ use crate::traffic::{
     WRITES_PER_S_MAX, Write, weights,
 };
 use toml::Spanned;
+use toml::de::DeValue;
 
 /// Default number of visitors of a session.
 const VISITORS: u64 = 5;
@@ -173,6 +174,11 @@ pub(crate) fn loads(
 /// Positions of the steps that a load names; all steps if it names none.
 fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
     let Some(ids) = keys.texts("steps") else { return (0..steps.len()).collect() };
+    let is_empty = |list: &&Spanned<DeValue<'_>>| list.get_ref().as_array().is_some_and(|all| all.is_empty());
+    if let Some(list) = keys.value("steps").filter(is_empty) {
+        let help = "name steps, or leave `steps` out for all of them";
+        keys.reader.problem(list.span(), "`steps` is empty, so the load would measure nothing", help);
+    }
     let mut positions = Vec::new();
     for id in ids {
         match steps.iter().position(|step| step.id == *id.get_ref()) {

@@ -158,6 +158,12 @@ fn load_that_lists_a_step_twice_is_reported() {
 }
 
 #[test]
+fn load_of_no_step_is_reported() {
+    let text = with_step_and_load("other", "x").replace("title = \"L\"", "title = \"L\"\nsteps = []");
+    assert!(told(&text).contains("`steps` is empty"), "{}", told(&text));
+}
+
+#[test]
 fn all_mistakes_are_told_at_once() {
     let text = RIGHT.replace("title = \"A shop\"", "titel = \"A shop\"").replace("{side}", "{site}");
     let text =

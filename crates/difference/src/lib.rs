@@ -10,4 +10,4 @@ mod snippet;
 
 pub use compare::{Difference, SPOTS_MAX, Spot, compare};
 pub use nature::{Nature, nature};
-pub use snippet::{Snippet, TEXT_CHARS_MAX, snippet, text_of};
+pub use snippet::{Snippet, TEXT_CHARS_MAX, is_hidden, snippet, text_of};

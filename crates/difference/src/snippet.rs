@@ -1,7 +1,7 @@
 //! Describes a spot as text: its line, the text before it, and its text in both contents.
 //!
-//! Invariant: each text has at most [`TEXT_CHARS_MAX`] characters and no control character,
-//! whatever the site sent.
+//! Invariant: each text has at most [`TEXT_CHARS_MAX`] characters and no hidden character, whatever
+//! the site sent.
 
 use crate::compare::Spot;
 use crate::nature::{Nature, nature};
@@ -49,11 +49,21 @@ pub fn snippet(spot: &Spot, first: &[u8], second: &[u8]) -> Snippet {
     }
 }
 
-/// Decodes bytes from a site for display. Invalid UTF-8 is replaced; control characters become
+/// Decodes bytes from a site for display. Invalid UTF-8 is replaced; hidden characters become
 /// spaces.
 pub fn text_of(octets: &[u8]) -> String {
     let text = String::from_utf8_lossy(octets);
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    text.chars().map(|character| if is_hidden(character) { ' ' } else { character }).collect()
+}
+
+/// Whether a character is not shown and may change how the text around it is shown: controls, line
+/// separators, and the marks that turn the direction of writing.
+pub fn is_hidden(character: char) -> bool {
+    let turns = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    turns || character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 fn shortened(text: &str) -> String {
@@ -82,6 +92,13 @@ mod tests {
             (2, Nature::Name, "<p class=hello>Hello ")
         );
         assert_eq!((found.first.as_str(), found.second.as_str()), ("Ada", "Grace"));
+    }
+
+    #[test]
+    fn hidden_characters_become_spaces() {
+        let text = "a\u{1b}[2J\u{9b}1m\u{202e}b\u{2028}c\u{7f}";
+        assert_eq!(super::text_of(text.as_bytes()), "a [2J 1m b c ");
+        assert_eq!(super::text_of("é 👩\u{200d}🔧".as_bytes()), "é 👩\u{200d}🔧");
     }
 
     #[test]

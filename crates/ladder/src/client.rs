@@ -6,6 +6,7 @@
 //!
 //! * A response is complete, or the result is an error.
 //! * A request to stop ends a read within [`crate::interrupt::SLICE`].
+//! * Reading ends at the time limit, also if the server never stops to send.
 
 use crate::interrupt::{SLICE, Stop};
 use bytes::BytesMut;
@@ -171,6 +172,10 @@ impl Client<'_> {
             if self.stop.is_requested() {
                 return Err(ClientError::Interrupted);
             }
+            // A server that sends a little now and then never lets a read time out.
+            if self.clock.monotonic().since(begun) >= self.limit {
+                return Err(ClientError::Late(self.limit));
+            }
             match stream.read(&mut piece) {
                 Ok(count) => {
                     buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
@@ -178,9 +183,6 @@ impl Client<'_> {
                 }
                 Err(error) if is_pause(&error) => {}
                 Err(error) => return Err(ClientError::Broken(error)),
-            }
-            if self.clock.monotonic().since(begun) >= self.limit {
-                return Err(ClientError::Late(self.limit));
             }
         }
     }
@@ -288,6 +290,33 @@ mod tests {
         stop.request();
         let interrupted = served("", true, |url| ask_for(url, Duration::from_secs(20), &stop));
         assert!(matches!(interrupted, Err(ClientError::Interrupted)));
+    }
+
+    /// The server sends four bytes every 5 ms. It ends after two seconds, so that a client without
+    /// a limit fails the test instead of hanging.
+    #[test]
+    fn trickling_response_ends_at_the_limit() {
+        for (head, piece) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1600\r\n\r\n", "abcd"),
+            ("", "HTTP/1.1 103 Early\r\n\r\n"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/x", listener.local_addr().unwrap());
+            let result = std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let pieces = std::iter::once(head).chain(std::iter::repeat_n(piece, 400));
+                    for piece in pieces {
+                        if stream.write_all(piece.as_bytes()).is_err() {
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                });
+                ask_for(&url, Duration::from_millis(200), &Stop::default())
+            });
+            assert!(matches!(result, Err(ClientError::Late(_))), "{result:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! could keep a pipe open.
 
 use crate::interrupt::Stop;
+use difference::text_of;
 use platform::Clock;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -78,11 +79,11 @@ impl Commands<'_> {
     }
 }
 
-/// The last [`TAIL_CHARS`] characters of a text, on one line after a colon. An empty text stays
-/// empty.
+/// The last [`TAIL_CHARS`] characters of a text, on one line after a colon and without hidden
+/// characters. An empty text stays empty.
 pub(crate) fn tail(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
+    let text = text_of(text.as_bytes());
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let skip = line.chars().count().saturating_sub(TAIL_CHARS);
     let end: String = line.chars().skip(skip).collect();
     if end.is_empty() { end } else { format!(": {end}") }
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn tail_is_one_short_line() {
         assert_eq!(tail(" \n"), "");
-        assert_eq!(tail("a\nb"), ": a b");
+        assert_eq!(tail("a\nb\u{1b}[2J"), ": a b [2J");
         assert_eq!(tail(&"x".repeat(1000)).len(), 302);
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::ladder::{Pattern, Same};
 use crate::reference::Reference;
+use difference::text_of;
 use report::results::PageRecord;
 use report::run::{is_white_space_alone, visible_space, what_changed};
 
@@ -101,7 +102,7 @@ fn context(content: &[u8], at: usize, is_space: bool) -> String {
     if is_space {
         return format!("\u{201c}{}\u{201d}", visible_space(rest, 2 * CONTEXT_CHARS));
     }
-    let text = String::from_utf8_lossy(rest.get(..2 * CONTEXT_CHARS).unwrap_or(rest)).into_owned();
+    let text = text_of(rest.get(..2 * CONTEXT_CHARS).unwrap_or(rest));
     let text: Vec<&str> = text.split_whitespace().collect();
     format!("\u{201c}{}\u{201d}", text.join(" "))
 }
@@ -131,6 +132,14 @@ mod tests {
         let said = difference(&one, &other, Same::Content).unwrap();
         assert!(said.contains("“<p>one⏎⇥␠two</p>” instead of “<p>one␠␠two</p>”"), "{said}");
         assert!(said.ends_with("what changed: white space alone"), "{said}");
+    }
+
+    #[test]
+    fn quoted_pages_have_no_commands_for_a_terminal() {
+        for (one, other) in [("a \u{1b}[2J", "a  \u{1b}[2J"), ("a \u{1b}[2J\u{202e}", "b \u{9b}1m")] {
+            let said = difference(&page(one), &page(other), Same::Content).unwrap();
+            assert!(!said.chars().any(difference::is_hidden), "{said:?}");
+        }
     }
 
     #[test]

@@ -4,8 +4,7 @@
 //!
 //! * Every reference exists (a group's service, a variable in a text), and every number is in its
 //!   range.
-//! * Ids and names that the file gives are unique. Cell ids that are derived from them are not
-//!   checked.
+//! * Ids and names are unique, also the ids of the cells of each effort.
 //! * `Debug` prints everything that decides the measurement, and nothing of the file's layout,
 //!   because the plan's hash is computed from it.
 //!

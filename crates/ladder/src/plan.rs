@@ -38,6 +38,15 @@ impl Effort {
             Self::Quick => "quick",
         }
     }
+
+    /// The changes that this effort makes to a ladder's cells and rounds.
+    fn mode(self, ladder: &Ladder) -> Mode {
+        match self {
+            Self::Full => ladder.full.clone(),
+            Self::Normal => Mode { also: true, ..Mode::default() },
+            Self::Quick => ladder.quick.clone(),
+        }
+    }
 }
 
 /// Choices of the command line.
@@ -95,14 +104,10 @@ impl Plan {
     /// Plans the walk of a ladder. `version` identifies the program and is part of the hash, so
     /// another version makes another plan.
     pub fn new(ladder: &Ladder, choice: Choice, version: &str) -> Self {
-        let mode = match choice.effort {
-            Effort::Full => ladder.full.clone(),
-            Effort::Normal => Mode { also: true, ..Mode::default() },
-            Effort::Quick => ladder.quick.clone(),
-        };
+        let mode = choice.effort.mode(ladder);
         let seed = choice.seed.unwrap_or(ladder.seed);
         let rounds = choice.rounds.or(mode.rounds).unwrap_or(ladder.rounds);
-        let cells = [anonymous_cells(ladder, &mode, &choice), traffic_cells(ladder, &mode, &choice)].concat();
+        let cells = cells(ladder, &choice);
         let mut random = Random::from_seed(seed);
         let round = |_| {
             let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -135,6 +140,12 @@ impl Plan {
     pub fn expected_all(&self) -> Duration {
         self.expected(self.visits().filter_map(|(_, cell)| self.cells.get(cell)))
     }
+}
+
+/// All cells to measure, those of the anonymous load first.
+pub(crate) fn cells(ladder: &Ladder, choice: &Choice) -> Vec<Cell> {
+    let mode = choice.effort.mode(ladder);
+    [anonymous_cells(ladder, &mode, choice), traffic_cells(ladder, &mode, choice)].concat()
 }
 
 /// Cells of the loads other than the anonymous one.

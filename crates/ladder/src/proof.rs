@@ -5,6 +5,7 @@
 
 use crate::ladder::{HeaderTest, JsonTest};
 use crate::template::Variables;
+use difference::text_of;
 use message::Fields;
 use serde_json::Value;
 
@@ -18,8 +19,8 @@ pub(crate) fn header(
 ) -> Result<String, String> {
     let values: Vec<String> =
         fields.all(name).map(|value| String::from_utf8_lossy(value).into_owned()).collect();
-    let seen =
-        if values.is_empty() { format!("no field {name}") } else { format!("{name}: {}", values.join(", ")) };
+    let seen = text_of(values.join(", ").as_bytes());
+    let seen = if values.is_empty() { format!("no field {name}") } else { format!("{name}: {seen}") };
     let (holds, wanted) = match test {
         HeaderTest::Absent => (values.is_empty(), "none was expected".to_owned()),
         HeaderTest::Is(text) => {
@@ -40,7 +41,8 @@ pub(crate) fn json(url: &str, pointer: &str, test: &JsonTest, document: &[u8]) -
     let document: Value = serde_json::from_slice(document)
         .map_err(|error| format!("the response of {url} is not JSON: {error}"))?;
     let value = document.pointer(pointer);
-    let seen = format!("{pointer} is {}", value.map_or_else(|| "missing".to_owned(), Value::to_string));
+    let seen = value.map_or_else(|| "missing".to_owned(), Value::to_string);
+    let seen = format!("{pointer} is {}", text_of(seen.as_bytes()));
     let (holds, wanted) = match test {
         JsonTest::Is(wanted) => {
             (value.is_some_and(|value| equal(value, wanted)), format!("expected {wanted}"))
@@ -91,6 +93,16 @@ mod tests {
         assert!(judged("Via", &is("one")).is_err(), "two values are not one");
         assert!(judged("Age", &matches(".*")).is_err(), "an absent field must match nothing");
         assert!(judged("Via", &HeaderTest::Absent).is_err());
+    }
+
+    #[test]
+    fn found_values_have_no_commands_for_a_terminal() {
+        let mut fields = Fields::new();
+        fields.push("Via", "\u{9b}2J\u{202e}");
+        let refused = header("Via", &HeaderTest::Absent, &fields, &Variables::default()).unwrap_err();
+        let document = "{\"a\":\"\u{9b}2J\"}";
+        let proven = json("http://s/", "/a", &JsonTest::Is("\u{9b}2J".into()), document.as_bytes()).unwrap();
+        assert!(![refused, proven].concat().chars().any(difference::is_hidden));
     }
 
     #[test]

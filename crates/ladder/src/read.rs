@@ -9,6 +9,7 @@
 
 use crate::ladder::{CONCURRENCY_MAX, Service, Version, is_id};
 use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root, Same};
+use crate::plan::{self, Cell, Choice, Effort};
 use crate::read_step::{self, Names};
 use crate::read_traffic;
 use crate::reader::{Keys, Reader};
@@ -112,8 +113,39 @@ fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
         constants,
         services,
     };
+    check_cells(&mut keys, &ladder);
     keys.finish();
     ladder
+}
+
+/// Reports two cells of one plan with the same id, because the runs of a cell are found by its id.
+/// Positions in the ladder are those in the file only if the file has no other fault.
+fn check_cells(keys: &mut Keys<'_, '_>, ladder: &Ladder) {
+    if !keys.reader.is_clean() {
+        return;
+    }
+    let (steps, loads) = (keys.tables("step"), keys.tables("load"));
+    let id_of = |cell: &Cell| ladder.steps.get(cell.step).map_or("", |step| &step.id).to_owned();
+    let mut reported = BTreeSet::new();
+    for effort in [Effort::Normal, Effort::Full, Effort::Quick] {
+        let mut step_of: BTreeMap<String, String> = BTreeMap::new();
+        for cell in plan::cells(ladder, &Choice { effort, ..Choice::default() }) {
+            let step = id_of(&cell);
+            let Some(other) = step_of.insert(cell.id.clone(), step.clone()) else { continue };
+            let table = match cell.traffic {
+                Some(load) => loads.get(load),
+                None => steps.get(cell.step),
+            };
+            if let Some(table) = table.filter(|_| reported.insert(cell.id.clone())) {
+                let message = format!(
+                    "two cells would have the id `{}`: one of step `{other}` and one of step `{step}`",
+                    cell.id
+                );
+                let help = "give a step, a load or a table of `also` another id";
+                keys.reader.problem(table.span.clone(), message, help);
+            }
+        }
+    }
 }
 
 fn ports(keys: &mut Keys<'_, '_>) -> Vec<String> {

@@ -11,9 +11,10 @@ use crate::reader::{Keys, Reader};
 use crate::template::is_name;
 use crate::traffic::{
     ANONYMOUS, Audience, Content, Exchange, LoadChange, SHARE_MAX, Session, Traffic, VISITORS_MAX,
-    WRITES_PER_S_MAX, Write,
+    WRITES_PER_S_MAX, Write, weights,
 };
 use toml::Spanned;
+use toml::de::DeValue;
 
 /// Default number of visitors of a session.
 const VISITORS: u64 = 5;
@@ -173,9 +174,18 @@ pub(crate) fn loads(
 /// Positions of the steps that a load names; all steps if it names none.
 fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
     let Some(ids) = keys.texts("steps") else { return (0..steps.len()).collect() };
+    let is_empty = |list: &&Spanned<DeValue<'_>>| list.get_ref().as_array().is_some_and(|all| all.is_empty());
+    if let Some(list) = keys.value("steps").filter(is_empty) {
+        let help = "name steps, or leave `steps` out for all of them";
+        keys.reader.problem(list.span(), "`steps` is empty, so the load would measure nothing", help);
+    }
     let mut positions = Vec::new();
     for id in ids {
         match steps.iter().position(|step| step.id == *id.get_ref()) {
+            Some(position) if positions.contains(&position) => {
+                let message = format!("step `{}` is listed twice", id.get_ref());
+                keys.reader.problem(id.span(), message, "remove one of them");
+            }
             Some(position) => positions.push(position),
             None => not_a_step(keys.reader, &id, steps),
         }
@@ -205,7 +215,15 @@ fn audiences(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Audience> {
         keys.finish();
         Audience { session, share }
     };
-    tables.into_iter().map(audience).collect()
+    let audiences: Vec<Audience> = tables.into_iter().map(audience).collect();
+    let visitors = |session: usize| sessions.all.get(session).map_or(1, |session| session.visitors);
+    let kinds = audiences.iter().map(|of| (of.share, of.session.map_or(1, visitors)));
+    if weights(&kinds.collect::<Vec<_>>()).is_none() {
+        let message = "the shares of these visitors have no common measure that fits into 32 bits";
+        let help = "give sessions the same number of `visitors`, or the load fewer kinds";
+        keys.reader.problem(keys.span.clone(), message, help);
+    }
+    audiences
 }
 
 fn writes(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Write> {

@@ -36,6 +36,11 @@ impl Reader {
         self.problems.borrow_mut().push(problem);
     }
 
+    /// Whether no problem was found so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
     /// Returns the problems, sorted by position.
     pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
         let mut problems = self.problems.into_inner();

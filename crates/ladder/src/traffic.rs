@@ -130,6 +130,30 @@ fn body_pattern(text: &str) -> Result<BodyPattern, String> {
     text.parse()
 }
 
+/// The weight of one visitor of each kind. A kind is a share and its number of visitors, who have
+/// the share together. The weights are the smallest whole numbers in proportion; `None` if one of
+/// them exceeds 32 bits.
+pub(crate) fn weights(kinds: &[(u64, u64)]) -> Option<Vec<u32>> {
+    let kinds = || kinds.iter().map(|&(share, visitors)| (u128::from(share), u128::from(visitors.max(1))));
+    let mut common: u128 = 1;
+    for (share, visitors) in kinds() {
+        let rest = visitors / divisor(share, visitors);
+        common = common.checked_mul(rest / divisor(common, rest))?;
+    }
+    let weight = |(share, visitors): (u128, u128)| Some(share.checked_mul(common)? / visitors);
+    let weights: Vec<u128> = kinds().map(weight).collect::<Option<_>>()?;
+    let shared = weights.iter().fold(0_u128, |shared, weight| divisor(shared, *weight)).max(1);
+    weights.into_iter().map(|weight| u32::try_from(weight / shared).ok()).collect()
+}
+
+/// The greatest common divisor.
+const fn divisor(mut one: u128, mut other: u128) -> u128 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
 impl LoadChange {
     /// Applies the changes to a step's own load.
     pub(crate) fn of(&self, step: &Step) -> Load {
@@ -140,5 +164,21 @@ impl LoadChange {
             duration: self.duration.unwrap_or(step.own.duration),
             requests_max: step.own.requests_max,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::weights;
+
+    #[test]
+    fn weights_are_the_smallest_in_proportion() {
+        assert_eq!(weights(&[(95, 1), (5, 5)]), Some(vec![95, 1]));
+        assert_eq!(weights(&[(50, 100), (50, 100), (50, 100), (50, 100), (1, 1)]), Some(vec![1, 1, 1, 1, 2]));
+        assert_eq!(weights(&[(1, 100); 10]), Some(vec![1; 10]));
+        assert_eq!(weights(&[]), Some(Vec::new()));
+        let primes = [97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43, 41, 37].map(|visitors| (1, visitors));
+        assert_eq!(weights(&primes[..3]), Some(vec![89 * 83, 97 * 83, 97 * 89]));
+        assert_eq!(weights(&primes), None);
     }
 }

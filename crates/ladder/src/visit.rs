@@ -1,12 +1,13 @@
 //! One visit to one cell: switch the layer on, prove it, run the load, prove it again.
 //!
 //! Invariant: a [`Measured`] results only if every proof held and the page equalled the reference
-//! both before and after the load. Otherwise the result is the reason why not.
+//! both before and after the load. Otherwise the result is the reason why not. The writes of a load
+//! are undone whatever happened to the visit, because later visits compare pages with the reference.
 
 use crate::bound::{Figures, bound_by};
 use crate::bystander::Bystander;
 use crate::client::{Answer, Client};
-use crate::command::Commands;
+use crate::command::{Commands, tail};
 use crate::fingerprint::Page;
 use crate::interrupt::{SLICE, Stop};
 use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step};
@@ -14,7 +15,7 @@ use crate::observer::{Observer, Phase, Status};
 use crate::plan::Cell;
 use crate::reference::Reference;
 use crate::template::Variables;
-use crate::traffic::{Session, Traffic, shown_to_nobody};
+use crate::traffic::{Session, Traffic, shown_to_nobody, weights};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
 use crate::{ports, proof, record, star};
@@ -36,6 +37,8 @@ const IDLE_WINDOW: Duration = Duration::from_millis(100);
 const IDLE_TICKS_MAX: u64 = 1;
 /// Number of bystander requests to the idle site, after one that is not counted.
 const IDLE_REQUESTS: usize = 3;
+/// Largest value of a counter, and the smallest one with a minus. Counters of 64 bits stay below.
+const COUNTER_MAX: f64 = 1e20;
 
 /// State that all visits share.
 pub(crate) struct Bench<'a> {
@@ -116,12 +119,17 @@ impl Bench<'_> {
         let before = self.read_meters()?;
         let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
         let status = Status { phase: Phase::Measuring, left, ..status.clone() };
-        let mut readings = self.loaded(&plan, (step, traffic), &status, observer)?;
-        readings.meters = before.into_iter().zip(self.read_meters()?).collect();
+        let loaded = self.loaded(&plan, (step, traffic), &status, observer);
+        let loaded = loaded.and_then(|readings| Ok((readings, self.read_meters()?)));
+        let undone = self.undo(step, traffic, observer);
+        let (mut readings, after) = loaded?;
+        readings.meters = before.into_iter().zip(after).collect();
         readings.bystander.idle_ms = idle_ms;
         readings.twin.iter_mut().for_each(|twin| twin.idle_ms.clone_from(&idle_twin_ms));
         self.interrupted()?;
-        self.take_back(step, traffic)?;
+        if undone? {
+            self.perform_all("warming", &step.warm, step)?;
+        }
         let (_, after) =
             self.prove(step, traffic, reference).map_err(|reason| format!("after the load: {reason}"))?;
         proofs.extend(after);
@@ -132,14 +140,25 @@ impl Bench<'_> {
         Ok(self.measured(cell, readings, page, proofs))
     }
 
-    /// Undoes the writes of a load and fills the caches again, so that the page can be compared.
-    fn take_back(&self, step: &Step, traffic: Option<&Traffic>) -> Result<(), String> {
-        let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(()) };
+    /// Undoes the writes of a load, also after a stop. Returns whether there were any. A failure is
+    /// reported at once as well, because an earlier error of the visit may hide it.
+    fn undo(
+        &self,
+        step: &Step,
+        traffic: Option<&Traffic>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, String> {
+        let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(false) };
         self.settle();
-        for action in traffic.undo.iter().chain(&step.warm) {
-            self.perform(action, step).map_err(|reason| format!("the writes cannot be undone: {reason}"))?;
+        let never = Stop::default();
+        for action in &traffic.undo {
+            self.perform(action, step, &never).map_err(|reason| {
+                let reason = format!("the writes cannot be undone: {reason}");
+                observer.notice(&reason);
+                reason
+            })?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Switches a step on and returns its page, which becomes a reference.
@@ -153,10 +172,14 @@ impl Bench<'_> {
     /// Runs a step's actions: switch on, reset, warm.
     pub(crate) fn prepare(&self, step: &Step) -> Result<(), String> {
         let parts = [("switching on", &step.on), ("resetting", &step.reset), ("warming", &step.warm)];
-        for (what, actions) in parts {
-            for action in actions {
-                self.perform(action, step).map_err(|reason| format!("{what} failed: {reason}"))?;
-            }
+        parts.into_iter().try_for_each(|(what, actions)| self.perform_all(what, actions, step))
+    }
+
+    /// Performs actions until one fails or the walk is stopped.
+    fn perform_all(&self, what: &str, actions: &[Action], step: &Step) -> Result<(), String> {
+        for action in actions {
+            self.interrupted()?;
+            self.perform(action, step, self.stop).map_err(|reason| format!("{what} failed: {reason}"))?;
         }
         Ok(())
     }
@@ -170,7 +193,11 @@ impl Bench<'_> {
     }
 
     fn client(&self) -> Client<'_> {
-        Client { clock: self.clock, stop: self.stop, limit: REQUEST_LIMIT }
+        self.client_until(self.stop)
+    }
+
+    fn client_until<'c>(&'c self, stop: &'c Stop) -> Client<'c> {
+        Client { clock: self.clock, stop, limit: REQUEST_LIMIT }
     }
 
     /// Waits until the watched processes have finished the work that the preceding cell left.
@@ -194,12 +221,12 @@ impl Bench<'_> {
         }
     }
 
-    fn perform(&self, action: &Action, step: &Step) -> Result<(), String> {
-        self.interrupted()?;
+    /// Performs one action. Only `stop` ends it early.
+    fn perform(&self, action: &Action, step: &Step, stop: &Stop) -> Result<(), String> {
         match action {
             Action::Command(words) => {
                 let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
-                self.commands.run(&words).map(|_| ())
+                Commands { stop, ..self.commands.clone() }.run(&words).map(|_| ())
             }
             Action::Http { method, url } => {
                 let url = url.expand(self.variables);
@@ -207,7 +234,7 @@ impl Bench<'_> {
                 // elsewhere has another name.
                 let page = format!("http://{}/", step.address.expand(self.variables));
                 let host = step.host.as_deref().filter(|_| url.starts_with(&page));
-                self.client().ask_2xx(method, &url, host).map(|_| ())
+                self.client_until(stop).ask_2xx(method, &url, host).map(|_| ())
             }
         }
     }
@@ -346,18 +373,18 @@ impl Bench<'_> {
             };
             kinds.push((audience, visitors));
         }
-        let count =
-            |visitors: &Option<Arc<Vec<Visitor>>>| visitors.as_ref().map_or(1, |of| of.len().max(1) as u64);
-        // All visitors of a kind together have the kind's share, whatever their number.
-        let all: u64 = kinds.iter().map(|(_, visitors)| count(visitors)).product();
+        let counts = kinds.iter().map(|(audience, visitors)| {
+            (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64))
+        });
+        let weights = weights(&counts.collect::<Vec<_>>());
+        let weights = weights.ok_or_else(|| format!("the shares of load `{}` are too fine", traffic.id))?;
         let place = self.place(step);
         let mut targets = Vec::new();
-        for (audience, visitors) in kinds {
-            let weight = audience.share * all / count(&visitors);
+        for ((audience, visitors), weight) in kinds.into_iter().zip(weights) {
             let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
                 cookies,
                 expect: Some(Expect { length: load::Length::Variable, ..expect }),
-                ..WeightedTarget::new(target.clone(), u32::try_from(weight).unwrap_or(u32::MAX))
+                ..WeightedTarget::new(target.clone(), weight)
             };
             let session = audience.session.and_then(|position| self.ladder.sessions.get(position));
             match session.zip(visitors) {
@@ -426,13 +453,15 @@ impl Bench<'_> {
         status: &Status,
         observer: &mut dyn Observer,
     ) -> Result<Readings, String> {
-        let (control, over) = (Control::new(), Stop::default());
+        // A write that has begun is waited for, also after a stop. Otherwise the site could carry it
+        // out after the writes were undone.
+        let (control, over, never) = (Control::new(), Stop::default(), Stop::default());
         let groups = self.groups();
         let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);
         // Bystanders and writers measure times, too, and would wait for the generator's threads.
         let precede = &|| plan.real_time && load::take_real_time();
         let (bystanders, writes, (outcome, watch)) = std::thread::scope(|scope| {
-            let (control, over) = (&control, &over);
+            let (control, over, never) = (&control, &over, &never);
             let ask = move |bystander: Bystander<'_>| {
                 precede();
                 bystander.ask_until(over)
@@ -441,7 +470,7 @@ impl Bench<'_> {
                 .map(|of| of.map(|bystander| scope.spawn(move || ask(bystander))));
             let write = |writer: Writer<'_>| {
                 precede();
-                writer.write_until(over, self.clock, self.client())
+                writer.write_until(over, self.clock, self.client_until(never))
             };
             let writers: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || write(writer))).collect();
@@ -504,16 +533,15 @@ impl Bench<'_> {
         match source {
             MeterSource::Command(words) => {
                 let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
-                let printed = self.commands.run(&words)?;
-                printed.trim().parse().map_err(|_| format!("`{}` is not a number", printed.trim()))
+                counter(self.commands.run(&words)?.trim())
             }
             MeterSource::Json { url, pointer } => {
                 let url = url.expand(self.variables);
                 let answer = self.client().ask_2xx("GET", &url, None)?;
                 let document: serde_json::Value =
                     serde_json::from_slice(&answer.content).map_err(|error| format!("{url}: {error}"))?;
-                let number = document.pointer(pointer).and_then(serde_json::Value::as_f64);
-                number.ok_or_else(|| format!("{url} has no number at {pointer}"))
+                let number = document.pointer(pointer).filter(|value| value.is_number());
+                counter(&number.ok_or_else(|| format!("{url} has no number at {pointer}"))?.to_string())
             }
         }
     }
@@ -570,6 +598,16 @@ impl Bench<'_> {
     }
 }
 
+/// Reads the value of a counter. The journal can hold no number that is not finite, and the
+/// difference of two huge values is none.
+fn counter(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.abs() <= COUNTER_MAX => Ok(number),
+        Ok(_) => Err(format!("out of range{}", tail(text))),
+        Err(_) => Err(format!("not a number{}", tail(text))),
+    }
+}
+
 /// Joins a thread. A panic of that thread is a bug here and continues in the caller.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -582,5 +620,21 @@ struct SetOnDrop<'a>(&'a Stop);
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.request();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counter;
+
+    #[test]
+    fn counter_is_a_finite_number() {
+        assert_eq!((counter("17"), counter("-0.5")), (Ok(17.0), Ok(-0.5)));
+        assert_eq!(counter(&u64::MAX.to_string()), Ok(u64::MAX as f64));
+        for refused in ["nan", "inf", "-inf", "infinity", "1e400", "-1e300", "17 queries", ""] {
+            assert!(counter(refused).is_err(), "{refused}");
+        }
+        assert_eq!(counter("inf").unwrap_err(), "out of range: inf");
+        assert_eq!(counter("").unwrap_err(), "not a number");
     }
 }

@@ -22,6 +22,7 @@ use crate::reference::{Reference, References};
 use crate::service::Services;
 use crate::template::Variables;
 use crate::visit::{Bench, Unfit};
+use difference::text_of;
 use platform::{Clock, Disk};
 use probe::{Environment, ProcFs};
 use report::results::{EnvironmentRecord, Outcome, PageRecord, Results, Run, SCHEMA, VersionRecord};
@@ -323,7 +324,7 @@ impl Walker<'_, '_> {
             Err(_) if self.world.stop.is_requested() => return Err(LadderError::Interrupted),
             Err(reason) => {
                 self.services.check().map_err(LadderError::Service)?;
-                return Ok(Err(reason));
+                return Ok(Err(text_of(reason.as_bytes())));
             }
         };
         // The file is written before the journal entry, so an entry never refers to a missing file.
@@ -363,7 +364,10 @@ impl Walker<'_, '_> {
             pace.add(self.plan.expected(std::iter::once(*cell)), took);
             let outcome = match visited {
                 Ok(measured) => Outcome::Measured(Box::new(measured)),
-                Err(Unfit { reason, is_silent }) => Outcome::Void { reason, is_silent },
+                Err(Unfit { reason, is_silent }) => {
+                    // A reason may quote what a site sent.
+                    Outcome::Void { reason: text_of(reason.as_bytes()), is_silent }
+                }
             };
             let run = Run {
                 cell: cell.id.clone(),

@@ -30,7 +30,7 @@ impl Writer<'_> {
     /// Sends writes until `over` is set. Returns their durations and failures.
     pub(crate) fn write_until(mut self, over: &Stop, clock: &dyn Clock, client: Client<'_>) -> WriteRecord {
         let mut record = WriteRecord { name: self.write.name.clone(), ..WriteRecord::default() };
-        let every = Duration::from_secs_f64(1.0 / self.write.per_s);
+        let every = interval(self.write.per_s);
         let begun = clock.monotonic();
         for number in 1_u32.. {
             let due = every.saturating_mul(number);
@@ -49,5 +49,23 @@ impl Writer<'_> {
             }
         }
         record
+    }
+}
+
+/// Time between two writes. A rate too low for a [`Duration`] gives the longest one, so that no
+/// write is made.
+fn interval(per_s: f64) -> Duration {
+    Duration::try_from_secs_f64(1.0 / per_s).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interval;
+    use std::time::Duration;
+
+    #[test]
+    fn very_low_rate_makes_no_write() {
+        assert_eq!(interval(4.0), Duration::from_millis(250));
+        assert_eq!([1e-20, f64::MIN_POSITIVE, 5e-324].map(interval), [Duration::MAX; 3]);
     }
 }

@@ -9,7 +9,8 @@
     reason = "a test that cannot go on panics"
 )]
 
-use petasos_ladder::{Choice, Effort, Plan, read_ladder, read_ladder_file};
+use petasos_ladder::{Choice, Effort, Plan, Template, read_ladder, read_ladder_file};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A complete and valid ladder. Each case changes one part of it.
@@ -126,6 +127,42 @@ fn duplicate_step() {
     insta::assert_snapshot!(told(&format!("{RIGHT}\n{step}")));
 }
 
+/// The second step of the valid ladder, with a load of this id.
+fn with_step_and_load(step: &str, load: &str) -> String {
+    let second = RIGHT[RIGHT.find("[[step]]").unwrap()..].replace("\"none\"", &format!("\"{step}\""));
+    let load = format!("[[load]]\nid = \"{load}\"\ntitle = \"L\"\nvisitors = [{{ share = 1 }}]\n");
+    format!("{RIGHT}\n{second}\n{load}")
+}
+
+#[test]
+fn cells_with_one_id_are_reported() {
+    let clash = |id: &str, other: &str, step: &str| {
+        format!("two cells would have the id `{id}`: one of step `{other}` and one of step `{step}`")
+    };
+    let also = RIGHT.replace("concurrency = 2", "concurrency = 2\nalso = [{ concurrency = 3 }]");
+    let beside_also = with_step_and_load("none-c3", "x").replace(RIGHT, &also);
+    assert!(told(&beside_also).contains(&clash("none-c3", "none", "none-c3")), "{}", told(&beside_also));
+    let load = "[[load]]\nid = \"b-c\"\ntitle = \"L\"\nvisitors = [{ share = 1 }]\n[[load]]";
+    let of_loads = with_step_and_load("none-b", "c").replace("[[load]]", load);
+    assert!(told(&of_loads).contains(&clash("none-b-c", "none", "none-b")), "{}", told(&of_loads));
+    let of_full = with_step_and_load("none-c7", "x") + "[full]\nconcurrency = [7]\n";
+    assert_eq!(told(&of_full).matches("two cells").count(), 1, "{}", told(&of_full));
+    assert_eq!(told(&with_step_and_load("other", "x")), "nothing");
+}
+
+#[test]
+fn load_that_lists_a_step_twice_is_reported() {
+    let twice = "title = \"L\"\nsteps = [\"none\", \"none\"]";
+    let text = with_step_and_load("other", "x").replace("title = \"L\"", twice);
+    assert!(told(&text).contains("step `none` is listed twice"), "{}", told(&text));
+}
+
+#[test]
+fn load_of_no_step_is_reported() {
+    let text = with_step_and_load("other", "x").replace("title = \"L\"", "title = \"L\"\nsteps = []");
+    assert!(told(&text).contains("`steps` is empty"), "{}", told(&text));
+}
+
 #[test]
 fn all_mistakes_are_told_at_once() {
     let text = RIGHT.replace("title = \"A shop\"", "titel = \"A shop\"").replace("{side}", "{site}");
@@ -148,6 +185,27 @@ fn files_that_cannot_be_read() {
     insta::assert_snapshot!("no_such_file", named(told(&path)));
     std::fs::write(&path, b"title = \"ok\"\npage = \"\xff\"\n").unwrap();
     insta::assert_snapshot!("not_utf8", named(told(&path)));
+}
+
+/// The variables of the labs get made-up values, because the labs are not built.
+#[test]
+fn ladders_of_the_labs_have_no_problem() {
+    let directory = tempfile::tempdir().unwrap();
+    for (file, _) in labs() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let variables: BTreeSet<String> =
+            Template::parse(&text).variables().map(|name| format!("{name} = \"x\"\n")).collect();
+        let variables: String = variables.into_iter().collect();
+        std::fs::write(directory.path().join("lab.toml"), variables).unwrap();
+        let line = |line: &str| match line.starts_with("variables_from") {
+            true => "variables_from = \"lab.toml\"\n".to_owned(),
+            false => format!("{line}\n"),
+        };
+        let text: String = text.lines().map(line).collect();
+        let problems = read_ladder(&file, &text, Some(directory.path())).err().unwrap_or_default();
+        let problems: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+        assert!(problems.is_empty(), "{problems}");
+    }
 }
 
 /// The ladder files of this repository's labs. They are parsed as TOML only, because their

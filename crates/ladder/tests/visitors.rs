@@ -9,7 +9,7 @@
     reason = "a test that cannot go on panics"
 )]
 
-use petasos_ladder::{Choice, Options, Stop, World, read_ladder, walk};
+use petasos_ladder::{Choice, Observer, Options, Status, Stop, World, read_ladder, walk};
 use platform::{SystemClock, SystemDisk};
 use report::results::{CellRecord, Measured, Outcome, Results};
 use std::sync::Arc;
@@ -25,13 +25,15 @@ enum Fault {
     Leaks,
     /// The site recognises no visitor by cookie.
     Forgets,
+    /// The page of the meter can be read only once.
+    CountsOnce,
     /// Every write is refused.
     Refuses,
 }
 
 /// A site that greets its users. Each write changes its page until it is undone.
 fn site(fault: Fault) -> Origin {
-    let (written, asked) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let (written, asked, counted) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
     Origin::start(move |seen| {
         let user = seen.field("Cookie").and_then(|cookie| cookie.strip_prefix("user="));
         let user = user.filter(|_| fault != Fault::Forgets);
@@ -56,6 +58,10 @@ fn site(fault: Fault) -> Origin {
                 written.store(0, Ordering::SeqCst);
                 response("200 OK", &[], b"")
             }
+            "/count" if fault == Fault::CountsOnce && counted.fetch_add(1, Ordering::SeqCst) > 0 => {
+                response("500 Oh", &[], b"")
+            }
+            "/count" => response("200 OK", &[], b"{\"n\":1}"),
             target => {
                 // The proofs before the load send fewer requests than this; the load sends more.
                 let often = asked.fetch_add(1, Ordering::SeqCst) > 20;
@@ -119,9 +125,12 @@ fn text(site: &Origin) -> String {
 }
 
 fn walked(text: &str, loads: &[&str]) -> Results {
+    walked_until(&Stop::default(), text, loads, &mut ())
+}
+
+fn walked_until(stop: &Stop, text: &str, loads: &[&str], observer: &mut dyn Observer) -> Results {
     let ladder = read_ladder("test", text, None).unwrap_or_else(|problems| panic!("{}", problems[0]));
-    let (clock, disk, stop, out) =
-        (SystemClock::new(), SystemDisk, Stop::default(), tempfile::tempdir().unwrap());
+    let (clock, disk, out) = (SystemClock::new(), SystemDisk, tempfile::tempdir().unwrap());
     let options = Options {
         choice: Choice { loads: loads.iter().map(|load| (*load).to_owned()).collect(), ..Choice::default() },
         out: out.path().to_owned(),
@@ -130,8 +139,8 @@ fn walked(text: &str, loads: &[&str]) -> Results {
         petasos: "petasos".into(),
         version: "test".to_owned(),
     };
-    let world = World { clock: &clock, disk: &disk, stop: &stop };
-    walk(&ladder, &options, world, &mut ()).unwrap().results
+    let world = World { clock: &clock, disk: &disk, stop };
+    walk(&ladder, &options, world, observer).unwrap().results
 }
 
 /// The outcome of a cell's only run.
@@ -214,4 +223,49 @@ fn failed_writes_are_counted() {
     let written = &measured(&results.loads[0].cells[0]).writes[0];
     assert!(written.took_ms.is_empty() && written.failed > 0, "{written:?}");
     assert!(written.first_failure.as_ref().unwrap().ends_with("status 403"));
+}
+
+/// Whether the site was written to and the writes were undone afterwards.
+fn is_undone(site: &Origin) -> bool {
+    let last = |target: &str| site.seen().iter().rposition(|seen| seen.target() == target);
+    last("/write").is_some() && last("/undo") > last("/write")
+}
+
+#[test]
+fn writes_are_undone_after_a_failing_meter() {
+    let site = site(Fault::CountsOnce);
+    let address = site.address();
+    let meter = format!(
+        "[[meter]]\nname = \"count\"\nunit = \"things\"\nhttp = \"http://{address}/count\"\njson = \"/n\"\n"
+    );
+    let text = text(&site).replacen("[[session]]", &format!("{meter}[[session]]"), 1);
+    let results = walked(&text, &["mix"]);
+    let reason = reason(&results.loads[0].cells[0]);
+    assert!(reason.starts_with("meter `count`: GET http://"), "{reason}");
+    assert!(is_undone(&site), "{:?}", site.seen());
+}
+
+/// Stops the walk at the first write, as Ctrl-C would.
+struct StopAtWrite<'a> {
+    site: &'a Origin,
+    stop: Stop,
+}
+
+impl Observer for StopAtWrite<'_> {
+    fn status(&mut self, _: &Status) {
+        if self.site.seen().iter().any(|seen| seen.target() == "/write") {
+            self.stop.request();
+        }
+    }
+
+    fn notice(&mut self, _: &str) {}
+}
+
+#[test]
+fn writes_of_an_interrupted_load_are_undone() {
+    let (site, stop) = (site(Fault::None), Stop::default());
+    let mut observer = StopAtWrite { site: &site, stop: stop.clone() };
+    let results = walked_until(&stop, &text(&site), &["mix"], &mut observer);
+    assert!(!results.complete && results.loads[0].cells[0].runs.is_empty(), "{results:?}");
+    assert!(is_undone(&site), "{:?}", site.seen());
 }

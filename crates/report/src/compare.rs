@@ -77,7 +77,7 @@ impl Metric {
     /// Value of a run, per second or in milliseconds; `None` if it is unknown.
     fn of(self, run: &Run) -> Option<f64> {
         let milliseconds = |pick: fn(&Distribution) -> Option<f64>| {
-            pick(&run.good_times.latency).map(|value_us| value_us / 1e3)
+            pick(&run.good_times.latency.or_unknown()).map(|value_us| value_us / 1e3)
         };
         match self {
             Self::Throughput => run.good_per_s.or(run.complete_per_s),

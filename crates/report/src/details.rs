@@ -9,7 +9,9 @@ use crate::results::{CellRecord, Outcome, Results};
 use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
-use crate::summary::{Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of};
+use crate::summary::{
+    Row, Standing, Summary, first_number, row_before, shared_concurrencies, standing, step_of,
+};
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
 };
@@ -50,7 +52,7 @@ fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String
 /// Writes the figures of each step that do not fit into the classic table.
 fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
     // The last column, `bound by`, is left out because the step's sentence contains it.
-    let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns());
+    let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns(rows));
     let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
     for row in rows {
         match &row.standing {
@@ -233,7 +235,7 @@ fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
     } else if texts.is_empty() {
         String::new()
     } else {
-        format!("; × step 1 with 95% intervals: {}", texts.join(", "))
+        format!("; × step {} with 95% intervals: {}", first_number(rows), texts.join(", "))
     };
     let plural = if rounds == 1 { "" } else { "s" };
     format!(

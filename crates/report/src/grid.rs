@@ -4,6 +4,9 @@
 //!
 //! * Every line fits the width if the inflexible columns fit. Width is counted in characters.
 //! * No cell reaches into the next column.
+//! * The output has no hidden character but line ends, whatever the results say.
+
+use difference::text_of;
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -28,7 +31,7 @@ pub(crate) struct Column {
 impl Column {
     /// Creates a column whose heading has one or more lines.
     pub(crate) fn new(heading: &[&str], align: Align) -> Self {
-        Self { heading: heading.iter().map(|line| (*line).to_owned()).collect(), align, flexible: false }
+        Self { heading: heading.iter().map(|line| shown(line)).collect(), align, flexible: false }
     }
 
     /// Lets the column's texts break between words to save width.
@@ -56,13 +59,13 @@ impl Grid {
 
     /// Adds a row with a text for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.lines.push(Line::Cells(cells));
+        self.lines.push(Line::Cells(cells.iter().map(|cell| shown(cell)).collect()));
     }
 
     /// Adds a row whose first columns are given. `rest` follows on separate lines and may use the
     /// whole width.
     pub(crate) fn row_with_rest(&mut self, cells: Vec<String>, rest: &str) {
-        self.lines.push(Line::CellsAndRest(cells, rest.to_owned()));
+        self.lines.push(Line::CellsAndRest(cells.iter().map(|cell| shown(cell)).collect(), shown(rest)));
     }
 
     /// Formats the table for a width.
@@ -147,6 +150,11 @@ impl Grid {
     }
 }
 
+/// A text for a terminal, without hidden characters.
+fn shown(text: &str) -> String {
+    text_of(text.as_bytes())
+}
+
 fn chars(text: &str) -> usize {
     text.chars().count()
 }
@@ -176,9 +184,10 @@ fn pieces(word: &str, width: usize) -> Vec<String> {
 /// Appends a paragraph, broken to `width`. The first line keeps its leading spaces; the others
 /// begin with `indent`.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str, out: &mut String) {
+    let text = shown(text);
     let first = &text[..text.len() - text.trim_start().len()];
     let narrow = width.saturating_sub(indent.len().max(first.len()));
-    for (index, line) in broken(text, narrow).iter().enumerate() {
+    for (index, line) in broken(&text, narrow).iter().enumerate() {
         out.push_str(if index == 0 { first } else { indent });
         out.push_str(line);
         out.push('\n');
@@ -212,6 +221,17 @@ mod tests {
             "     VOID: no",
         ];
         assert_eq!(grid.text(25).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn commands_for_a_terminal_are_not_printed() {
+        let hostile = "a\u{1b}[2Jb \u{202e}c";
+        let mut grid = Grid::new(vec![Column::new(&[hostile], Align::Left)]);
+        grid.row(vec![hostile.to_owned()]);
+        grid.row_with_rest(vec![hostile.to_owned()], hostile);
+        let mut text = grid.text(80);
+        wrapped(hostile, 80, "  ", &mut text);
+        assert!(text.lines().all(|line| !line.chars().any(difference::is_hidden)), "{text:?}");
     }
 
     proptest! {

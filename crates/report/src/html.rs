@@ -23,7 +23,7 @@ pub use visits::visits_page;
 use crate::headline::{Part, parts};
 use crate::number;
 use crate::results::{LoadRecord, Results};
-use crate::summary::{Row, Standing, one_concurrency, rows, standing};
+use crate::summary::{Row, Standing, first_number, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -159,7 +159,8 @@ fn without_anonymous(results: &Results) -> Markup {
 fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     let alike = one_concurrency(results);
     html! {
-        (figure("throughput", "Throughput to scale", "Good responses a second, on a linear axis. Rings: the rounds. Grey: factor over step 1.", WIDE,
+        @let caption = format!("Good responses a second, on a linear axis. Rings: the rounds. Grey: factor over step {}.", first_number(rows));
+        (figure("throughput", "Throughput to scale", &caption, WIDE,
             |id, size| by_step::throughput(id, rows, size)))
         @if let Some((users, alike)) = &alike {
             @let caption = format!("Steps that were measured with {} users, on a logarithmic axis. Ring: 50% of the responses; dot and number: 95%; end of the line: 99%.", number::grouped(*users));

@@ -21,6 +21,9 @@ pub const LINE_BYTES_MAX: usize = 1024 * 1024;
 /// Size limit of a text report in bytes. A JTL has no such limit because it is read as a stream.
 pub const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Largest number in a text report. Sums of counts then fit into 64 bits.
+const COUNT_MAX: u64 = 1 << 53;
+
 /// Result of importing a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imported {
@@ -79,7 +82,11 @@ pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
         return jtl::import(file);
     }
     let mut text = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, TEXT_BYTES_MAX), &mut text)?;
+    io::Read::read_to_end(&mut io::Read::take(file, TEXT_BYTES_MAX + 1), &mut text)?;
+    if text.len() as u64 > TEXT_BYTES_MAX {
+        // A part of the file would give the figures of a part of its runs.
+        return Err(ImportError::Missing(format!("the text is longer than {TEXT_BYTES_MAX} bytes")));
+    }
     let text = String::from_utf8_lossy(&text);
     let kinds = [bench::runs, wrk::runs, ab::runs];
     let mut runs = Vec::new();
@@ -124,5 +131,11 @@ fn parts(text: &str, begins: impl Fn(&str) -> bool) -> Vec<Vec<(u64, &str)>> {
 
 /// Parses the number at the start of a text, such as `12.5 seconds`.
 fn leading_number(text: &str) -> Option<f64> {
-    text.split_whitespace().next()?.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+    let number = text.split_whitespace().next()?.parse().ok();
+    number.filter(|number| (0.0..=COUNT_MAX as f64).contains(number))
+}
+
+/// Parses a count.
+fn count(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|count| *count <= COUNT_MAX)
 }

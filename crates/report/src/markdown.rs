@@ -7,7 +7,10 @@ use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
-use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, load_rows, rows, standing, step_of};
+use crate::summary::{
+    ANSWERS_FEW, Row, Standing, Summary, first_number, load_rows, rows, standing, step_of,
+};
+use difference::is_hidden;
 use crate::table::{no_figures, times};
 use std::fmt::{self, Write as _};
 
@@ -27,7 +30,7 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
         results.cells.iter().filter(|cell| cell.keepalive).filter_map(|cell| alone(results, cell)).collect();
     if !kept.is_empty() {
         writeln!(out, "## With keep-alive\n")?;
-        table(&kept, out)?;
+        table(&kept, first_number(&rows), out)?;
     }
     for load in &results.loads {
         further(results, load, out)?;
@@ -58,13 +61,15 @@ fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     if let Some(headline) = headline(rows) {
         writeln!(out, "{}\n", escaped(&headline))?;
     }
-    if rows.is_empty() { Ok(()) } else { table(rows, out) }
+    if rows.is_empty() { Ok(()) } else { table(rows, first_number(rows), out) }
 }
 
-fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
+/// Writes a table. `first` is the number of the step that factors are relative to.
+fn table(rows: &[Row<'_>], first: &str, out: &mut String) -> fmt::Result {
     writeln!(
         out,
-        "| step | users | caching | req/s | mean | 95% response | bytes a page | observed load | × step 1 |"
+        "| step | users | caching | req/s | mean | 95% response | bytes a page | observed load | × step {} |",
+        escaped(first)
     )?;
     writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|---:|")?;
     for row in rows {
@@ -117,12 +122,12 @@ fn commands(results: &Results, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// Escapes a text so that it has no meaning in Markdown or HTML.
+/// Escapes a text so that it has no meaning in Markdown or HTML, nor for a terminal.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for sign in text.chars() {
         match sign {
-            '\n' => out.push(' '),
+            hidden if is_hidden(hidden) => out.push(' '),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
             '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => out.extend(['\\', sign]),

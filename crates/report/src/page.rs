@@ -508,6 +508,11 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         if found.requests + found.from_cache + found.failed == 0 {
             continue;
         }
+        // A class of which nothing arrived has no times.
+        let time = |us: f64| match found.times.is_empty() {
+            true => "-".to_owned(),
+            false => milliseconds(us / 1000.0),
+        };
         writeln!(
             text,
             "{:<14}{:>10}{:>8}{:>10}{:>8}{:>14}{:>10}{:>10}",
@@ -517,8 +522,8 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
             grouped(found.from_cache),
             grouped(found.failed),
             grouped(found.received_bytes),
-            milliseconds(found.times.mean_us() / 1000.0),
-            milliseconds(found.times.percentile_us(95.0) as f64 / 1000.0)
+            time(found.times.mean_us()),
+            time(found.times.percentile_us(95.0) as f64)
         )?;
     }
     let verdicts = &outcome.figures.verdicts;

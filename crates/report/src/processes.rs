@@ -5,7 +5,7 @@
 
 use crate::grid::{Align, Column, Grid};
 use crate::number;
-use crate::results::Measured;
+use crate::results::{Measured, MeterRecord};
 use crate::summary::{Named, Row, Standing, Summary};
 
 /// Cores used by each group of processes; the last one is the generator.
@@ -21,14 +21,20 @@ pub(crate) fn cores(runs: &[&Measured]) -> Vec<Named> {
 
 /// Counted units per second, for each meter.
 pub(crate) fn meters(runs: &[&Measured]) -> Vec<Named> {
-    named(runs, |run| run.meters.iter().map(|meter| (meter.unit.clone(), meter.per_s)).collect())
+    named(runs, |run| run.meters.iter().map(|meter| (label(meter, &run.meters), meter.per_s)).collect())
 }
 
 /// Counted units per good response, for each meter.
 pub(crate) fn meters_per_page(runs: &[&Measured]) -> Vec<Named> {
-    named(runs, |run| {
-        run.meters.iter().filter_map(|meter| Some((meter.unit.clone(), meter.per_page?))).collect()
-    })
+    let figure =
+        |run: &Measured, meter: &MeterRecord| Some((label(meter, &run.meters), meter.per_page?));
+    named(runs, |run| run.meters.iter().filter_map(|meter| figure(run, meter)).collect())
+}
+
+/// What a meter's figures are called: its unit, with its name if another meter has the same unit.
+fn label(meter: &MeterRecord, all: &[MeterRecord]) -> String {
+    let same = all.iter().filter(|other| other.unit == meter.unit).count();
+    if same > 1 { format!("{} ({})", meter.name, meter.unit) } else { meter.unit.clone() }
 }
 
 /// Median of each name over the runs, in the order of the first run.

@@ -255,6 +255,13 @@ pub struct Distribution {
     pub max_us: Option<u64>,
 }
 
+impl Distribution {
+    /// The distribution, with all values unknown if there were none. Its zeros are no times then.
+    pub(crate) fn or_unknown(self) -> Self {
+        if self.count == Some(0) { Self::default() } else { self }
+    }
+}
+
 /// One second of a run. A response belongs to the second in which it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

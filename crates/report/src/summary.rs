@@ -73,7 +73,7 @@ pub struct Bystander {
 /// A named figure of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// Name of the group, or unit of the meter.
+    /// Name of the group; or unit of the meter, with its name if another meter has this unit.
     pub name: String,
     /// Median of the rounds.
     pub value: f64,
@@ -387,6 +387,12 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &Noise) -> V
         }
     };
     cells.iter().enumerate().map(row).collect()
+}
+
+/// Number of the first row's step, which the factors of `factor_first` are relative to. A load may
+/// begin with a later step than the first of the ladder.
+pub(crate) fn first_number<'a>(rows: &'a [Row<'_>]) -> &'a str {
+    rows.first().map_or("1", |row| &row.step.number)
 }
 
 /// Returns the row that a row is compared with: the one that its step names in `against`, or else

@@ -12,7 +12,9 @@ use crate::headline::headline;
 use crate::number;
 use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
-use crate::summary::{ANSWERS_FEW, Bystander, Row, Standing, Summary, load_rows, rows, standing};
+use crate::summary::{
+    ANSWERS_FEW, Bystander, Row, Standing, Summary, first_number, load_rows, rows, standing,
+};
 
 /// Smallest supported width in columns. A smaller width is raised to it.
 pub const WIDTH_MIN: usize = 80;
@@ -64,8 +66,8 @@ fn load_alone(results: &Results, load: &LoadRecord, width: usize, out: &mut Stri
 /// Writes the classic columns, and more columns if the width allows.
 fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
     let columns = match width {
-        WIDTH_ONE_BLOCK.. => more_columns(),
-        WIDTH_FACTORS.. => factor_columns(),
+        WIDTH_ONE_BLOCK.. => more_columns(rows),
+        WIDTH_FACTORS.. => factor_columns(rows).into(),
         _ => Vec::new(),
     };
     let mut grid = Grid::new(first_columns().into_iter().chain(columns).collect());
@@ -161,23 +163,24 @@ pub(crate) fn times(gain: Gain) -> String {
     if gain.is_step { number::times(gain.times) } else { "≈1×".to_owned() }
 }
 
-fn factor_columns() -> Vec<Column> {
-    vec![Column::new(&["× step", "before"], Align::Right), Column::new(&["× step", "1"], Align::Right)]
+fn factor_columns(rows: &[Row<'_>]) -> [Column; 2] {
+    ["before", first_number(rows)].map(|other| Column::new(&["× step", other], Align::Right))
 }
 
 fn factor_cells(row: &Row<'_>) -> Vec<String> {
     [row.factor_before, row.factor_first].map(|gain| or_dash(gain.map(times))).to_vec()
 }
 
-pub(crate) fn more_columns() -> Vec<Column> {
+pub(crate) fn more_columns(rows: &[Row<'_>]) -> Vec<Column> {
+    let [before, first] = factor_columns(rows);
     vec![
         Column::new(&["failed"], Align::Right),
         Column::new(&["sd"], Align::Right),
         Column::new(&["system", "load"], Align::Right),
         Column::new(&["CPU per", "page"], Align::Right),
         Column::new(&["memory", "(PSS)"], Align::Right),
-        Column::new(&["× step", "before"], Align::Right),
-        Column::new(&["× step", "1"], Align::Right),
+        before,
+        first,
         Column::new(&["by-", "stander", "p95"], Align::Right),
         Column::new(&["bound by"], Align::Left).flexible(),
     ]

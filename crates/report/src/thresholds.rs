@@ -368,12 +368,7 @@ impl Threshold {
     /// Judges a run by this condition.
     pub fn judge(&self, run: &Run) -> Judged {
         let found = match self.subject {
-            Subject::Time { phase, figure, .. } => {
-                // Without good responses the times are zero, which says nothing, so they count as
-                // unknown.
-                let times = phase(run);
-                figure(times).filter(|_| times.count != Some(0))
-            }
+            Subject::Time { phase, figure, .. } => figure(&phase(run).or_unknown()),
             Subject::Other(metric) => (metric.of)(run, &self.member).and_then(|(amount, whole)| {
                 if !self.is_share {
                     return Some(amount);

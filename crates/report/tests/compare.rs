@@ -278,6 +278,16 @@ fn notes_tell_why_a_comparison_is_doubtful() {
 }
 
 #[test]
+fn notes_have_no_commands_for_a_terminal() {
+    let mut b = around(900.0);
+    b[0].generator.trust = Some("tight".to_owned());
+    b[0].generator.reasons = vec!["a \u{1b}[2J\u{202e}reason".to_owned()];
+    let sides = [side("a\u{9b}", &around(900.0)), side("b", &b)];
+    let text = compare(&sides, Options::default()).unwrap().text(80, false);
+    assert!(text.contains("reason") && !text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text}");
+}
+
+#[test]
 fn sentence_is_about_the_mean_at_a_given_rate() {
     let at_rate = |mean: f64| -> Vec<Run> {
         let rated = |of: Run| Run { rate_asked_per_s: Some(100.0), good_per_s: Some(100.0), ..of };

@@ -232,3 +232,32 @@ fn unreadable_input_is_refused_with_the_reason() {
             || error("<testResults><b").contains("byte")
     );
 }
+
+#[test]
+fn numbers_without_a_sum_are_refused() {
+    let huge = u64::MAX;
+    let csv = |rows: &str| error(&format!("timeStamp,elapsed,success,bytes\n{rows}"));
+    assert_eq!(csv(&format!("{huge},1,true,1\n")), "line 2: its end is beyond all time");
+    let bytes = csv(&format!("1,1,true,{huge}\n2,1,true,1\n"));
+    assert_eq!(bytes, "line 3: the bytes so far have no 64-bit sum");
+    let xml = error(&format!("<testResults><sample t=\"1\" ts=\"{huge}\"/></testResults>"));
+    assert!(xml.ends_with("its end is beyond all time"), "{xml}");
+    let ab = include_str!("data/ab.txt").replace(
+        "Failed requests:        0\n",
+        &format!("Failed requests:        1\n   (Connect: {huge}, Receive: 0, Length: 1, Exceptions: 0)\n"),
+    );
+    assert!(error(&ab).ends_with("Connect is not a number"), "{}", error(&ab));
+    let wrk = include_str!("data/wrk-missing.txt");
+    let count = wrk.lines().find_map(|line| line.trim().strip_prefix("Non-2xx or 3xx responses: ")).unwrap();
+    assert!(error(&wrk.replace(count, &huge.to_string())).contains("is not as wrk writes it"));
+}
+
+#[test]
+fn text_beyond_the_limit_is_refused() {
+    use std::io::{BufReader, Read};
+    let report = include_str!("data/ab.txt");
+    let blanks = std::io::repeat(b'\n').take(petasos_report::import::TEXT_BYTES_MAX);
+    let text = BufReader::new(report.as_bytes().chain(blanks));
+    let error = import(text).unwrap_err().to_string();
+    assert_eq!(error, "the text is longer than 67108864 bytes");
+}

@@ -17,6 +17,7 @@ use petasos_report::results::{
     BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, Outcome, ResponseTimes, Results,
     VerdictRecord, VisitorRecord, WriteRecord,
 };
+use petasos_report::summary::{Named, standing};
 
 /// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
@@ -426,6 +427,50 @@ fn three_meters_of_two_words_fit_a_narrow_terminal() {
     let text = text(&results, 80);
     assert!(widest(load_of(&text)) <= 80, "{text}");
     assert!(load_of(&text).contains("queries  for a   modules  for a    purges  for a\n"), "{text}");
+}
+
+#[test]
+fn factors_name_the_first_step_of_their_load() {
+    let mut results = with_bare_load(5, &["page-cache", "petasos"]);
+    assert!(petasos_report::markdown::markdown(&results).contains("| observed load | × step 1 |"));
+    results.cells.clear();
+    let number = &results.steps.iter().find(|step| step.id == "page-cache").unwrap().number;
+    let heading = format!("| observed load | × step {number} |");
+    let text = petasos_report::markdown::markdown(&results);
+    assert!(number != "1" && text.contains(&heading) && !text.contains("× step 1 |"), "{text}");
+    let wide = text_of_columns(&results, 120);
+    assert!(wide.contains(&format!("before  {number}\n")), "{wide}");
+}
+
+/// The report without details, with single spaces at the ends of words and two between columns.
+fn text_of_columns(results: &Results, width: usize) -> String {
+    let text = petasos_report::table::text(results, width, false);
+    let columns = |line: &str| {
+        let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        cells.join("  ") + "\n"
+    };
+    text.lines().map(columns).collect()
+}
+
+#[test]
+fn two_meters_of_one_unit_keep_their_figures() {
+    let mut results = with_bare_load(ROUNDS, &["petasos"]);
+    let cell = &mut results.loads[0].cells[0];
+    each_run(cell, |_, measured| {
+        let meter = |(name, per_s): (&str, f64)| MeterRecord {
+            name: name.to_owned(),
+            unit: "queries".to_owned(),
+            per_s,
+            per_page: Some(per_s / 10.0),
+        };
+        measured.meters = [("reads", 10.0), ("writes", 1_000.0)].map(meter).into();
+    });
+    let standing = standing(cell);
+    let summary = standing.summary().unwrap();
+    let figures = |of: &[Named]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
+    let (reads, writes) = ("reads (queries)".to_owned(), "writes (queries)".to_owned());
+    assert_eq!(figures(&summary.meters), [(reads.clone(), 10.0), (writes.clone(), 1_000.0)]);
+    assert_eq!(figures(&summary.meters_per_page), [(reads, 1.0), (writes, 100.0)]);
 }
 
 #[test]

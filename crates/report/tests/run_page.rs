@@ -107,3 +107,15 @@ fn page_runs_nothing_and_loads_nothing() {
     assert!(page.contains("default-src 'none'"));
     assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("url("));
 }
+
+#[test]
+fn run_without_good_responses_has_no_times() {
+    let mut run = run();
+    let none = Distribution::from(&stats::Histogram::new());
+    (run.good, run.good_per_s) = (Some(0), Some(0.0));
+    (run.good_times.latency, run.good_times.total, run.good_times.connect) = (none, none, none);
+    run.verdicts.clear();
+    let page = run_page(&run);
+    assert!(page.contains("<strong>0</strong> good answers a second. 9 of 1,000"), "{page}");
+    assert!(!page.contains(">0 ms<") && !page.contains("id=\"spectrum\""), "{page}");
+}

@@ -7,7 +7,7 @@ use load::{Think, Trust};
 use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
-use petasos_report::run::{Run, read_runs};
+use petasos_report::run::{Distribution, Run, read_runs};
 use platform::Timestamp;
 use std::time::Duration;
 
@@ -132,4 +132,14 @@ fn written_page_runs_are_read_back() {
     let asked = read.pages.unwrap();
     assert_eq!((asked.returning, asked.think_max_s, asked.linger_s), (0.3, 3.0, 5.0));
     assert_eq!((read.good, read.failed, read.generator.trust.as_deref()), (Some(95), Some(5), Some("tight")));
+}
+
+#[test]
+fn run_without_documents_has_no_page_times() {
+    let none = Distribution::from(&stats::Histogram::new());
+    let mut run = run();
+    run.page_times = none;
+    run.classes.values_mut().for_each(|class| class.times = none);
+    let page = visits_page(&run);
+    assert!(!page.contains(">0 ms<"), "{page}");
 }

@@ -148,9 +148,12 @@ impl Tree {
     /// system.
     pub fn hear(&self, number: u64, selector: &Selector) {
         let mut heard = lock(&self.heard);
-        if heard.len() < HEARD_MAX {
-            heard.insert(number, selector.clone());
+        if heard.len() >= HEARD_MAX {
+            // A gap in the numbers makes `lose` check every page. Were only the newest left out, the
+            // others would seem to be all.
+            heard.clear();
         }
+        heard.insert(number, selector.clone());
     }
 
     /// Removes every page that matches an invalidation which the store recorded before this call.

@@ -464,3 +464,19 @@ fn disk_error_drops_the_page_and_is_reported_once() {
         "{said:?}"
     );
 }
+
+#[test]
+fn more_selectors_than_are_remembered_miss_no_page() {
+    // As many as the tree remembers, and one more, which names the page.
+    const REMEMBERED: usize = 4_096;
+    let stage = Stage::new();
+    stage.publish_page("/a", b"<p>old");
+    stage.await_pages(1);
+    let others = std::iter::repeat_n(target("/none"), REMEMBERED);
+    for selector in others.chain([target("/a")]) {
+        let done = stage.store.invalidate(&Invalidation { selector: selector.clone(), mode: Mode::Hard });
+        stage.tree.hear(done.sequence, &selector);
+    }
+    assert!(stage.tree.lose(&stage.store));
+    assert_eq!(files(stage.directory.path()), Vec::<String>::new());
+}

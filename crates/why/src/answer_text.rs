@@ -5,6 +5,7 @@
 
 use crate::SiteUrl;
 use crate::lines::{Lines, bytes_text, seconds_text};
+use difference::is_hidden;
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
 use profiles::{AUTO, Policy, Use, known_cookie};
 use semantics::is_static_path;
@@ -101,10 +102,12 @@ fn static_path(answer: &Answer) -> Option<String> {
 
 /// The setting with which the request would be looked up or the response stored.
 fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
+    // The application or a client chose the name; in a list, these signs would end the text.
+    let is_plain = !cause.name.contains(['"', '\\']) && !cause.name.chars().any(is_hidden);
     let key = match answer.reason.as_str() {
-        "pass-unknown-cookie" => "noise_cookies",
-        "pass-unknown-field" => "noise_fields",
-        "store-refused-set-cookie" => {
+        "pass-unknown-cookie" if is_plain => "noise_cookies",
+        "pass-unknown-field" if is_plain => "noise_fields",
+        "store-refused-set-cookie" if is_plain => {
             return Some(format!(
                 "If every visitor gets this cookie and no page contains a token that belongs to it, set \
                  stripped_cookies = [\"{}\"] for the site.",
@@ -389,7 +392,9 @@ mod tests {
             let words = format!("stripped_cookies = [\"{name}\"]");
             assert!(text(name).contains(&words), "{}", text(name));
         }
-        assert!(!text("csrftoken").contains("stripped_cookies"));
+        for name in ["csrftoken", "a\"]\nadmin = \"[::]:80", "a\\"] {
+            assert!(!text(name).contains("stripped_cookies"), "{}", text(name));
+        }
     }
 
     #[test]

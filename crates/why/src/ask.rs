@@ -6,6 +6,7 @@
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
 use crate::{FetchError, HeaderLine, SiteUrl};
 use bytes::Bytes;
+use difference::text_of;
 use edge::why::{Answer, Question};
 use message::{Fields, Method, RequestHead, Status, Version, names};
 use net::{Address, Stream};
@@ -82,12 +83,12 @@ pub async fn ask(
     };
     let document = String::from_utf8_lossy(&answer.content).into_owned();
     if answer.head.status != Status::OK {
-        let text = document.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+        let text = text_of(document.lines().next().unwrap_or_default().as_bytes());
         return Err(AskError::Refused { address, status: answer.head.status, text });
     }
     match serde_json::from_str(&document) {
         Ok(answer) => Ok(Reply { answer, document }),
-        Err(error) => Err(AskError::Unreadable { address, problem: error.to_string() }),
+        Err(error) => Err(AskError::Unreadable { address, problem: text_of(error.to_string().as_bytes()) }),
     }
 }
 

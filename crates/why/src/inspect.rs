@@ -190,6 +190,7 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
 fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
     let location = location?;
     let secure = url.strip_prefix("http://").map(|rest| format!("https://{rest}"));
+    let command = command(location);
     Some(if location == url {
         "This redirect leads to the page itself, so browsers give up. If a proxy in front speaks TLS, let the proxy \
          send X-Forwarded-Proto, and let the application believe it."
@@ -198,11 +199,21 @@ fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
         format!(
             "The application redirects to https. Behind a proxy that speaks TLS this is a loop, unless Petasos tells \
              the application that visitors use https: set proto = \"https\", or list the proxy in trusted_proxies. \
-             To examine the target: petasos why --direct {location}"
+             To examine the target: {command}"
         )
     } else {
-        format!("This is a redirect. To examine its target: petasos why --direct {location}")
+        format!("This is a redirect. To examine its target: {command}")
     })
+}
+
+/// The command that examines a location. A site chooses the location, and a user may paste the
+/// command into a shell, so it is quoted if it has any character with a meaning there.
+fn command(location: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-%=".contains(&byte);
+    if location.bytes().all(is_plain) {
+        return format!("petasos why --direct {location}");
+    }
+    format!("petasos why --direct '{}'", location.replace('\'', "%27"))
 }
 
 /// Reports a server's clock that is wrong. A cache's response was created earlier, by the time in
@@ -300,4 +311,20 @@ fn content_hints(findings: &Findings) -> Vec<String> {
         );
     }
     hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn location_is_quoted_for_a_shell() {
+        assert_eq!(command("https://a.test/b-c?d=1"), "petasos why --direct 'https://a.test/b-c?d=1'");
+        assert_eq!(command("https://a.test:8080/b_c/"), "petasos why --direct https://a.test:8080/b_c/");
+        for hostile in ["https://a/;reboot", "https://a/$(reboot)", "https://a/'&reboot&'", "https://a/`x`"] {
+            let command = command(hostile);
+            let quoted = command.strip_prefix("petasos why --direct '").unwrap().strip_suffix('\'').unwrap();
+            assert!(!quoted.contains('\''), "{command}");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Text layout for a terminal: wrapped paragraphs, and labels with text beside them.
 //!
 //! Invariant: no line is wider than [`COLUMNS`] characters, except with a single longer word.
-//! Control characters are removed, whatever a site sent.
+//! Hidden characters are removed, whatever a site sent.
+
+use difference::is_hidden;
 
 /// Width of a line, in characters.
 pub(crate) const COLUMNS: usize = 80;
@@ -37,7 +39,7 @@ impl Lines {
         }
         let mut is_empty = true;
         for word in text.split_whitespace() {
-            let word: String = word.chars().filter(|character| !character.is_control()).collect();
+            let word: String = word.chars().filter(|character| !is_hidden(*character)).collect();
             let width = line.chars().count() + usize::from(!is_empty) + word.chars().count();
             if width > COLUMNS && !is_empty {
                 self.push(&line);
@@ -87,12 +89,12 @@ mod tests {
     fn long_texts_are_wrapped_beside_their_label() {
         let mut lines = Lines::default();
         lines.labelled(2, "label", 10, &"word ".repeat(40));
-        lines.paragraph(4, &format!("a {}\u{1b}[31m b", "x".repeat(90)));
+        lines.paragraph(4, &format!("a {}\u{1b}[31m\u{202e} b", "x".repeat(90)));
         let text = lines.into_text();
         let rows: Vec<_> = text.lines().collect();
         assert!(rows[0].starts_with("  label   word word") && rows[1].starts_with("          word"));
         assert_eq!(rows.iter().filter(|row| row.len() > COLUMNS).count(), 1, "{text}");
-        assert!(!text.contains('\u{1b}'));
+        assert!(!text.contains(['\u{1b}', '\u{202e}']));
     }
 
     #[test]

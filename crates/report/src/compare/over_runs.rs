@@ -59,6 +59,14 @@ mod tests {
     }
 
     #[test]
+    fn runs_without_good_responses_have_no_times() {
+        let mut silent = run(0.0, 0);
+        silent.good_times.latency.count = Some(0);
+        let text = over_runs(&[silent.clone(), silent], 80);
+        assert!(text.contains("0 req/s") && !text.contains(" ms"), "{text}");
+    }
+
+    #[test]
     fn middle_is_the_run_with_the_median_throughput() {
         let place = |rates: &[f64]| middle(&rates.iter().map(|rate| run(*rate, 1)).collect::<Vec<_>>());
         assert_eq!(place(&[3.0, 1.0, 2.0]), Some(2));

@@ -43,9 +43,10 @@ pub(super) fn choose(preferred: Metric, first: &Side, other: &Side) -> Metric {
     quietest.filter(|(_, noise)| own > NOISE_TIMES_MAX * noise).map_or(preferred, |(metric, _)| metric)
 }
 
-/// Resolution of the times that other tools report, in milliseconds. A smaller change does not
-/// show.
-const STEP_MS: f64 = 1.0;
+/// Resolution of percentiles in milliseconds: of records, and of the tools that report whole
+/// milliseconds. A smaller change does not show.
+const STEP_MS: f64 = 0.001;
+const STEP_COARSE_MS: f64 = 1.0;
 
 /// Noise of a figure from run to run, as a share of the figure; `None` if it is unknown or there
 /// are too few runs.
@@ -89,14 +90,14 @@ fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
     stats::mean(&variances).map(f64::sqrt)
 }
 
-/// Variance that rounding adds to a figure, as a share of its square; `None` if the resolution is
-/// finer than any noise. Without it, times that are all `5 ms` would seem free of noise. In a mean
-/// of many times, the rounding cancels out.
+/// Variance that rounding adds to a percentile, as a share of its square; `None` for other figures.
+/// Without it, times that are all `5 ms`, or all `20 µs`, would seem free of noise. In a mean of
+/// many times, the rounding cancels out.
 fn rounding(metric: Metric, run: &Run) -> Option<f64> {
-    let is_time = !matches!(metric, Metric::Throughput | Metric::Mean);
-    let is_coarse = is_time && matches!(run.source.as_str(), "ab" | "jtl");
-    let value = metric.of(run).filter(|value| is_coarse && *value > 0.0)?;
-    Some((STEP_MS / value).powi(2) / 12.0)
+    let is_percentile = !matches!(metric, Metric::Throughput | Metric::Mean);
+    let step_ms = if matches!(run.source.as_str(), "ab" | "jtl") { STEP_COARSE_MS } else { STEP_MS };
+    let value = metric.of(run).filter(|value| is_percentile && *value > 0.0)?;
+    Some((step_ms / value).powi(2) / 12.0)
 }
 
 /// The runs in the order in which they were made, as far as that is recorded.
@@ -158,13 +159,22 @@ mod tests {
     }
 
     #[test]
+    fn times_of_few_microseconds_have_rounding_noise() {
+        let mut side = side(0.01, 0.0, 5);
+        side.runs.iter_mut().for_each(|run| run.good_times.latency.p50_us = Some(20));
+        let noise = noise(Metric::P50, &side, &side).unwrap();
+        assert!((0.014..0.015).contains(&noise), "a microsecond in 20, over the root of 12: {noise}");
+        assert!(bound(noise, 5, 5) > 0.025, "half a microsecond is no difference");
+    }
+
+    #[test]
     fn noise_is_the_step_between_runs_of_one_side() {
         let mut other = side(0.1, 0.0, 10);
         let same = noise(Metric::Throughput, &other, &other).unwrap();
         other.runs.iter_mut().for_each(|run| run.good_per_s = run.good_per_s.map(|rate| rate * 3.0));
         let far = noise(Metric::Throughput, &side(0.1, 0.0, 10), &other).unwrap();
         assert!((same - far).abs() < 1e-9 && (0.13..0.15).contains(&same), "{same} {far}");
-        assert_eq!(noise(Metric::P50, &other, &other), Some(0.0));
+        assert!(noise(Metric::P50, &other, &other).unwrap() < 1e-4);
         assert_eq!(noise(Metric::P99, &other, &other), None);
     }
 

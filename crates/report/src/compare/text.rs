@@ -4,6 +4,7 @@
 use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Unit, Verdict};
 use crate::grid::{Align, Column, Grid};
 use crate::number;
+use difference::text_of;
 use std::fmt::Write as _;
 
 pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> String {
@@ -11,7 +12,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
     for side in &comparison.sides {
         let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(text, "{}  {}  ({runs})", side.letter, side.name);
+        let _ = writeln!(text, "{}  {}  ({runs})", side.letter, text_of(side.name.as_bytes()));
     }
     for against in &comparison.against {
         let side = comparison.sides.iter().find(|side| side.letter == against.letter);
@@ -24,7 +25,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
         text.push('\n');
     }
     for note in &comparison.notes {
-        let _ = writeln!(text, "Note: {note}.");
+        let _ = writeln!(text, "Note: {}.", text_of(note.as_bytes()));
     }
     text.push('\n');
     for against in &comparison.against {

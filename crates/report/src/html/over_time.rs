@@ -116,22 +116,9 @@ pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
 /// Draws stacked areas over time.
 pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup {
     let seconds = layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
-    let mut below = vec![0.0; seconds];
-    let mut bands: Vec<Vec<(f64, f64, f64)>> = Vec::new();
-    for layer in layers {
-        let value = |second: usize| layer.values.get(second).copied().flatten().unwrap_or(0.0);
-        let band: Vec<_> = below
-            .iter_mut()
-            .enumerate()
-            .map(|(second, floor)| {
-                let bottom = *floor;
-                *floor += value(second);
-                (second as f64 + 0.5, bottom, *floor)
-            })
-            .collect();
-        bands.push(thinned(&band, |(_, _, top)| *top));
-    }
-    let area = Area::new(size, seconds, below.iter().copied().fold(0.0, f64::max));
+    let bands = bands(layers, seconds);
+    let tops = bands.last().into_iter().flatten().map(|(_, _, top)| *top);
+    let area = Area::new(size, seconds, tops.fold(0.0, f64::max));
     let middles: Vec<f64> = bands
         .iter()
         .map(|band| band.last().map_or(area.bottom, |(_, low, high)| area.y(f64::midpoint(*low, *high))))
@@ -152,6 +139,24 @@ pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup 
         (area.frame(words.unit, size.narrow))
     };
     drawing(words.id, size.width, HEIGHT, words.title, &in_words(layers, words.unit), &content)
+}
+
+/// The second, the lower and the upper edge of each layer's points. All layers have points at the
+/// same seconds, so that each lies on the one below it; of neighbours, the highest stack is kept.
+fn bands(layers: &[Line], seconds: usize) -> Vec<Vec<(f64, f64, f64)>> {
+    let value = |layer: &Line, second: usize| layer.values.get(second).copied().flatten().unwrap_or(0.0);
+    let stack = |second: &usize| layers.iter().map(|layer| value(layer, *second)).sum::<f64>();
+    let kept = thinned(&(0..seconds).collect::<Vec<_>>(), stack);
+    let mut floors = vec![0.0; kept.len()];
+    let band = |layer: &Line| {
+        let points = kept.iter().zip(&mut floors).map(|(&second, floor)| {
+            let bottom = *floor;
+            *floor += value(layer, second);
+            (second as f64 + 0.5, bottom, *floor)
+        });
+        points.collect()
+    };
+    layers.iter().map(band).collect()
 }
 
 /// Draws horizontal bars, one per row, with their values.
@@ -250,7 +255,7 @@ fn in_words(lines: &[Line], unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Area, Line, Size, axis_end, pieces, round_up, thinned, whole};
+    use super::{Area, Line, Size, axis_end, bands, pieces, round_up, thinned, whole};
 
     #[test]
     fn axes_end_at_round_values() {
@@ -276,6 +281,22 @@ mod tests {
         let drawn = |elapsed_s| whole(&seconds, elapsed_s).len();
         assert_eq!([3.4, 3.94, 3.96, 4.0, 9.0].map(|elapsed| drawn(Some(elapsed))), [3, 3, 4, 4, 4]);
         assert_eq!((drawn(None), drawn(Some(0.2))), (4, 0));
+    }
+
+    #[test]
+    fn stacked_layers_lie_on_each_other() {
+        // The layers have their peaks at different seconds.
+        let layer = |peak: usize| {
+            let values = (0..2_000).map(|second| Some(if second % 4 == peak { 9.0 } else { 1.0 })).collect();
+            Line { name: "a".to_owned(), colour: "c0", is_dashed: false, values }
+        };
+        let bands = bands(&[layer(0), layer(1), layer(2)], 2_000);
+        assert!(bands[0].len() <= 600);
+        for two in bands.windows(2) {
+            let tops: Vec<_> = two[0].iter().map(|&(second, _, top)| (second, top)).collect();
+            let floors: Vec<_> = two[1].iter().map(|&(second, floor, _)| (second, floor)).collect();
+            assert_eq!(tops, floors);
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn drifted(drift: &Drift) -> Markup {
 
 /// The first sentence: throughput, response times, failures and trust.
 fn verdict(run: &Run) -> Markup {
-    let times = &run.good_times.latency;
+    let times = run.good_times.latency.or_unknown();
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
     html! {
         @match run.good_per_s {
@@ -194,7 +194,7 @@ fn layers(seconds: &[Second], counts: impl Fn(&Second) -> &BTreeMap<String, u64>
 
 /// Charts of the percentiles and of the times by cache verdict.
 fn distribution(run: &Run) -> Markup {
-    let times = &run.good_times.latency;
+    let times = &run.good_times.latency.or_unknown();
     let spectrum: Vec<(String, f64, String)> = percentiles(times)
         .into_iter()
         .filter_map(|(name, value)| {
@@ -319,7 +319,7 @@ fn stages(run: &Run) -> Markup {
             } }
             tbody {
                 @for stage in &run.stages {
-                    @let times = &stage.good_times.latency;
+                    @let times = stage.good_times.latency.or_unknown();
                     tr {
                         th scope="row" {
                             @match (stage.users, stage.rate_per_s) {

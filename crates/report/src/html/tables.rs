@@ -9,7 +9,7 @@ use crate::sentence::{noise, sentence};
 use crate::staircase::staircases;
 use crate::star::{MEANING, mark, note};
 use crate::summary::{
-    ANSWERS_FEW, Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of,
+    ANSWERS_FEW, Row, Standing, Summary, first_number, row_before, shared_concurrencies, standing, step_of,
 };
 use crate::table::bystander;
 use maud::{Markup, html};
@@ -25,7 +25,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
         table.classic {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
-                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "× before" } th.n { "× step 1" }
+                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "× before" } th.n { "× step " (first_number(rows)) }
             } }
             @for row in rows {
                 tbody {

@@ -80,11 +80,11 @@ fn thinking(run: &PageRun) -> String {
 /// The first sentence: page rate, page times, incomplete pages and trust.
 fn verdict(run: &PageRun) -> Markup {
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
-    let pages = &run.pages;
+    let (pages, times) = (&run.pages, run.page_times.or_unknown());
     let (ended, bad) = (pages.good + pages.incomplete + pages.failed, pages.incomplete + pages.failed);
     html! {
         strong { (number::rate(run.pages_per_s)) } " pages a second"
-        @if let Some((half, most)) = time(run.page_times.p50_us).zip(time(run.page_times.p99_us)) {
+        @if let Some((half, most)) = time(times.p50_us).zip(time(times.p99_us)) {
             "; half of them complete within " strong { (half) } ", 99% within " strong { (most) }
         }
         ". "
@@ -189,12 +189,13 @@ fn classes(run: &PageRun) -> Markup {
             } }
             tbody {
                 @for (name, class) in run.classes.iter().filter(|(_, class)| class.requests + class.from_cache + class.failed > 0) {
+                    @let times = class.times.or_unknown();
                     tr {
                         th scope="row" { (name) }
                         @for count in [class.requests, class.not_modified, class.from_cache, class.failed] { td.n { (number::grouped(count)) } }
                         td.n { (number::bytes(class.received_bytes)) }
-                        td.n { (milliseconds(class.times.mean_us)) }
-                        @for value in [class.times.p50_us, class.times.p95_us, class.times.max_us] {
+                        td.n { (milliseconds(times.mean_us)) }
+                        @for value in [times.p50_us, times.p95_us, times.max_us] {
                             td.n { (milliseconds(value.map(|us| us as f64))) }
                         }
                     }

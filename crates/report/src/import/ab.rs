@@ -60,8 +60,8 @@ impl<'a> Report<'a> {
         let first = text.split(',').next().unwrap_or_default();
         let others = text.split(',').skip(1).filter_map(|part| part.trim().split_once(':'));
         for (label, count) in std::iter::once(("Connect", first)).chain(others) {
-            let count = count.trim().parse();
-            let count = count.map_err(|_| ImportError::line(line, format!("{label} is not a number")))?;
+            let count = super::count(count.trim());
+            let count = count.ok_or_else(|| ImportError::line(line, format!("{label} is not a number")))?;
             self.bracket.insert(label, count);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Imports the text report of `petasos bench`, for runs without a JSON file.
 
-use super::{ImportError, leading_number, parts};
+use super::{ImportError, count, leading_number, parts};
 use crate::bench_text::{BEGINNING, PERCENTILES};
 use crate::run::{Distribution, Run, SOURCE_PETASOS};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ fn take_times(run: &mut Run, line: &str) -> Option<()> {
 
 /// Parses a whole number, with or without commas between groups of digits.
 fn number(text: &str) -> Option<u64> {
-    text.replace(',', "").parse().ok()
+    count(&text.replace(',', ""))
 }
 
 /// Parses a list such as `status 3, timeout 1`.

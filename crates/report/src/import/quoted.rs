@@ -6,6 +6,9 @@
 use super::{ImportError, LINE_BYTES_MAX};
 use std::io::{BufRead, Read as _};
 
+/// Reason for refusing a row beyond the limit.
+const TOO_LONG: &str = "the row is too long";
+
 /// Reader of rows.
 pub(super) struct Rows<R> {
     file: R,
@@ -36,28 +39,32 @@ impl<R: BufRead> Rows<R> {
         loop {
             self.buffer.clear();
             self.line = self.next_line;
-            while !self.is_whole() {
-                let room = (LINE_BYTES_MAX - self.buffer.len()) as u64;
+            let mut is_quoted = false;
+            while self.buffer.is_empty() || is_quoted {
+                let begun = self.buffer.len();
+                let room = (LINE_BYTES_MAX - begun) as u64;
                 let read = self.file.by_ref().take(room).read_until(b'\n', &mut self.buffer)?;
                 if read == 0 {
                     if self.buffer.is_empty() {
                         return Ok(None);
                     }
-                    let reason = if room == 0 { "the row is too long" } else { "a quote is not closed" };
+                    let reason = if room == 0 { TOO_LONG } else { "a quote is not closed" };
                     return Err(ImportError::line(self.line, reason));
                 }
+                if self.buffer.len() == LINE_BYTES_MAX && !self.buffer.ends_with(b"\n") {
+                    // The rest of the line would become a row of its own.
+                    return Err(ImportError::line(self.line, TOO_LONG));
+                }
                 self.next_line += 1;
+                // Only the new line is searched; a row of many short lines would be searched for each.
+                let quotes = self.buffer.iter().skip(begun).filter(|&&byte| byte == b'"').count();
+                is_quoted ^= quotes % 2 == 1;
             }
             let row = self.buffer.trim_ascii_end();
             if !row.is_empty() {
                 return Ok(Some(split(&String::from_utf8_lossy(row), char::from(self.delimiter))));
             }
         }
-    }
-
-    /// Whether the buffer holds a complete row: some text, and no open quote.
-    fn is_whole(&self) -> bool {
-        !self.buffer.is_empty() && self.buffer.iter().filter(|&&byte| byte == b'"').count() % 2 == 0
     }
 }
 
@@ -82,7 +89,7 @@ fn split(row: &str, delimiter: char) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Rows;
+    use super::{LINE_BYTES_MAX, Rows};
 
     fn rows(text: &str) -> Vec<Vec<String>> {
         let mut rows = Rows::new(text.as_bytes(), b',');
@@ -94,6 +101,16 @@ mod tests {
         assert_eq!(rows("a,b\n\n\"x,\"\"y\"\"\nz\",2\r\n"), [["a", "b"], ["x,\"y\"\nz", "2"]]);
         assert_eq!(rows("a,,"), [["a", "", ""]]);
         assert!(rows("").is_empty());
+    }
+
+    #[test]
+    fn too_long_row_is_an_error() {
+        let long = "a".repeat(LINE_BYTES_MAX);
+        for text in [format!("{long}b,1\n"), format!("\"{long}\"\n"), format!("\"{}", "a\n".repeat(600_000))] {
+            let error = Rows::new(text.as_bytes(), b',').next().unwrap_err().to_string();
+            assert_eq!(error, "line 1: the row is too long");
+        }
+        assert_eq!(rows(&format!("{}\nb", &long[1..])).len(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Imports the report of wrk, with or without `--latency`, and of wrk2, which has more percentiles.
 
-use super::{ImportError, leading_number, parts};
+use super::{ImportError, count, leading_number, parts};
 use crate::run::{Distribution, Phases, Run};
 
 /// Returns the runs in a text; empty if it contains no report of wrk.
@@ -32,17 +32,17 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
             }
             [percent, time] if percent.ends_with('%') => take_percentile(&mut latency, percent, time),
             [requests, "requests", "in", time, bytes, "read"] => {
-                run.complete = Some(requests.parse().map_err(|_| wrong())?);
+                run.complete = Some(count(requests).ok_or_else(wrong)?);
                 run.elapsed_s = Some(micros(time.trim_end_matches(',')).ok_or_else(wrong)? / 1e6);
                 run.received_bytes = bytes_of(bytes);
             }
             ["Socket", "errors:", "connect", connect, "read", read, "write", write, "timeout", timeout] => {
-                for (count, text) in socket.iter_mut().zip([connect, read, write, timeout]) {
-                    *count = text.trim_end_matches(',').parse().map_err(|_| wrong())?;
+                for (errors, text) in socket.iter_mut().zip([connect, read, write, timeout]) {
+                    *errors = count(text.trim_end_matches(',')).ok_or_else(wrong)?;
                 }
             }
-            ["Non-2xx", "or", "3xx", "responses:", count] => {
-                wrong_status = count.parse().map_err(|_| wrong())?
+            ["Non-2xx", "or", "3xx", "responses:", responses] => {
+                wrong_status = count(responses).ok_or_else(wrong)?
             }
             ["Requests/sec:", rate] => run.complete_per_s = leading_number(rate),
             _ => {}

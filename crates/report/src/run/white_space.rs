@@ -1,5 +1,7 @@
 //! Detects differences in white space and makes white space visible. Pure functions.
 
+use difference::is_hidden;
+
 /// Whether two contents differ only in ASCII white space. Equal contents do not differ.
 pub fn is_white_space_alone(one: &[u8], other: &[u8]) -> bool {
     let black = |content: &'_ [u8]| -> Vec<u8> {
@@ -9,7 +11,8 @@ pub fn is_white_space_alone(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Returns the first `chars_max` characters with a sign for each white-space character: `a␠b`, `⇥`
-/// for a tab, `⏎` for a line feed.
+/// for a tab, `⏎` for a line feed. Other hidden characters are replaced, because a site could send
+/// commands to the terminal.
 pub fn visible_space(content: &[u8], chars_max: usize) -> String {
     // A character has at most four bytes in UTF-8, so this prefix is long enough.
     let text = String::from_utf8_lossy(content.get(..4 * chars_max).unwrap_or(content)).into_owned();
@@ -19,6 +22,7 @@ pub fn visible_space(content: &[u8], chars_max: usize) -> String {
         '\n' => '⏎',
         '\r' => '␍',
         '\u{c}' => '␌',
+        other if is_hidden(other) => char::REPLACEMENT_CHARACTER,
         other => other,
     };
     text.chars().take(chars_max).map(sign).collect()
@@ -32,6 +36,12 @@ mod tests {
     fn each_white_space_character_has_a_sign() {
         assert_eq!(visible_space(b"a b\r\n\tc", 80), "a␠b␍⏎⇥c");
         assert_eq!(visible_space("   ä".as_bytes(), 2), "␠␠");
+    }
+
+    #[test]
+    fn commands_for_a_terminal_are_replaced() {
+        let shown = visible_space("\u{1b}[2J \u{9b}1m\u{202e}".as_bytes(), 80);
+        assert_eq!(shown, "\u{fffd}[2J␠\u{fffd}1m\u{fffd}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 /// How often a thread checks whether it should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -101,7 +101,7 @@ impl Crowd {
                 }
             });
         }
-        while tasks.join_next().await.is_some() {}
+        finish(tasks).await;
     }
 
     /// Waits until the visitor with this index begins, evenly spread over the ramp-up.
@@ -128,7 +128,9 @@ impl Crowd {
         for number in 0_u32.. {
             let due = self.shared().began.plus(due_after(number, rate, self.shared().plan.ramp));
             tokio::time::sleep(due.since(self.shared().clock.monotonic())).await;
-            while tasks.try_join_next().is_some() {}
+            while let Some(ended) = tasks.try_join_next() {
+                pass_on_panic(ended);
+            }
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {
                 self.worker.figures.borrow_mut().pages.not_started += 1;
@@ -145,7 +147,7 @@ impl Crowd {
                 idle.borrow_mut().push(visitor.into_inner());
             });
         }
-        while tasks.join_next().await.is_some() {}
+        finish(tasks).await;
     }
 
     /// Loads one page, for a returning or a new visitor.
@@ -197,6 +199,21 @@ impl Crowd {
     }
 }
 
+/// Waits until all page loads have ended.
+async fn finish(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        pass_on_panic(ended);
+    }
+}
+
+/// Passes on the panic of a page load. Its visitor is missing from then on, so the rest of the run
+/// would have less load than planned.
+fn pass_on_panic(ended: Result<(), JoinError>) {
+    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
 /// When page load `number` of a thread falls due, after the beginning of the run. The rate grows
 /// linearly from zero over the ramp-up.
 fn due_after(number: u32, rate: f64, ramp: Duration) -> Duration {
@@ -217,8 +234,20 @@ fn thread_cpu() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::due_after;
+    use super::{due_after, finish};
     use std::time::Duration;
+    use tokio::task::{JoinSet, LocalSet};
+
+    #[test]
+    #[should_panic(expected = "in a page load")]
+    fn panic_of_a_page_load_is_passed_on() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let mut tasks = JoinSet::new();
+            tasks.spawn_local(async { panic!("in a page load") });
+            finish(&mut tasks).await;
+        });
+    }
 
     #[test]
     fn page_rate_grows_linearly_over_the_ramp_up() {

@@ -50,7 +50,7 @@ use shared::Shared;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::task::LocalSet;
 
 /// Why a run has no outcome.
@@ -194,6 +194,17 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
     }
 }
 
+/// Ends the run in all threads if its own thread panics: there will be no outcome.
+struct EndOnPanic<'a>(&'a Shared);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_failing.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Runs every crowd in its own thread.
 fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
@@ -203,6 +214,7 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
             let rate = shared.plan.rate.map(|rate| rate / threads as f64);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             std::thread::Builder::new().name(format!("page-{index}")).spawn_scoped(scope, move || {
+                let _end_on_panic = EndOnPanic(shared);
                 let crowd = Rc::new(Crowd::new(Arc::clone(shared), (index, threads)));
                 LocalSet::new().block_on(&runtime, crowd.run(users, rate))
             })

@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     /// Resources that have ended, then resources that failed, both including the warm-up.
     pub(crate) ended_requests: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
-    /// Whether a thread has found that most resources fail.
+    /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
     /// The most connections of the run that may linger.

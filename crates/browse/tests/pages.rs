@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use page::{Class, Limit, Limits};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
-use platform::{Clock, SystemClock};
+use platform::{Clock, Monotonic, SystemClock, Timestamp};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -269,6 +269,37 @@ fn unreachable_server_is_an_error_and_dying_one_an_outcome() {
         "{:?}",
         outcome.figures.pages
     );
+}
+
+/// A clock that panics at the twentieth reading of the first thread.
+struct FaultyClock {
+    clock: SystemClock,
+    readings: AtomicUsize,
+}
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        let is_first = std::thread::current().name() == Some("page-0");
+        let is_faulty = is_first && self.readings.fetch_add(1, Ordering::SeqCst) == 20;
+        assert!(!is_faulty, "the clock has failed");
+        self.clock.monotonic()
+    }
+}
+
+#[test]
+#[should_panic(expected = "the clock has failed")]
+fn panic_in_one_thread_ends_the_run() {
+    let origin = Origin::start(site);
+    let clock: Arc<dyn Clock> =
+        Arc::new(FaultyClock { clock: SystemClock::new(), readings: AtomicUsize::default() });
+    let time = Some(Duration::from_secs(3_600));
+    let endless = PagePlan { users: 2, threads: 2, pages: None, time, ..plan(&origin.url(), 1) };
+    // The result does not matter, because the run has none.
+    let _ = run(&endless, &clock, &Arc::default());
 }
 
 #[test]

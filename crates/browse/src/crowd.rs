@@ -28,6 +28,8 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The visitors of one thread.
 pub(crate) struct Crowd {
     worker: Worker,
+    /// The index of this thread, and the number of threads.
+    place: (usize, usize),
     random: RefCell<Random>,
     /// Page loads in progress.
     under_way: Cell<u64>,
@@ -46,7 +48,8 @@ impl Crowd {
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared, place),
+            worker: Worker::new(shared, place.1),
+            place,
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),
         }
@@ -106,7 +109,8 @@ impl Crowd {
 
     /// Waits until the visitor with this index begins, evenly spread over the ramp-up.
     async fn wait_for_turn(&self, index: usize) {
-        let begin = self.worker.turns.begin(index);
+        let (thread, threads) = self.place;
+        let begin = self.shared().turns.begin(thread + index * threads);
         tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
     }
 

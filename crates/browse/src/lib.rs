@@ -52,6 +52,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::task::LocalSet;
+use turns::Turns;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,6 +102,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     let threads = threads.clamp(1, plan.users);
     let descriptors = load::allow_all_descriptors()
         .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
+    let users = if plan.rate.is_none() { plan.users } else { 0 };
+    let turns = Turns { began, ramp: plan.ramp, users };
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         tls,
@@ -110,7 +113,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         ended_requests: AtomicU64::new(0),
         failed_requests: AtomicU64::new(0),
         is_failing: AtomicBool::new(false),
-        series: Series::new(threads),
+        series: Series::new(threads, turns),
+        turns,
         lingering_max: lingering_max(descriptors),
         began,
         measuring_since,

@@ -7,6 +7,7 @@
 
 use crate::plan::PagePlan;
 use crate::series::Series;
+use crate::turns::Turns;
 use net::TlsClient;
 use platform::{Clock, Monotonic};
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
+    /// When the visitors of a closed loop begin.
+    pub(crate) turns: Turns,
     /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,

@@ -9,7 +9,6 @@ use crate::lingering::Lingering;
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
-use crate::turns::Turns;
 use crate::visitor::Connections;
 use load::LocalLimit;
 use net::{Address, Stream, TlsError};
@@ -30,8 +29,6 @@ pub(crate) struct Worker {
     addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
     /// The current second.
     current: RefCell<Current>,
-    /// When the visitors of this thread begin.
-    pub(crate) turns: Turns,
     /// Whether the warm-up is over.
     is_measuring: Cell<bool>,
     /// Connections of visitors whose page load is over.
@@ -39,14 +36,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The worker at `place`: the index of its thread and the number of threads.
-    pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
-        let users = if shared.plan.rate.is_none() { shared.plan.users } else { 0 };
-        let turns = Turns { began: shared.began, ramp: shared.plan.ramp, users, place };
+    /// The worker of one of `threads` threads.
+    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / place.1),
-            current: RefCell::new(Current::new(shared.measuring_since, turns)),
-            turns,
+            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
+            current: RefCell::new(Current::new(shared.measuring_since)),
             is_measuring: Cell::new(shared.plan.warmup.is_zero()),
             memo: RefCell::default(),
             figures: RefCell::new(Figures::new()),

@@ -3,7 +3,8 @@
 //! Invariant: threads share only the state in `shared`, such as the number of pages left and the
 //! watch. Each thread has its own figures, parsed trees and visitors. In a closed loop each page
 //! load is followed by the next after the think time. In an open loop page loads begin when they
-//! are due; one that finds no free visitor is counted, not delayed.
+//! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
+//! does not depend on the number of threads: each thread takes its share of one schedule.
 
 use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
@@ -13,6 +14,8 @@ use crate::worker::Worker;
 use platform::Monotonic;
 use stats::Random;
 use std::cell::{Cell, RefCell};
+use std::iter::StepBy;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,15 +62,21 @@ impl Crowd {
         &self.worker.shared
     }
 
-    /// Lets `users` visitors load pages until the end of the run.
-    pub(crate) async fn run(self: Rc<Self>, users: usize, rate: Option<f64>) -> CrowdReport {
+    /// The places of this thread's visitors, among those of all threads.
+    fn places(&self) -> StepBy<Range<usize>> {
+        let (thread, threads) = self.place;
+        (thread..self.shared().plan.users).step_by(threads)
+    }
+
+    /// Lets the visitors load pages until the end of the run.
+    pub(crate) async fn run(self: Rc<Self>) -> CrowdReport {
         let cpu_before = Cell::new(thread_cpu());
         let mut tasks = JoinSet::new();
         let ended = {
             let all = async {
-                match rate {
-                    None => Rc::clone(&self).closed(users, &mut tasks).await,
-                    Some(rate) => Rc::clone(&self).arrivals(users, rate, &mut tasks).await,
+                match self.shared().plan.rate {
+                    None => Rc::clone(&self).closed(&mut tasks).await,
+                    Some(rate) => Rc::clone(&self).arrivals(rate, &mut tasks).await,
                 }
                 PageEnd::Pages
             };
@@ -85,11 +94,11 @@ impl Crowd {
     }
 
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
-    async fn closed(self: Rc<Self>, users: usize, tasks: &mut JoinSet<()>) {
-        for index in 0..users {
+    async fn closed(self: Rc<Self>, tasks: &mut JoinSet<()>) {
+        for place in self.places() {
             let crowd = Rc::clone(&self);
             tasks.spawn_local(async move {
-                crowd.wait_for_turn(index).await;
+                crowd.wait_for_turn(place).await;
                 let visitor = RefCell::default();
                 let mut begin = crowd.shared().clock.monotonic();
                 // The page is taken before the think time. Once none is left, the run does not wait
@@ -107,10 +116,9 @@ impl Crowd {
         finish(tasks).await;
     }
 
-    /// Waits until the visitor with this index begins, evenly spread over the ramp-up.
-    async fn wait_for_turn(&self, index: usize) {
-        let (thread, threads) = self.place;
-        let begin = self.shared().turns.begin(thread + index * threads);
+    /// Waits until the visitor at this place begins, evenly spread over the ramp-up.
+    async fn wait_for_turn(&self, place: usize) {
+        let begin = self.shared().turns.begin(place);
         tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
     }
 
@@ -127,10 +135,11 @@ impl Crowd {
     }
 
     /// Open loop: page loads begin when they are due.
-    async fn arrivals(self: Rc<Self>, users: usize, rate: f64, tasks: &mut JoinSet<()>) {
-        let idle: Rc<RefCell<Vec<Visitor>>> = Rc::new(RefCell::new(vec![Visitor::default(); users]));
-        for number in 0_u32.. {
-            let due = self.shared().began.plus(due_after(number, rate, self.shared().plan.ramp));
+    async fn arrivals(self: Rc<Self>, rate: f64, tasks: &mut JoinSet<()>) {
+        let visitors = vec![Visitor::default(); self.places().len()];
+        let idle = Rc::new(RefCell::new(visitors));
+        for after in due_times(self.place, rate, self.shared().plan.ramp) {
+            let due = self.shared().began.plus(after);
             tokio::time::sleep(due.since(self.shared().clock.monotonic())).await;
             while let Some(ended) = tasks.try_join_next() {
                 pass_on_panic(ended);
@@ -218,10 +227,17 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// When page load `number` of a thread falls due, after the beginning of the run. The rate grows
+/// When the page loads of one thread fall due, after the beginning of the run: thread 0 of two
+/// takes the numbers 0, 2, 4 and so on. If each thread had a schedule of its own, they would all
+/// begin a page at the same moment.
+fn due_times((thread, threads): (usize, usize), rate: f64, ramp: Duration) -> impl Iterator<Item = Duration> {
+    (thread as u64..).step_by(threads).map(move |number| due_after(number, rate, ramp))
+}
+
+/// When page load `number` of the run falls due, after the beginning of the run. The rate grows
 /// linearly from zero over the ramp-up.
-fn due_after(number: u32, rate: f64, ramp: Duration) -> Duration {
-    let (number, ramp) = (f64::from(number), ramp.as_secs_f64());
+fn due_after(number: u64, rate: f64, ramp: Duration) -> Duration {
+    let (number, ramp) = (number as f64, ramp.as_secs_f64());
     let grown = rate * ramp / 2.0;
     let seconds =
         if number < grown { (2.0 * number * ramp / rate).sqrt() } else { ramp + (number - grown) / rate };
@@ -238,7 +254,7 @@ fn thread_cpu() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{due_after, finish};
+    use super::{due_after, due_times, finish};
     use std::time::Duration;
     use tokio::task::{JoinSet, LocalSet};
 
@@ -251,6 +267,15 @@ mod tests {
             tasks.spawn_local(async { panic!("in a page load") });
             finish(&mut tasks).await;
         });
+    }
+
+    #[test]
+    fn threads_take_turns_in_one_schedule() {
+        let of = |thread| {
+            let times = due_times((thread, 2), 10.0, Duration::ZERO);
+            times.take(3).map(|time| time.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!([of(0), of(1)], [[0, 200, 400], [100, 300, 500]]);
     }
 
     #[test]

@@ -214,13 +214,11 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
     std::thread::scope(|scope| {
         let spawn = |index: usize| {
-            let users = shared.plan.users / threads + usize::from(index < shared.plan.users % threads);
-            let rate = shared.plan.rate.map(|rate| rate / threads as f64);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             std::thread::Builder::new().name(format!("page-{index}")).spawn_scoped(scope, move || {
                 let _end_on_panic = EndOnPanic(shared);
                 let crowd = Rc::new(Crowd::new(Arc::clone(shared), (index, threads)));
-                LocalSet::new().block_on(&runtime, crowd.run(users, rate))
+                LocalSet::new().block_on(&runtime, crowd.run())
             })
         };
         let handles: Vec<_> = (0..threads)

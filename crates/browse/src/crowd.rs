@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
-/// How often a thread checks whether it should stop.
+/// How often a thread checks whether it should stop, or whether a page is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often a thread checks the failure rate.
@@ -96,9 +96,11 @@ impl Crowd {
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
     async fn closed(self: Rc<Self>, tasks: &mut JoinSet<()>) {
         for place in self.places() {
+            if !self.wait_for_page(self.shared().turns.begin(place), tasks).await {
+                break;
+            }
             let crowd = Rc::clone(&self);
             tasks.spawn_local(async move {
-                crowd.wait_for_turn(place).await;
                 let visitor = RefCell::default();
                 let mut begin = crowd.shared().clock.monotonic();
                 // The page is taken before the think time. Once none is left, the run does not wait
@@ -116,10 +118,26 @@ impl Crowd {
         finish(tasks).await;
     }
 
-    /// Waits until the visitor at this place begins, evenly spread over the ramp-up.
-    async fn wait_for_turn(&self, place: usize) {
-        let begin = self.shared().turns.begin(place);
-        tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
+    /// Waits until a page load is to begin at `begin`, and returns whether a page is left for it
+    /// then. Returns early if another thread takes the last page, so that the run does not wait for
+    /// a moment at which nothing begins.
+    async fn wait_for_page(&self, begin: Monotonic, tasks: &mut JoinSet<()>) -> bool {
+        loop {
+            while let Some(ended) = tasks.try_join_next() {
+                pass_on_panic(ended);
+            }
+            if !self.shared().has_page(begin) {
+                return false;
+            }
+            let wait = begin.since(self.shared().clock.monotonic());
+            if wait.is_zero() {
+                break;
+            }
+            tokio::time::sleep(wait.min(LOOK_EVERY)).await;
+        }
+        // If page loads begin late, the thread must still run its other tasks.
+        tokio::task::yield_now().await;
+        self.shared().has_page(begin)
     }
 
     /// Waits until a page load begins at `begin`, and returns its start. After a wait that is the
@@ -140,9 +158,9 @@ impl Crowd {
         let idle = Rc::new(RefCell::new(visitors));
         for after in due_times(self.place, rate, self.shared().plan.ramp) {
             let due = self.shared().began.plus(after);
-            tokio::time::sleep(due.since(self.shared().clock.monotonic())).await;
-            while let Some(ended) = tasks.try_join_next() {
-                pass_on_panic(ended);
+            // Without a page left, no visitor is missing.
+            if !self.wait_for_page(due, tasks).await {
+                break;
             }
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {

@@ -99,6 +99,13 @@ impl Shared {
         self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
+    /// Whether a page load that begins at `begin` would still find a page.
+    pub(crate) fn has_page(&self, begin: Monotonic) -> bool {
+        self.plan.pages.is_none()
+            || begin < self.measuring_since
+            || self.pages_left.load(Ordering::Relaxed) > 0
+    }
+
     /// The moment whose second an event at `now` counts in. Events shortly after the deadline
     /// belong to the last second.
     pub(crate) fn counting(&self, now: Monotonic) -> Monotonic {

@@ -325,6 +325,42 @@ fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
 }
 
 #[test]
+fn moments_after_the_last_page_are_not_counted() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = Arc::new(Origin::start(move |_| {
+        let mut actions = vec![Action::Await(waits.clone())];
+        actions.extend(response("200 OK", &[HTML], b"<p>"));
+        actions
+    }));
+    let watched = Arc::clone(&origin);
+    let opener = std::thread::spawn(move || {
+        testkit::eventually("the page waits", || !watched.seen().is_empty());
+        // Many page loads would fall due in this time.
+        std::thread::sleep(Duration::from_millis(300));
+        gate.open();
+    });
+    let outcome = load(&PagePlan { rate: Some(100.0), ..plan(&origin.url(), 1) });
+    opener.join().unwrap();
+    assert_eq!((outcome.figures.pages.good, outcome.figures.pages.not_started), (1, 0));
+    assert_eq!(outcome.ended, PageEnd::Pages);
+}
+
+#[test]
+fn run_ends_with_its_last_page() {
+    let origin = Origin::start(site);
+    // The second page would fall due, and the second visitor would begin, after an hour.
+    let hours = Duration::from_secs(7_200);
+    let arrivals = PagePlan { rate: Some(1.0 / 3_600.0), ..plan(&origin.url(), 1) };
+    let ramp = PagePlan { users: 2, ramp: hours, ..plan(&origin.url(), 1) };
+    for plan in [arrivals, ramp] {
+        let outcome = load(&plan);
+        assert_eq!(outcome.figures.pages.good, 1);
+        assert!(outcome.elapsed < hours / 4, "{:?}", outcome.elapsed);
+    }
+}
+
+#[test]
 fn watch_counts_the_pages_of_concurrent_visitors() {
     let origin = Origin::start(site);
     let watch = Arc::new(Watch::default());

@@ -253,13 +253,13 @@ fn due_times((thread, threads): (usize, usize), rate: f64, ramp: Duration) -> im
 }
 
 /// When page load `number` of the run falls due, after the beginning of the run. The rate grows
-/// linearly from zero over the ramp-up.
+/// linearly from zero over the ramp-up. A time beyond the range of durations means never.
 fn due_after(number: u64, rate: f64, ramp: Duration) -> Duration {
     let (number, ramp) = (number as f64, ramp.as_secs_f64());
     let grown = rate * ramp / 2.0;
     let seconds =
         if number < grown { (2.0 * number * ramp / rate).sqrt() } else { ramp + (number - grown) / rate };
-    Duration::from_secs_f64(seconds)
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 fn thread_cpu() -> Duration {
@@ -303,5 +303,6 @@ mod tests {
         // Ten a second after four seconds: five in the first two, twenty in all four.
         assert!((due(5, 4) - 2.0).abs() < 1e-9 && (due(20, 4) - 4.0).abs() < 1e-9);
         assert!((due(30, 4) - 5.0).abs() < 1e-9);
+        assert_eq!(due_after(1, 1e-20, Duration::ZERO), Duration::MAX);
     }
 }

@@ -36,8 +36,8 @@ pub use outcome::{
     PageOutcome, TRACE_MAX, Traced,
 };
 pub use plan::{
-    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT,
-    VISITORS_MAX,
+    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN,
+    TIMEOUT_DEFAULT, VISITORS_MAX,
 };
 pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;

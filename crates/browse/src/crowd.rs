@@ -34,13 +34,15 @@ pub(crate) struct Crowd {
     /// The index of this thread, and the number of threads.
     place: (usize, usize),
     random: RefCell<Random>,
-    /// Page loads in progress.
+    /// Page loads of the measured part in progress.
     under_way: Cell<u64>,
 }
 
 /// The results of a thread.
 pub(crate) struct CrowdReport {
     pub(crate) figures: Figures,
+    /// The figures of the warm-up.
+    pub(crate) warmup: Figures,
     pub(crate) cpu: Duration,
     pub(crate) ended: PageEnd,
     pub(crate) end: Monotonic,
@@ -87,10 +89,10 @@ impl Crowd {
         };
         drop(tasks);
         let end = self.shared().clock.monotonic();
-        let mut figures = self.worker.end(end);
+        let (mut figures, warmup) = self.worker.end(end);
         figures.pages.unfinished += self.under_way.get();
         let cpu = thread_cpu().saturating_sub(cpu_before.get());
-        CrowdReport { figures, cpu, ended, end }
+        CrowdReport { figures, warmup, cpu, ended, end }
     }
 
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
@@ -164,8 +166,9 @@ impl Crowd {
             }
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {
-                self.worker.figures.borrow_mut().pages.not_started += 1;
-                self.worker.tally(|tally| tally.counts.not_started += 1);
+                let is_measured = self.shared().is_measured(due);
+                self.worker.figures(is_measured).pages.not_started += 1;
+                self.worker.tally(is_measured, |tally| tally.counts.not_started += 1);
                 continue;
             };
             if !self.shared().take_page(due) {
@@ -188,16 +191,19 @@ impl Crowd {
         if !is_returning {
             *visitor.borrow_mut() = Visitor::default();
         }
-        self.under_way.set(self.under_way.get() + 1);
-        self.worker.tally(|tally| tally.counts.started += 1);
+        let is_measured = self.shared().is_measured(due);
+        let counted = u64::from(is_measured);
+        self.under_way.set(self.under_way.get() + counted);
+        self.worker.tally(is_measured, |tally| tally.counts.started += 1);
         visit(&self.worker, visitor, is_returning, due).await;
-        self.under_way.set(self.under_way.get() - 1);
+        self.under_way.set(self.under_way.get() - counted);
     }
 
-    /// Waits until the time is up, the run fails, or it is stopped. Also ends the warm-up, and
-    /// publishes finished seconds.
+    /// Waits until the time is up, the run fails, or it is stopped. Also publishes finished seconds,
+    /// and takes the CPU time at the end of the warm-up.
     async fn watched(&self, cpu_before: &Cell<Duration>) -> PageEnd {
         let (mut trend, mut next_trend) = (Trend::default(), self.shared().began.plus(FAILING_EVERY));
+        let mut is_measuring = self.shared().plan.warmup.is_zero();
         loop {
             let now = self.shared().clock.monotonic();
             self.worker.advance(now);
@@ -208,10 +214,9 @@ impl Crowd {
             if self.shared().is_failing.load(Ordering::Relaxed) {
                 return PageEnd::Failing;
             }
-            if !self.worker.is_measuring() && now >= self.shared().measuring_since {
-                self.worker.begin_measuring();
+            if !is_measuring && self.shared().is_measured(now) {
+                is_measuring = true;
                 cpu_before.set(thread_cpu());
-                self.shared().watch.restart();
             }
             if self.shared().watch.is_stopped() {
                 return PageEnd::Stopped;
@@ -219,11 +224,8 @@ impl Crowd {
             if self.shared().deadline.is_some_and(|deadline| now >= deadline) {
                 return PageEnd::Time;
             }
-            let next = if self.worker.is_measuring() {
-                self.shared().deadline
-            } else {
-                Some(self.shared().measuring_since)
-            };
+            let measuring_since = Some(self.shared().measuring_since);
+            let next = if is_measuring { self.shared().deadline } else { measuring_since };
             let wait = next.map_or(LOOK_EVERY, |next| next.since(now).min(LOOK_EVERY));
             tokio::time::sleep(wait).await;
         }

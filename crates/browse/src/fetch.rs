@@ -13,7 +13,7 @@ use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names}
 use page::{Asset, Class, CodingError, Kept, Limit, decoded};
 use platform::Monotonic;
 use semantics::Moment;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use url::{Position, Url};
 
 /// A resource that has arrived.
@@ -130,7 +130,7 @@ impl Fetching<'_> {
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
         let verdict = CacheVerdict::of(|name| answer.head.fields.first(name).map(|value| &value[..]));
         record(&mut self.figures(), class, &answer, verdict, total_us);
-        self.worker.tally(|tally| {
+        self.worker.tally(self.connections.is_measured, |tally| {
             let counts = &mut tally.counts;
             counts.requests += 1;
             *counts.statuses.entry(answer.head.status.code()).or_default() += 1;
@@ -185,8 +185,8 @@ impl Fetching<'_> {
         RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields }
     }
 
-    pub(crate) fn figures(&self) -> std::cell::RefMut<'_, Figures> {
-        self.worker.figures.borrow_mut()
+    pub(crate) fn figures(&self) -> RefMut<'_, Figures> {
+        self.worker.figures(self.connections.is_measured)
     }
 }
 

@@ -121,19 +121,20 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         deadline: plan.time.map(|time| measuring_since.plus(time)),
     });
     let reports = work(&shared, threads)?;
-    let mut figures = Figures::new();
+    let (mut figures, mut warmup) = (Figures::new(), Figures::new());
     let mut ended = PageEnd::Pages;
     let mut end = measuring_since;
     let mut cpu = Vec::new();
     for report in reports {
         figures.merge(report.figures);
+        warmup.merge(report.warmup);
         cpu.push(report.cpu);
         end = end.max(report.end);
         if report.ended != PageEnd::Pages && ended != PageEnd::Failing {
             ended = report.ended;
         }
     }
-    refuse_if_unreachable(plan, &figures)?;
+    refuse_if_unreachable(plan, &figures, &warmup)?;
     let elapsed = end.since(measuring_since);
     Ok(PageOutcome {
         url: plan.url.to_string(),
@@ -174,10 +175,11 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
 }
 
 /// Turns a run without a single response into an error, if the first failure was one of connecting.
-/// That run has measured nothing.
-fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageError> {
-    let is_silent = figures.statuses.is_empty() && figures.pages.failed > 0;
-    match figures.examples.first().filter(|_| is_silent) {
+/// That run has measured nothing. If it failed before the measured part, the warm-up says why.
+fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures, warmup: &Figures) -> Result<(), PageError> {
+    let found = if figures.pages.failed > 0 { figures } else { warmup };
+    let is_silent = figures.statuses.is_empty() && found.statuses.is_empty() && found.pages.failed > 0;
+    match found.examples.first().filter(|_| is_silent) {
         Some((_, failure)) => {
             let reason = match failure {
                 FetchFailure::Name => "the host's name has no address",

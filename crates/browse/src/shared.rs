@@ -22,7 +22,6 @@ pub struct Watch {
     stop: Arc<AtomicBool>,
     done: AtomicU64,
     failed: AtomicU64,
-    is_measuring: AtomicBool,
 }
 
 impl Watch {
@@ -36,27 +35,14 @@ impl Watch {
         (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 
-    /// Whether the warm-up is over.
-    pub fn is_measuring(&self) -> bool {
-        self.is_measuring.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_done(&self) {
+    /// Counts a page load of the measured part that has ended.
+    pub(crate) fn add_page(&self, has_document: bool) {
+        self.failed.fetch_add(u64::from(!has_document), Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn restart(&self) {
-        self.done.store(0, Ordering::Relaxed);
-        self.failed.store(0, Ordering::Relaxed);
-        self.is_measuring.store(true, Ordering::Relaxed);
     }
 }
 
@@ -91,9 +77,14 @@ pub(crate) struct Trend {
 }
 
 impl Shared {
+    /// Whether a page load that begins at `begin` belongs to the measured part.
+    pub(crate) fn is_measured(&self, begin: Monotonic) -> bool {
+        begin >= self.measuring_since
+    }
+
     /// Whether another page load may begin at `begin`. If so, it is taken and has to begin.
     pub(crate) fn take_page(&self, begin: Monotonic) -> bool {
-        if self.plan.pages.is_none() || begin < self.measuring_since {
+        if self.plan.pages.is_none() || !self.is_measured(begin) {
             return true;
         }
         self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
@@ -101,9 +92,7 @@ impl Shared {
 
     /// Whether a page load that begins at `begin` would still find a page.
     pub(crate) fn has_page(&self, begin: Monotonic) -> bool {
-        self.plan.pages.is_none()
-            || begin < self.measuring_since
-            || self.pages_left.load(Ordering::Relaxed) > 0
+        self.plan.pages.is_none() || !self.is_measured(begin) || self.pages_left.load(Ordering::Relaxed) > 0
     }
 
     /// The moment whose second an event at `now` counts in. Events shortly after the deadline

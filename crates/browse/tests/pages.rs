@@ -376,10 +376,60 @@ fn watch_counts_the_pages_of_concurrent_visitors() {
 #[test]
 fn pages_of_the_warm_up_are_not_counted() {
     let origin = Origin::start(site);
-    let plan = PagePlan { warmup: Duration::from_secs(1), ..plan(&origin.url(), 3) };
-    let outcome = load(&plan);
-    assert_eq!((outcome.pages(), outcome.figures.page_times.count()), (3, 3));
-    assert!(asked(&origin)["/"] > 3, "there was no warm-up");
+    let warmup = Duration::from_secs(1);
+    let plan = PagePlan { warmup, users: 2, threads: 2, ..plan(&origin.url(), 20) };
+    let (clock, watch): (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Arc::new(Watch::default()));
+    let outcome = run(&plan, &clock, &watch).unwrap();
+    assert_eq!((outcome.pages(), outcome.figures.page_times.count(), watch.pages()), (20, 20, (20, 0)));
+    assert!(asked(&origin)["/"] > 20, "there was no warm-up");
+}
+
+/// An origin that answers the first request only when the gate is open.
+fn holding_the_first_request(gate: &Gate) -> Origin {
+    let (waits, count) = (gate.clone(), AtomicUsize::new(0));
+    Origin::start(move |_| {
+        let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        let mut actions: Vec<_> = is_first.then(|| Action::Await(waits.clone())).into_iter().collect();
+        actions.extend(response("200 OK", &[HTML], b"<img src=/a.png>"));
+        actions
+    })
+}
+
+#[test]
+fn requests_of_a_page_of_the_warm_up_are_not_counted() {
+    let gate = Gate::default();
+    let origin = holding_the_first_request(&gate);
+    let opener = std::thread::spawn(move || {
+        // Longer than the warm-up.
+        std::thread::sleep(Duration::from_millis(300));
+        gate.open();
+    });
+    let outcome = load(&PagePlan { warmup: Duration::from_millis(100), ..plan(&origin.url(), 1) });
+    opener.join().unwrap();
+    let figures = &outcome.figures;
+    assert_eq!((outcome.pages(), origin.seen().len()), (1, 6));
+    assert_eq!((figures.requests(), figures.statuses[&200], figures.page_times.count()), (3, 3, 1));
+    assert_eq!(outcome.seconds.iter().map(|second| second.requests).sum::<u64>(), 3);
+    assert_eq!(outcome.seconds.iter().map(|second| second.started).sum::<u64>(), 1);
+}
+
+#[test]
+fn page_of_the_warm_up_is_not_unfinished() {
+    let origin = holding_the_first_request(&Gate::default());
+    let (warmup, time) = (Duration::from_millis(50), Some(Duration::from_millis(100)));
+    let outcome = load(&PagePlan { warmup, time, pages: None, ..plan(&origin.url(), 1) });
+    assert_eq!((outcome.pages(), outcome.figures.pages.unfinished), (0, 0));
+}
+
+#[test]
+fn server_that_is_silent_in_the_warm_up_is_unreachable() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let gone = Origin::start(site);
+    let url = gone.url();
+    gone.kill();
+    let plan = PagePlan { warmup: Duration::from_secs(3_600), stops_when_failing: true, ..plan(&url, 1) };
+    let error = run(&plan, &clock, &Arc::default()).unwrap_err();
+    assert!(matches!(error, PageError::Unreachable { reason: "no connection", .. }), "{error}");
 }
 
 #[test]

@@ -43,6 +43,29 @@ struct Counts {
     heads: Cell<u64>,
 }
 
+/// The count of the bytes of one response, which ends with it.
+struct StreamCount<'a> {
+    counts: &'a Counts,
+    stream: u32,
+}
+
+impl<'a> StreamCount<'a> {
+    fn new(counts: &'a Counts, stream: u32) -> Self {
+        counts.frames.borrow_mut().announce(stream);
+        Self { counts, stream }
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.counts.frames.borrow_mut().take(self.stream)
+    }
+}
+
+impl Drop for StreamCount<'_> {
+    fn drop(&mut self) {
+        self.received_bytes();
+    }
+}
+
 impl Http2 {
     /// Performs the HTTP/2 handshake.
     ///
@@ -98,7 +121,8 @@ impl Http2 {
         let mut sender = self.sender.clone().ready().await.map_err(|error| self.no_answer(&error))?;
         let sent = Moment::read(clock);
         let (response, _) = sender.send_request(request, true).map_err(|error| self.no_answer(&error))?;
-        let stream = response.stream_id().as_u32();
+        // A request that fails or is late is dropped here, and its count with it.
+        let stream = StreamCount::new(&self.counts, response.stream_id().as_u32());
         let response = response.await.map_err(|error| self.no_answer(&error))?;
         let arrived = Moment::read(clock);
         self.counts.heads.set(self.counts.heads.get() + 1);
@@ -110,7 +134,7 @@ impl Http2 {
         Ok(Answer {
             head,
             content,
-            received_bytes: self.counts.frames.borrow_mut().take(stream),
+            received_bytes: stream.received_bytes(),
             times: (sent, arrived),
             ended: clock.monotonic(),
             is_persistent: true,
@@ -212,5 +236,19 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().wire).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, StreamCount};
+
+    #[test]
+    fn count_of_a_request_without_a_response_ends() {
+        let counts = Counts::default();
+        drop(StreamCount::new(&counts, 5));
+        // An empty DATA frame on stream 5.
+        counts.frames.borrow_mut().feed(&[0, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(counts.frames.borrow_mut().take(5), 0);
     }
 }

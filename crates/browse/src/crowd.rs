@@ -187,7 +187,7 @@ impl Crowd {
     /// Loads one page, for a returning or a new visitor.
     async fn load(&self, visitor: &RefCell<Visitor>, due: Monotonic) {
         let drawn = self.random.borrow_mut().below(1_000_000) as f64 / 1e6;
-        let is_returning = drawn < self.shared().plan.returning && visitor.borrow().has_icon;
+        let is_returning = drawn < self.shared().plan.returning && visitor.borrow().has_visited;
         if !is_returning {
             *visitor.borrow_mut() = Visitor::default();
         }

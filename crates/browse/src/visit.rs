@@ -65,6 +65,7 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
         let (asset, result) = next(&mut under_way).await;
         waiting = page.arrived(&asset, result);
     }
+    visitor.borrow_mut().has_visited |= page.has_document;
     page.record(is_returning, due);
     drop(under_way);
     worker.leave(fetching.connections);

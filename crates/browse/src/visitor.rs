@@ -26,6 +26,8 @@ pub(crate) struct Visitor {
     pub(crate) cache: PrivateCache,
     /// Whether the page's icon was requested before.
     pub(crate) has_icon: bool,
+    /// Whether the page's document has arrived before.
+    pub(crate) has_visited: bool,
 }
 
 /// The connections of one page load.

@@ -135,6 +135,16 @@ fn returning_visitor_requests_only_stale_resources() {
 }
 
 #[test]
+fn visitors_return_to_a_page_without_an_icon_of_its_own() {
+    let foreign: &[u8] = b"<link rel=icon href=http://foreign.test/icon.png>";
+    for (kind, html) in [(HTML, foreign), ("Content-Type: text/plain", &b"text"[..])] {
+        let origin = Origin::start(move |_| response("200 OK", &[kind], html));
+        let outcome = load(&PagePlan { returning: 1.0, ..plan(&origin.url(), 3) });
+        assert_eq!((outcome.figures.pages.good, outcome.figures.pages.returning), (3, 2), "{kind}");
+    }
+}
+
+#[test]
 fn foreign_hosts_are_requested_only_if_allowed() {
     let other = Origin::start(|_| response("200 OK", &[], b"x"));
     let foreign = other.url();

@@ -12,8 +12,11 @@ use semantics::Moment;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Roughly the head sizes that browsers accept.
-const HEAD_LIMITS: Limits = Limits { head_bytes_max: 256 * 1024, fields_max: 256, ..Limits::DEFAULT };
+/// The most bytes of a response head: roughly what browsers accept.
+pub(crate) const HEAD_BYTES_MAX: u32 = 256 * 1024;
+
+const HEAD_LIMITS: Limits =
+    Limits { head_bytes_max: HEAD_BYTES_MAX as usize, fields_max: 256, ..Limits::DEFAULT };
 
 /// The most informational (1xx) responses accepted before the final one.
 const INFORMATIONAL_MAX: u32 = 8;

@@ -5,7 +5,7 @@
 //! failure. Nothing is sent twice here. The library implements the protocol; bytes are counted
 //! below it and above TLS.
 
-use crate::connection::{Answer, Content, NoAnswer, Wire};
+use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
 use crate::frames::Frames;
 use crate::outcome::FetchFailure;
 use bytes::Bytes;
@@ -76,6 +76,8 @@ impl Http2 {
         let counted = Counted { wire, counts: Rc::clone(&counts) };
         let mut builder = Builder::new();
         builder.enable_push(false).initial_window_size(STREAM_WINDOW_BYTES);
+        // The library's own limit is 16 MiB a head, and a few bytes can stand for that many.
+        builder.max_header_list_size(HEAD_BYTES_MAX);
         builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let made = builder.handshake(counted).await;
         let (sender, connection) = made.map_err(|_| FetchFailure::Closed)?;
@@ -149,7 +151,7 @@ impl Http2 {
         let is_other = error.is_go_away() && error.is_library() && !self.is_used();
         let failure = match error {
             _ if is_other => FetchFailure::Http2,
-            error if error.is_reset() => FetchFailure::Broken,
+            error if error.is_reset() && error.is_remote() => FetchFailure::Broken,
             error if error.is_io() || is_leaving => FetchFailure::Closed,
             _ => FetchFailure::BadAnswer,
         };
@@ -241,7 +243,42 @@ impl AsyncWrite for Counted {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, StreamCount};
+    use super::{Content, Counts, FetchFailure, HEAD_BYTES_MAX, Http2, NoAnswer, StreamCount};
+    use http::{HeaderValue, Response};
+    use message::{Fields, Method, RequestHead, Version, names};
+    use platform::SystemClock;
+    use tokio::task::LocalSet;
+    use url::Url;
+
+    /// The error for a request whose response has two fields of `bytes` each.
+    async fn no_answer(bytes: usize) -> Option<NoAnswer> {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        let mut theirs: h2::server::Connection<_, bytes::Bytes> = theirs.unwrap();
+        tokio::task::spawn_local(async move {
+            while let Some(Ok((_, mut respond))) = theirs.accept().await {
+                let value = HeaderValue::from_bytes(&vec![b'x'; bytes]).unwrap();
+                let response = Response::builder().header("a", value.clone()).header("b", value);
+                respond.send_response(response.body(()).unwrap(), true).unwrap();
+            }
+        });
+        let mut fields = Fields::new();
+        fields.push(names::HOST, "h");
+        let (method, version) = (Method::Get, Version::Http11);
+        let request = RequestHead { method, target: "/".into(), version, fields };
+        let (url, content) = (Url::parse("http://h/").unwrap(), Content::new(false, 1));
+        ours.unwrap().exchange(&url, &request, content, &SystemClock::new()).await.err()
+    }
+
+    #[test]
+    fn head_beyond_the_limit_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let half = HEAD_BYTES_MAX as usize / 2;
+        let found = LocalSet::new()
+            .block_on(&runtime, async { [no_answer(half - 1_000).await, no_answer(half + 1_000).await] });
+        let refused = NoAnswer { failure: FetchFailure::BadAnswer, is_silent: false };
+        assert_eq!(found, [None, Some(refused)]);
+    }
 
     #[test]
     fn count_of_a_request_without_a_response_ends() {

@@ -49,6 +49,19 @@ struct HostConnections {
     shared: Mutex<Option<Rc<Http2>>>,
 }
 
+impl HostConnections {
+    /// Takes an idle connection that can carry another request. Closes those that cannot.
+    fn quiet(&self) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(mut connection) = idle.pop() {
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}
+
 impl Connections {
     pub(crate) fn new(plan: &PagePlan, is_measured: bool) -> Self {
         Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max, is_measured }
@@ -87,8 +100,7 @@ impl Connections {
     ) -> Result<Answer, FetchFailure> {
         let bytes_max = worker.shared.plan.limits.content_bytes_max;
         loop {
-            let idle = host.idle.borrow_mut().pop();
-            let mut connection = match idle {
+            let mut connection = match host.quiet() {
                 Some(connection) => connection,
                 None => Connection::new(worker.connect(url, self.is_measured).await?),
             };

@@ -216,10 +216,19 @@ impl PagePlan {
 
     /// Whether a URL is on a host that may be requested: the page's own host, or one that the plan
     /// names. The page's own host must have the page's port; ports 80 and 443 are interchangeable.
+    /// A host that the plan connects to elsewhere must have the page's scheme, too: its name may
+    /// lead to another server, such as the live one of a site that is tested on a copy.
     pub fn may_ask(&self, url: &Url) -> bool {
+        if !matches!(url.scheme(), "http" | "https") {
+            return false;
+        }
         let is_plain = |url: &Url| matches!(url.port_or_known_default(), Some(80 | 443));
         let same_port = url.port_or_known_default() == self.url.port_or_known_default();
-        if url.host_str() == self.url.host_str() && (same_port || (is_plain(url) && is_plain(&self.url))) {
+        let is_reached = self.connect_to.is_none() || url.scheme() == self.url.scheme();
+        if url.host_str() == self.url.host_str()
+            && is_reached
+            && (same_port || (is_plain(url) && is_plain(&self.url)))
+        {
             return true;
         }
         self.allowed_hosts.iter().filter_map(|host| allowed(host)).any(|(host, port)| {
@@ -290,6 +299,7 @@ mod tests {
         }
         let plan = PagePlan::new("http://127.0.0.1:8080/").unwrap();
         assert!(may_ask(&plan, "https://127.0.0.1:8080/") && !may_ask(&plan, "http://127.0.0.1/"));
+        assert!(!may_ask(&plan, "ftp://127.0.0.1:8080/") && !may_ask(&plan, "ws://127.0.0.1:8080/"));
     }
 
     #[test]
@@ -299,6 +309,9 @@ mod tests {
         assert_eq!(plan.url.as_str(), "http://wordpress.test/a?b");
         assert_eq!(plan.address(&plan.url).unwrap().to_string(), "127.0.0.1:8080");
         assert!(may_ask(&plan, "http://wordpress.test/x") && !may_ask(&plan, "http://127.0.0.1:8080/x"));
+        assert!(!may_ask(&plan, "https://wordpress.test/"), "a redirect leads away from the address");
+        plan.allowed_hosts = vec!["wordpress.test".to_owned()];
+        assert!(may_ask(&plan, "https://wordpress.test/"));
         assert!(plan.name_host("a b").is_err());
     }
 

@@ -33,7 +33,7 @@ mod worker;
 pub use lingering::LINGERING_MAX;
 pub use outcome::{
     ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
-    PageOutcome, TRACE_MAX, Traced,
+    PageOutcome, TRACE_MAX, Traced, URL_BYTES_MAX,
 };
 pub use plan::{
     CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN,

@@ -4,7 +4,7 @@
 //! The [`Class`] of a resource decides whether it counts toward the page's time.
 
 use crate::fetch::{Fetched, Fetching};
-use crate::outcome::{FetchFailure, TRACE_MAX, Traced};
+use crate::outcome::{FetchFailure, TRACE_MAX, Traced, kept_url};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use page::{Asset, Class, Loading};
@@ -173,7 +173,7 @@ impl Page<'_> {
 
     fn note(&mut self, asset: &Asset, what: &'static str) {
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
-            trace.push(Traced { url: asset.url.to_string(), class: asset.class, what });
+            trace.push(Traced { url: kept_url(asset.url.as_str()), class: asset.class, what });
         }
     }
 

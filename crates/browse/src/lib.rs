@@ -51,6 +51,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use turns::Turns;
 
@@ -214,19 +215,25 @@ impl Drop for EndOnPanic<'_> {
 /// Runs every crowd in its own thread.
 fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
+    // All of them are created before the load begins, because they may fail for want of descriptors.
+    let runtimes: Vec<Runtime> = (0..threads)
+        .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
+        .collect::<io::Result<_>>()
+        .map_err(|error| system("creating an event loop", &error))?;
     std::thread::scope(|scope| {
-        let spawn = |index: usize| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let spawn = |(index, runtime): (usize, Runtime)| {
             std::thread::Builder::new().name(format!("page-{index}")).spawn_scoped(scope, move || {
                 let _end_on_panic = EndOnPanic(shared);
                 let crowd = Rc::new(Crowd::new(Arc::clone(shared), (index, threads)));
-                LocalSet::new().block_on(&runtime, crowd.run())
+                run_to_end(runtime, crowd.run())
             })
         };
-        let handles: Vec<_> = (0..threads)
-            .map(spawn)
-            .collect::<io::Result<_>>()
-            .map_err(|error| system("creating a thread", &error))?;
+        let handles: Vec<_> =
+            runtimes.into_iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(|error| {
+                // The threads that run already have nothing to measure.
+                shared.is_failing.store(true, Ordering::Relaxed);
+                system("creating a thread", &error)
+            })?;
         let join = |handle: std::thread::ScopedJoinHandle<'_, CrowdReport>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -234,9 +241,33 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
     })
 }
 
+/// Runs a future to its end, with all its tasks on this thread.
+fn run_to_end<T>(runtime: Runtime, future: impl Future<Output = T>) -> T {
+    let tasks = LocalSet::new();
+    let output = tasks.block_on(&runtime, future);
+    drop(tasks);
+    // Looking up a name cannot be interrupted, and may take long. The run does not wait for it.
+    runtime.shutdown_background();
+    output
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LINGERING_MAX, lingering_max};
+    use super::{LINGERING_MAX, lingering_max, run_to_end};
+    use std::sync::mpsc;
+
+    #[test]
+    fn run_does_not_wait_for_a_lookup() {
+        let (over, is_over) = mpsc::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let found = run_to_end(runtime, async {
+            // Stands for a lookup: it ends when the other end of the channel is gone.
+            drop(tokio::task::spawn_blocking(move || is_over.recv()));
+            1
+        });
+        assert_eq!(found, 1);
+        drop(over);
+    }
 
     #[test]
     fn lingering_connections_use_at_most_half_the_descriptors() {

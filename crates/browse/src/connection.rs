@@ -66,6 +66,7 @@ pub(crate) struct NoAnswer {
 
 /// Collects content while it arrives, up to a limit. The bytes are kept only if they will be
 /// parsed.
+#[derive(Clone)]
 pub(crate) struct Content {
     keeps: bool,
     bytes_max: usize,

@@ -67,26 +67,26 @@ impl Connections {
         Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max, is_measured }
     }
 
-    /// Sends a request as soon as a connection to the host is free, and reads the response. Stores
-    /// the time when it was free in `began`, in nanoseconds.
+    /// Sends a request as soon as a connection to the host is free, and reads the response into a
+    /// copy of `content`. Stores the time when the connection was free in `began`, in nanoseconds.
     pub(crate) async fn exchange(
         &self,
         worker: &Worker,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
+        content: &Content,
         began: &Cell<u64>,
     ) -> Result<Answer, FetchFailure> {
         let host = self.host(url);
         if worker.shared.plan.is_http2 {
             began.set(worker.shared.clock.monotonic().as_nanos());
-            let whole = self.attempt_http2(worker, &host, url, request, keeps);
+            let whole = self.attempt_http2(worker, &host, url, request, content);
             let whole = tokio::time::timeout(worker.shared.plan.timeout, whole).await;
             return whole.unwrap_or(Err(FetchFailure::Timeout));
         }
         let _permit = host.permits.acquire().await.map_err(|_| FetchFailure::Closed)?;
         began.set(worker.shared.clock.monotonic().as_nanos());
-        let whole = self.attempt(worker, &host, url, request, keeps);
+        let whole = self.attempt(worker, &host, url, request, content);
         tokio::time::timeout(worker.shared.plan.timeout, whole).await.unwrap_or(Err(FetchFailure::Timeout))
     }
 
@@ -96,17 +96,15 @@ impl Connections {
         host: &HostConnections,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
+        content: &Content,
     ) -> Result<Answer, FetchFailure> {
-        let bytes_max = worker.shared.plan.limits.content_bytes_max;
         loop {
             let mut connection = match host.quiet() {
                 Some(connection) => connection,
                 None => Connection::new(worker.connect(url, self.is_measured).await?),
             };
             let was_used = connection.is_used;
-            let content = Content::new(keeps, bytes_max);
-            match connection.exchange(request, content, &*worker.shared.clock).await {
+            match connection.exchange(request, content.clone(), &*worker.shared.clock).await {
                 Ok(answer) => {
                     if answer.is_persistent {
                         host.idle.borrow_mut().push(connection);
@@ -129,9 +127,8 @@ impl Connections {
         host: &HostConnections,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
+        content: &Content,
     ) -> Result<Answer, FetchFailure> {
-        let bytes_max = worker.shared.plan.limits.content_bytes_max;
         loop {
             let mut shared = host.shared.lock().await;
             let standing = shared.as_ref().filter(|connection| !connection.is_over()).map(Rc::clone);
@@ -146,8 +143,7 @@ impl Connections {
             };
             drop(shared);
             let was_used = connection.is_used();
-            let content = Content::new(keeps, bytes_max);
-            match connection.exchange(url, request, content, &*worker.shared.clock).await {
+            match connection.exchange(url, request, content.clone(), &*worker.shared.clock).await {
                 Ok(answer) => return Ok(answer),
                 // The server has not processed the request, so it is sent again on a new
                 // connection.

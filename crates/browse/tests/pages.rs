@@ -239,6 +239,20 @@ fn gzip_is_decoded_up_to_the_limit() {
 }
 
 #[test]
+fn endless_document_is_cut_off_at_the_decoded_limit() {
+    let origin = Origin::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\n\r\n";
+        // The rest does not come.
+        let content = vec![b' '; 3_000_000];
+        vec![Action::Send(head.into()), Action::Send(content), Action::Await(Gate::default())]
+    });
+    let limits = Limits { decoded_bytes_max: 1_000_000, ..Limits::DEFAULT };
+    let outcome = load(&PagePlan { limits, ..plan(&origin.url(), 1) });
+    assert_eq!(outcome.figures.failures[FetchFailure::TooLong as usize], 1);
+    assert_eq!(outcome.figures.limits.of(Limit::Decoded), 1);
+}
+
+#[test]
 fn broken_stalled_and_invalid_responses_are_distinguished() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("200 OK", &[HTML], b"<img src=cut><img src=slow><img src=odd><img src=shut>"),

@@ -147,8 +147,10 @@ impl Http2 {
     fn no_answer(&self, error: &h2::Error) -> NoAnswer {
         let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
         let is_leaving = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
-        // A server that does not speak HTTP/2 makes the library report a protocol error at once.
-        let is_other = error.is_go_away() && error.is_library() && !self.is_used();
+        // A server that does not speak HTTP/2 makes the library report a protocol error at once. Of
+        // one that does and sends too much, the library demands calm.
+        let is_excess = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+        let is_other = error.is_go_away() && error.is_library() && !is_excess && !self.is_used();
         let failure = match error {
             _ if is_other => FetchFailure::Http2,
             error if error.is_reset() && error.is_remote() => FetchFailure::Broken,
@@ -274,10 +276,11 @@ mod tests {
     fn head_beyond_the_limit_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let half = HEAD_BYTES_MAX as usize / 2;
-        let found = LocalSet::new()
-            .block_on(&runtime, async { [no_answer(half - 1_000).await, no_answer(half + 1_000).await] });
+        let tasks = LocalSet::new();
+        let found = [half - 1_000, half + 1_000, 8 * half]
+            .map(|bytes| tasks.block_on(&runtime, no_answer(bytes)));
         let refused = NoAnswer { failure: FetchFailure::BadAnswer, is_silent: false };
-        assert_eq!(found, [None, Some(refused)]);
+        assert_eq!(found, [None, Some(refused), Some(refused)]);
     }
 
     #[test]

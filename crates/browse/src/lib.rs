@@ -21,6 +21,7 @@ mod fetch;
 mod frames;
 mod http2;
 mod lingering;
+mod names;
 mod outcome;
 mod plan;
 mod series;

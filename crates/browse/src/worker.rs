@@ -7,6 +7,7 @@
 
 use crate::connection::Wire;
 use crate::lingering::Lingering;
+use crate::names::{Found, Names};
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
@@ -16,7 +17,6 @@ use net::{Address, Stream, TlsError};
 use page::Memo;
 use platform::Monotonic;
 use std::cell::{RefCell, RefMut};
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     /// The figures of the measured part, and those of the warm-up.
     measured: RefCell<Figures>,
     warmup: RefCell<Figures>,
-    addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
+    names: Names,
     /// The current second.
     current: RefCell<Current>,
     /// Connections of visitors whose page load is over.
@@ -45,7 +45,7 @@ impl Worker {
             memo: RefCell::default(),
             measured: RefCell::new(Figures::new()),
             warmup: RefCell::new(Figures::new()),
-            addresses: RefCell::default(),
+            names: Names::default(),
             shared,
         }
     }
@@ -143,27 +143,22 @@ impl Worker {
         }
     }
 
-    /// The addresses of a host. The thread caches successful lookups for the whole run.
-    async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, FetchFailure> {
+    /// The addresses of a host.
+    async fn resolve(&self, address: &Address) -> Found {
         match address {
             Address::Ip(address) => Ok(vec![*address]),
-            Address::Host { name, port } => {
-                let key = (name.clone(), *port);
-                if let Some(known) = self.addresses.borrow().get(&key) {
-                    return Ok(known.clone());
-                }
-                let found = tokio::net::lookup_host((name.as_str(), *port)).await;
-                let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
-                let found: Vec<SocketAddr> = found.collect();
-                if found.is_empty() {
-                    return Err(FetchFailure::Name);
-                }
-                self.addresses.borrow_mut().insert(key, found.clone());
-                Ok(found)
-            }
+            Address::Host { name, port } => self.names.find(name, *port, || look_up(name, *port)).await,
             Address::Unix(_) => Err(FetchFailure::Name),
         }
     }
+}
+
+/// Looks up the addresses of a name; at least one if there is no failure.
+async fn look_up(name: &str, port: u16) -> Found {
+    let found = tokio::net::lookup_host((name, port)).await;
+    let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() { Err(FetchFailure::Name) } else { Ok(found) }
 }
 
 /// The failure for an I/O error: a limit of this machine, otherwise `of_site`.

@@ -1,7 +1,8 @@
 //! One HTTP/1 connection to a server, with one exchange at a time, as in a browser.
 //!
 //! Invariant: content is read to its end, or the connection is not used again. A truncated response
-//! is a failure. Nothing is sent twice here.
+//! is a failure. Bytes that came before their request are never taken for its response. Nothing is
+//! sent twice here.
 
 use crate::outcome::FetchFailure;
 use bytes::{Bytes, BytesMut};
@@ -10,10 +11,15 @@ use message::{RequestHead, ResponseHead};
 use platform::{Clock, Monotonic};
 use semantics::Moment;
 use std::io;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// Roughly the head sizes that browsers accept.
-const HEAD_LIMITS: Limits = Limits { head_bytes_max: 256 * 1024, fields_max: 256, ..Limits::DEFAULT };
+/// The most bytes of a response head: roughly what browsers accept.
+pub(crate) const HEAD_BYTES_MAX: u32 = 256 * 1024;
+
+const HEAD_LIMITS: Limits =
+    Limits { head_bytes_max: HEAD_BYTES_MAX as usize, fields_max: 256, ..Limits::DEFAULT };
 
 /// The most informational (1xx) responses accepted before the final one.
 const INFORMATIONAL_MAX: u32 = 8;
@@ -60,6 +66,7 @@ pub(crate) struct NoAnswer {
 
 /// Collects content while it arrives, up to a limit. The bytes are kept only if they will be
 /// parsed.
+#[derive(Clone)]
 pub(crate) struct Content {
     keeps: bool,
     bytes_max: usize,
@@ -97,6 +104,15 @@ impl Content {
 impl Connection {
     pub(crate) fn new(wire: Box<dyn Wire>) -> Self {
         Self { wire, input: BytesMut::new(), is_used: false }
+    }
+
+    /// Whether an idle connection can carry another request: the server has neither ended it nor
+    /// sent anything. A server may send 408 (Request Timeout) without a request, for example.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let mut octet = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        let read = Pin::new(&mut self.wire).poll_read(&mut context, &mut ReadBuf::new(&mut octet));
+        read.is_pending()
     }
 
     /// Waits until the server ends an idle connection. Bytes that arrive unasked end it too.
@@ -201,7 +217,23 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, FetchFailure};
+    use super::{Connection, Content, FetchFailure};
+    use tokio::io::AsyncWriteExt as _;
+
+    #[test]
+    fn connection_with_unasked_bytes_or_an_end_is_not_quiet() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for unasked in [&b""[..], b"HTTP/1.1 408 Request Timeout\r\n\r\n"] {
+                let (ours, mut theirs) = tokio::io::duplex(64);
+                let mut connection = Connection::new(Box::new(ours));
+                assert!(connection.is_quiet());
+                theirs.write_all(unasked).await.unwrap();
+                drop(theirs);
+                assert!(!connection.is_quiet(), "{unasked:?}");
+            }
+        });
+    }
 
     #[test]
     fn content_is_bounded_whether_it_is_kept_or_not() {

@@ -3,7 +3,8 @@
 //! Invariant: threads share only the state in `shared`, such as the number of pages left and the
 //! watch. Each thread has its own figures, parsed trees and visitors. In a closed loop each page
 //! load is followed by the next after the think time. In an open loop page loads begin when they
-//! are due; one that finds no free visitor is counted, not delayed.
+//! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
+//! does not depend on the number of threads: each thread takes its share of one schedule.
 
 use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
@@ -13,13 +14,15 @@ use crate::worker::Worker;
 use platform::Monotonic;
 use stats::Random;
 use std::cell::{Cell, RefCell};
+use std::iter::StepBy;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-/// How often a thread checks whether it should stop.
+/// How often a thread checks whether it should stop, or whether a page is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often a thread checks the failure rate.
@@ -28,14 +31,18 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The visitors of one thread.
 pub(crate) struct Crowd {
     worker: Worker,
+    /// The index of this thread, and the number of threads.
+    place: (usize, usize),
     random: RefCell<Random>,
-    /// Page loads in progress.
+    /// Page loads of the measured part in progress.
     under_way: Cell<u64>,
 }
 
 /// The results of a thread.
 pub(crate) struct CrowdReport {
     pub(crate) figures: Figures,
+    /// The figures of the warm-up.
+    pub(crate) warmup: Figures,
     pub(crate) cpu: Duration,
     pub(crate) ended: PageEnd,
     pub(crate) end: Monotonic,
@@ -46,7 +53,8 @@ impl Crowd {
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared, place),
+            worker: Worker::new(shared, place.1),
+            place,
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),
         }
@@ -56,15 +64,21 @@ impl Crowd {
         &self.worker.shared
     }
 
-    /// Lets `users` visitors load pages until the end of the run.
-    pub(crate) async fn run(self: Rc<Self>, users: usize, rate: Option<f64>) -> CrowdReport {
+    /// The places of this thread's visitors, among those of all threads.
+    fn places(&self) -> StepBy<Range<usize>> {
+        let (thread, threads) = self.place;
+        (thread..self.shared().plan.users).step_by(threads)
+    }
+
+    /// Lets the visitors load pages until the end of the run.
+    pub(crate) async fn run(self: Rc<Self>) -> CrowdReport {
         let cpu_before = Cell::new(thread_cpu());
         let mut tasks = JoinSet::new();
         let ended = {
             let all = async {
-                match rate {
-                    None => Rc::clone(&self).closed(users, &mut tasks).await,
-                    Some(rate) => Rc::clone(&self).arrivals(users, rate, &mut tasks).await,
+                match self.shared().plan.rate {
+                    None => Rc::clone(&self).closed(&mut tasks).await,
+                    Some(rate) => Rc::clone(&self).arrivals(rate, &mut tasks).await,
                 }
                 PageEnd::Pages
             };
@@ -75,18 +89,20 @@ impl Crowd {
         };
         drop(tasks);
         let end = self.shared().clock.monotonic();
-        let mut figures = self.worker.end(end);
+        let (mut figures, warmup) = self.worker.end(end);
         figures.pages.unfinished += self.under_way.get();
         let cpu = thread_cpu().saturating_sub(cpu_before.get());
-        CrowdReport { figures, cpu, ended, end }
+        CrowdReport { figures, warmup, cpu, ended, end }
     }
 
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
-    async fn closed(self: Rc<Self>, users: usize, tasks: &mut JoinSet<()>) {
-        for index in 0..users {
+    async fn closed(self: Rc<Self>, tasks: &mut JoinSet<()>) {
+        for place in self.places() {
+            if !self.wait_for_page(self.shared().turns.begin(place), tasks).await {
+                break;
+            }
             let crowd = Rc::clone(&self);
             tasks.spawn_local(async move {
-                crowd.wait_for_turn(index).await;
                 let visitor = RefCell::default();
                 let mut begin = crowd.shared().clock.monotonic();
                 // The page is taken before the think time. Once none is left, the run does not wait
@@ -101,13 +117,29 @@ impl Crowd {
                 }
             });
         }
-        while tasks.join_next().await.is_some() {}
+        finish(tasks).await;
     }
 
-    /// Waits until the visitor with this index begins, evenly spread over the ramp-up.
-    async fn wait_for_turn(&self, index: usize) {
-        let begin = self.worker.turns.begin(index);
-        tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
+    /// Waits until a page load is to begin at `begin`, and returns whether a page is left for it
+    /// then. Returns early if another thread takes the last page, so that the run does not wait for
+    /// a moment at which nothing begins.
+    async fn wait_for_page(&self, begin: Monotonic, tasks: &mut JoinSet<()>) -> bool {
+        loop {
+            while let Some(ended) = tasks.try_join_next() {
+                pass_on_panic(ended);
+            }
+            if !self.shared().has_page(begin) {
+                return false;
+            }
+            let wait = begin.since(self.shared().clock.monotonic());
+            if wait.is_zero() {
+                break;
+            }
+            tokio::time::sleep(wait.min(LOOK_EVERY)).await;
+        }
+        // If page loads begin late, the thread must still run its other tasks.
+        tokio::task::yield_now().await;
+        self.shared().has_page(begin)
     }
 
     /// Waits until a page load begins at `begin`, and returns its start. After a wait that is the
@@ -123,16 +155,20 @@ impl Crowd {
     }
 
     /// Open loop: page loads begin when they are due.
-    async fn arrivals(self: Rc<Self>, users: usize, rate: f64, tasks: &mut JoinSet<()>) {
-        let idle: Rc<RefCell<Vec<Visitor>>> = Rc::new(RefCell::new(vec![Visitor::default(); users]));
-        for number in 0_u32.. {
-            let due = self.shared().began.plus(due_after(number, rate, self.shared().plan.ramp));
-            tokio::time::sleep(due.since(self.shared().clock.monotonic())).await;
-            while tasks.try_join_next().is_some() {}
+    async fn arrivals(self: Rc<Self>, rate: f64, tasks: &mut JoinSet<()>) {
+        let visitors = vec![Visitor::default(); self.places().len()];
+        let idle = Rc::new(RefCell::new(visitors));
+        for after in due_times(self.place, rate, self.shared().plan.ramp) {
+            let due = self.shared().began.plus(after);
+            // Without a page left, no visitor is missing.
+            if !self.wait_for_page(due, tasks).await {
+                break;
+            }
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {
-                self.worker.figures.borrow_mut().pages.not_started += 1;
-                self.worker.tally(|tally| tally.counts.not_started += 1);
+                let is_measured = self.shared().is_measured(due);
+                self.worker.figures(is_measured).pages.not_started += 1;
+                self.worker.tally(is_measured, |tally| tally.counts.not_started += 1);
                 continue;
             };
             if !self.shared().take_page(due) {
@@ -145,26 +181,29 @@ impl Crowd {
                 idle.borrow_mut().push(visitor.into_inner());
             });
         }
-        while tasks.join_next().await.is_some() {}
+        finish(tasks).await;
     }
 
     /// Loads one page, for a returning or a new visitor.
     async fn load(&self, visitor: &RefCell<Visitor>, due: Monotonic) {
         let drawn = self.random.borrow_mut().below(1_000_000) as f64 / 1e6;
-        let is_returning = drawn < self.shared().plan.returning && visitor.borrow().has_icon;
+        let is_returning = drawn < self.shared().plan.returning && visitor.borrow().has_visited;
         if !is_returning {
             *visitor.borrow_mut() = Visitor::default();
         }
-        self.under_way.set(self.under_way.get() + 1);
-        self.worker.tally(|tally| tally.counts.started += 1);
+        let is_measured = self.shared().is_measured(due);
+        let counted = u64::from(is_measured);
+        self.under_way.set(self.under_way.get() + counted);
+        self.worker.tally(is_measured, |tally| tally.counts.started += 1);
         visit(&self.worker, visitor, is_returning, due).await;
-        self.under_way.set(self.under_way.get() - 1);
+        self.under_way.set(self.under_way.get() - counted);
     }
 
-    /// Waits until the time is up, the run fails, or it is stopped. Also ends the warm-up, and
-    /// publishes finished seconds.
+    /// Waits until the time is up, the run fails, or it is stopped. Also publishes finished seconds,
+    /// and takes the CPU time at the end of the warm-up.
     async fn watched(&self, cpu_before: &Cell<Duration>) -> PageEnd {
         let (mut trend, mut next_trend) = (Trend::default(), self.shared().began.plus(FAILING_EVERY));
+        let mut is_measuring = self.shared().plan.warmup.is_zero();
         loop {
             let now = self.shared().clock.monotonic();
             self.worker.advance(now);
@@ -175,10 +214,9 @@ impl Crowd {
             if self.shared().is_failing.load(Ordering::Relaxed) {
                 return PageEnd::Failing;
             }
-            if !self.worker.is_measuring() && now >= self.shared().measuring_since {
-                self.worker.begin_measuring();
+            if !is_measuring && self.shared().is_measured(now) {
+                is_measuring = true;
                 cpu_before.set(thread_cpu());
-                self.shared().watch.restart();
             }
             if self.shared().watch.is_stopped() {
                 return PageEnd::Stopped;
@@ -186,25 +224,44 @@ impl Crowd {
             if self.shared().deadline.is_some_and(|deadline| now >= deadline) {
                 return PageEnd::Time;
             }
-            let next = if self.worker.is_measuring() {
-                self.shared().deadline
-            } else {
-                Some(self.shared().measuring_since)
-            };
+            let measuring_since = Some(self.shared().measuring_since);
+            let next = if is_measuring { self.shared().deadline } else { measuring_since };
             let wait = next.map_or(LOOK_EVERY, |next| next.since(now).min(LOOK_EVERY));
             tokio::time::sleep(wait).await;
         }
     }
 }
 
-/// When page load `number` of a thread falls due, after the beginning of the run. The rate grows
-/// linearly from zero over the ramp-up.
-fn due_after(number: u32, rate: f64, ramp: Duration) -> Duration {
-    let (number, ramp) = (f64::from(number), ramp.as_secs_f64());
+/// Waits until all page loads have ended.
+async fn finish(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        pass_on_panic(ended);
+    }
+}
+
+/// Passes on the panic of a page load. Its visitor is missing from then on, so the rest of the run
+/// would have less load than planned.
+fn pass_on_panic(ended: Result<(), JoinError>) {
+    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// When the page loads of one thread fall due, after the beginning of the run: thread 0 of two
+/// takes the numbers 0, 2, 4 and so on. If each thread had a schedule of its own, they would all
+/// begin a page at the same moment.
+fn due_times((thread, threads): (usize, usize), rate: f64, ramp: Duration) -> impl Iterator<Item = Duration> {
+    (thread as u64..).step_by(threads).map(move |number| due_after(number, rate, ramp))
+}
+
+/// When page load `number` of the run falls due, after the beginning of the run. The rate grows
+/// linearly from zero over the ramp-up. A time beyond the range of durations means never.
+fn due_after(number: u64, rate: f64, ramp: Duration) -> Duration {
+    let (number, ramp) = (number as f64, ramp.as_secs_f64());
     let grown = rate * ramp / 2.0;
     let seconds =
         if number < grown { (2.0 * number * ramp / rate).sqrt() } else { ramp + (number - grown) / rate };
-    Duration::from_secs_f64(seconds)
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 fn thread_cpu() -> Duration {
@@ -217,8 +274,29 @@ fn thread_cpu() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::due_after;
+    use super::{due_after, due_times, finish};
     use std::time::Duration;
+    use tokio::task::{JoinSet, LocalSet};
+
+    #[test]
+    #[should_panic(expected = "in a page load")]
+    fn panic_of_a_page_load_is_passed_on() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let mut tasks = JoinSet::new();
+            tasks.spawn_local(async { panic!("in a page load") });
+            finish(&mut tasks).await;
+        });
+    }
+
+    #[test]
+    fn threads_take_turns_in_one_schedule() {
+        let of = |thread| {
+            let times = due_times((thread, 2), 10.0, Duration::ZERO);
+            times.take(3).map(|time| time.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!([of(0), of(1)], [[0, 200, 400], [100, 300, 500]]);
+    }
 
     #[test]
     fn page_rate_grows_linearly_over_the_ramp_up() {
@@ -227,5 +305,6 @@ mod tests {
         // Ten a second after four seconds: five in the first two, twenty in all four.
         assert!((due(5, 4) - 2.0).abs() < 1e-9 && (due(20, 4) - 4.0).abs() < 1e-9);
         assert!((due(30, 4) - 5.0).abs() < 1e-9);
+        assert_eq!(due_after(1, 1e-20, Duration::ZERO), Duration::MAX);
     }
 }

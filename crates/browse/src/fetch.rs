@@ -3,17 +3,17 @@
 //! Invariant: no connection is made to a host that may not be requested, wherever a redirect leads.
 //! Every exchange is recorded once. The content is not interpreted here.
 
-use crate::connection::Answer;
+use crate::connection::{Answer, Content};
 use crate::outcome::{FetchFailure, Figures};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use bytes::Bytes;
 use load::CacheVerdict;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
-use page::{Asset, Class, CodingError, Kept, Limit, decoded};
+use page::{Asset, Class, CodingError, Kept, Limit, Limits, decoded};
 use platform::Monotonic;
 use semantics::Moment;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use url::{Position, Url};
 
 /// A resource that has arrived.
@@ -113,7 +113,9 @@ impl Fetching<'_> {
             Kept::Nothing => {}
         }
         let began = Cell::new(self.worker.shared.clock.monotonic().as_nanos());
-        let answered = self.connections.exchange(self.worker, url, &request, is_read(class), &began).await;
+        let (bytes_max, limit) = bytes_max(class, &self.worker.shared.plan.limits);
+        let content = Content::new(is_read(class), bytes_max);
+        let answered = self.connections.exchange(self.worker, url, &request, &content, &began).await;
         let answer = match answered {
             Ok(answer) => answer,
             Err(failure) => {
@@ -121,7 +123,7 @@ impl Fetching<'_> {
                     figures.requests += 1;
                 }
                 if failure == FetchFailure::TooLong {
-                    self.figures().limits.add(Limit::Content);
+                    self.figures().limits.add(limit);
                 }
                 return Err(failure);
             }
@@ -130,7 +132,7 @@ impl Fetching<'_> {
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
         let verdict = CacheVerdict::of(|name| answer.head.fields.first(name).map(|value| &value[..]));
         record(&mut self.figures(), class, &answer, verdict, total_us);
-        self.worker.tally(|tally| {
+        self.worker.tally(self.connections.is_measured, |tally| {
             let counts = &mut tally.counts;
             counts.requests += 1;
             *counts.statuses.entry(answer.head.status.code()).or_default() += 1;
@@ -185,14 +187,26 @@ impl Fetching<'_> {
         RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields }
     }
 
-    pub(crate) fn figures(&self) -> std::cell::RefMut<'_, Figures> {
-        self.worker.figures.borrow_mut()
+    pub(crate) fn figures(&self) -> RefMut<'_, Figures> {
+        self.worker.figures(self.connections.is_measured)
     }
 }
 
 /// Whether content of this class is parsed for further resources.
 fn is_read(class: Class) -> bool {
     matches!(class, Class::Document | Class::Frame | Class::Stylesheet)
+}
+
+/// The most bytes of content that are received for a class, and the limit that says so. Beyond an
+/// eighth more than is decoded, content that is parsed is too long in any ordinary coding, so the
+/// rest is neither awaited nor held in memory.
+fn bytes_max(class: Class, limits: &Limits) -> (usize, Limit) {
+    let parsed_max = limits.decoded_bytes_max.saturating_add(limits.decoded_bytes_max / 8);
+    if is_read(class) && parsed_max < limits.content_bytes_max {
+        (parsed_max, Limit::Decoded)
+    } else {
+        (limits.content_bytes_max, Limit::Content)
+    }
 }
 
 fn accept(class: Class) -> &'static str {

@@ -1,8 +1,9 @@
 //! Counts the bytes received on an HTTP/2 connection by stream. Only frame headers are parsed
 //! (RFC 9113 section 4.1).
 //!
-//! Invariant: the count of a stream is kept until it is taken. Frames of the connection itself
-//! (stream 0) are not counted.
+//! Invariant: a stream is counted from its announcement until its count is taken. Other frames are
+//! not counted: a server can send frames such as PRIORITY for any stream, so a count for each
+//! stream that it names would have no limit.
 
 use std::collections::HashMap;
 
@@ -18,10 +19,16 @@ pub(crate) struct Frames {
     /// How many bytes of the payload are still to come, and the stream of the frame.
     rest: usize,
     stream: u32,
+    /// The counts of the announced streams.
     by_stream: HashMap<u32, u64>,
 }
 
 impl Frames {
+    /// Counts the bytes of a stream from now on.
+    pub(crate) fn announce(&mut self, stream: u32) {
+        self.by_stream.insert(stream, 0);
+    }
+
     /// Takes the next bytes.
     pub(crate) fn feed(&mut self, mut octets: &[u8]) {
         while let Some((&first, behind)) = octets.split_first() {
@@ -54,12 +61,12 @@ impl Frames {
     }
 
     fn count(&mut self, bytes: usize) {
-        if self.stream != 0 {
-            *self.by_stream.entry(self.stream).or_default() += bytes as u64;
+        if let Some(count) = self.by_stream.get_mut(&self.stream) {
+            *count += bytes as u64;
         }
     }
 
-    /// Returns the number of bytes received for a stream, and resets it.
+    /// Ends the count of a stream. Returns the number of bytes received for it.
     pub(crate) fn take(&mut self, stream: u32) -> u64 {
         self.by_stream.remove(&stream).unwrap_or_default()
     }
@@ -84,9 +91,22 @@ mod tests {
         let octets: Vec<u8> = parts.iter().flat_map(|&(stream, bytes)| frame(stream, bytes)).collect();
         for size in [1, 7, 4_096, octets.len()] {
             let mut frames = Frames::default();
+            [1, 3].into_iter().for_each(|stream| frames.announce(stream));
             octets.chunks(size).for_each(|piece| frames.feed(piece));
             assert_eq!([frames.take(1), frames.take(3), frames.take(1)], [70_118, 23, 0], "pieces of {size}");
             assert_eq!((frames.take(0), frames.rest), (0, 0));
         }
+    }
+
+    #[test]
+    fn frames_of_streams_without_a_request_take_no_memory() {
+        let mut frames = Frames::default();
+        frames.announce(1);
+        for stream in 0..100_000 {
+            frames.feed(&frame(stream, 5));
+        }
+        assert_eq!((frames.by_stream.len(), frames.take(1)), (1, 14));
+        frames.feed(&frame(1, 5));
+        assert!(frames.by_stream.is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! failure. Nothing is sent twice here. The library implements the protocol; bytes are counted
 //! below it and above TLS.
 
-use crate::connection::{Answer, Content, NoAnswer, Wire};
+use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
 use crate::frames::Frames;
 use crate::outcome::FetchFailure;
 use bytes::Bytes;
@@ -43,6 +43,29 @@ struct Counts {
     heads: Cell<u64>,
 }
 
+/// The count of the bytes of one response, which ends with it.
+struct StreamCount<'a> {
+    counts: &'a Counts,
+    stream: u32,
+}
+
+impl<'a> StreamCount<'a> {
+    fn new(counts: &'a Counts, stream: u32) -> Self {
+        counts.frames.borrow_mut().announce(stream);
+        Self { counts, stream }
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.counts.frames.borrow_mut().take(self.stream)
+    }
+}
+
+impl Drop for StreamCount<'_> {
+    fn drop(&mut self) {
+        self.received_bytes();
+    }
+}
+
 impl Http2 {
     /// Performs the HTTP/2 handshake.
     ///
@@ -53,6 +76,8 @@ impl Http2 {
         let counted = Counted { wire, counts: Rc::clone(&counts) };
         let mut builder = Builder::new();
         builder.enable_push(false).initial_window_size(STREAM_WINDOW_BYTES);
+        // The library's own limit is 16 MiB a head, and a few bytes can stand for that many.
+        builder.max_header_list_size(HEAD_BYTES_MAX);
         builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let made = builder.handshake(counted).await;
         let (sender, connection) = made.map_err(|_| FetchFailure::Closed)?;
@@ -98,7 +123,8 @@ impl Http2 {
         let mut sender = self.sender.clone().ready().await.map_err(|error| self.no_answer(&error))?;
         let sent = Moment::read(clock);
         let (response, _) = sender.send_request(request, true).map_err(|error| self.no_answer(&error))?;
-        let stream = response.stream_id().as_u32();
+        // A request that fails or is late is dropped here, and its count with it.
+        let stream = StreamCount::new(&self.counts, response.stream_id().as_u32());
         let response = response.await.map_err(|error| self.no_answer(&error))?;
         let arrived = Moment::read(clock);
         self.counts.heads.set(self.counts.heads.get() + 1);
@@ -110,7 +136,7 @@ impl Http2 {
         Ok(Answer {
             head,
             content,
-            received_bytes: self.counts.frames.borrow_mut().take(stream),
+            received_bytes: stream.received_bytes(),
             times: (sent, arrived),
             ended: clock.monotonic(),
             is_persistent: true,
@@ -121,11 +147,13 @@ impl Http2 {
     fn no_answer(&self, error: &h2::Error) -> NoAnswer {
         let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
         let is_leaving = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
-        // A server that does not speak HTTP/2 makes the library report a protocol error at once.
-        let is_other = error.is_go_away() && error.is_library() && !self.is_used();
+        // A server that does not speak HTTP/2 makes the library report a protocol error at once. Of
+        // one that does and sends too much, the library demands calm.
+        let is_excess = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+        let is_other = error.is_go_away() && error.is_library() && !is_excess && !self.is_used();
         let failure = match error {
             _ if is_other => FetchFailure::Http2,
-            error if error.is_reset() => FetchFailure::Broken,
+            error if error.is_reset() && error.is_remote() => FetchFailure::Broken,
             error if error.is_io() || is_leaving => FetchFailure::Closed,
             _ => FetchFailure::BadAnswer,
         };
@@ -212,5 +240,55 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().wire).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Counts, FetchFailure, HEAD_BYTES_MAX, Http2, NoAnswer, StreamCount};
+    use http::{HeaderValue, Response};
+    use message::{Fields, Method, RequestHead, Version, names};
+    use platform::SystemClock;
+    use tokio::task::LocalSet;
+    use url::Url;
+
+    /// The error for a request whose response has two fields of `bytes` each.
+    async fn no_answer(bytes: usize) -> Option<NoAnswer> {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        let mut theirs: h2::server::Connection<_, bytes::Bytes> = theirs.unwrap();
+        tokio::task::spawn_local(async move {
+            while let Some(Ok((_, mut respond))) = theirs.accept().await {
+                let value = HeaderValue::from_bytes(&vec![b'x'; bytes]).unwrap();
+                let response = Response::builder().header("a", value.clone()).header("b", value);
+                respond.send_response(response.body(()).unwrap(), true).unwrap();
+            }
+        });
+        let mut fields = Fields::new();
+        fields.push(names::HOST, "h");
+        let (method, version) = (Method::Get, Version::Http11);
+        let request = RequestHead { method, target: "/".into(), version, fields };
+        let (url, content) = (Url::parse("http://h/").unwrap(), Content::new(false, 1));
+        ours.unwrap().exchange(&url, &request, content, &SystemClock::new()).await.err()
+    }
+
+    #[test]
+    fn head_beyond_the_limit_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let half = HEAD_BYTES_MAX as usize / 2;
+        let tasks = LocalSet::new();
+        let found = [half - 1_000, half + 1_000, 8 * half]
+            .map(|bytes| tasks.block_on(&runtime, no_answer(bytes)));
+        let refused = NoAnswer { failure: FetchFailure::BadAnswer, is_silent: false };
+        assert_eq!(found, [None, Some(refused), Some(refused)]);
+    }
+
+    #[test]
+    fn count_of_a_request_without_a_response_ends() {
+        let counts = Counts::default();
+        drop(StreamCount::new(&counts, 5));
+        // An empty DATA frame on stream 5.
+        counts.frames.borrow_mut().feed(&[0, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(counts.frames.borrow_mut().take(5), 0);
     }
 }

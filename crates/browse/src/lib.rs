@@ -21,6 +21,7 @@ mod fetch;
 mod frames;
 mod http2;
 mod lingering;
+mod names;
 mod outcome;
 mod plan;
 mod series;
@@ -33,11 +34,11 @@ mod worker;
 pub use lingering::LINGERING_MAX;
 pub use outcome::{
     ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
-    PageOutcome, TRACE_MAX, Traced,
+    PageOutcome, TRACE_MAX, Traced, URL_BYTES_MAX,
 };
 pub use plan::{
-    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT,
-    VISITORS_MAX,
+    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN,
+    TIMEOUT_DEFAULT, VISITORS_MAX,
 };
 pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;
@@ -50,8 +51,10 @@ use shared::Shared;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
+use turns::Turns;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,6 +104,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     let threads = threads.clamp(1, plan.users);
     let descriptors = load::allow_all_descriptors()
         .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
+    let users = if plan.rate.is_none() { plan.users } else { 0 };
+    let turns = Turns { began, ramp: plan.ramp, users };
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         tls,
@@ -110,26 +115,28 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         ended_requests: AtomicU64::new(0),
         failed_requests: AtomicU64::new(0),
         is_failing: AtomicBool::new(false),
-        series: Series::new(threads),
+        series: Series::new(threads, turns),
+        turns,
         lingering_max: lingering_max(descriptors),
         began,
         measuring_since,
         deadline: plan.time.map(|time| measuring_since.plus(time)),
     });
     let reports = work(&shared, threads)?;
-    let mut figures = Figures::new();
+    let (mut figures, mut warmup) = (Figures::new(), Figures::new());
     let mut ended = PageEnd::Pages;
     let mut end = measuring_since;
     let mut cpu = Vec::new();
     for report in reports {
         figures.merge(report.figures);
+        warmup.merge(report.warmup);
         cpu.push(report.cpu);
         end = end.max(report.end);
         if report.ended != PageEnd::Pages && ended != PageEnd::Failing {
             ended = report.ended;
         }
     }
-    refuse_if_unreachable(plan, &figures)?;
+    refuse_if_unreachable(plan, &figures, &warmup)?;
     let elapsed = end.since(measuring_since);
     Ok(PageOutcome {
         url: plan.url.to_string(),
@@ -170,10 +177,11 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
 }
 
 /// Turns a run without a single response into an error, if the first failure was one of connecting.
-/// That run has measured nothing.
-fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageError> {
-    let is_silent = figures.statuses.is_empty() && figures.pages.failed > 0;
-    match figures.examples.first().filter(|_| is_silent) {
+/// That run has measured nothing. If it failed before the measured part, the warm-up says why.
+fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures, warmup: &Figures) -> Result<(), PageError> {
+    let found = if figures.pages.failed > 0 { figures } else { warmup };
+    let is_silent = figures.statuses.is_empty() && found.statuses.is_empty() && found.pages.failed > 0;
+    match found.examples.first().filter(|_| is_silent) {
         Some((_, failure)) => {
             let reason = match failure {
                 FetchFailure::Name => "the host's name has no address",
@@ -194,23 +202,39 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
     }
 }
 
+/// Ends the run in all threads if its own thread panics: there will be no outcome.
+struct EndOnPanic<'a>(&'a Shared);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_failing.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Runs every crowd in its own thread.
 fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
+    // All of them are created before the load begins, because they may fail for want of descriptors.
+    let runtimes: Vec<Runtime> = (0..threads)
+        .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
+        .collect::<io::Result<_>>()
+        .map_err(|error| system("cannot create an event loop", &error))?;
     std::thread::scope(|scope| {
-        let spawn = |index: usize| {
-            let users = shared.plan.users / threads + usize::from(index < shared.plan.users % threads);
-            let rate = shared.plan.rate.map(|rate| rate / threads as f64);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let spawn = |(index, runtime): (usize, Runtime)| {
             std::thread::Builder::new().name(format!("page-{index}")).spawn_scoped(scope, move || {
+                let _end_on_panic = EndOnPanic(shared);
                 let crowd = Rc::new(Crowd::new(Arc::clone(shared), (index, threads)));
-                LocalSet::new().block_on(&runtime, crowd.run(users, rate))
+                run_to_end(runtime, crowd.run())
             })
         };
-        let handles: Vec<_> = (0..threads)
-            .map(spawn)
-            .collect::<io::Result<_>>()
-            .map_err(|error| system("cannot start a thread", &error))?;
+        let handles: Vec<_> =
+            runtimes.into_iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(|error| {
+                // The threads that run already have nothing to measure.
+                shared.is_failing.store(true, Ordering::Relaxed);
+                system("cannot start a thread", &error)
+            })?;
         let join = |handle: std::thread::ScopedJoinHandle<'_, CrowdReport>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -218,9 +242,33 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
     })
 }
 
+/// Runs a future to its end, with all its tasks on this thread.
+fn run_to_end<T>(runtime: Runtime, future: impl Future<Output = T>) -> T {
+    let tasks = LocalSet::new();
+    let output = tasks.block_on(&runtime, future);
+    drop(tasks);
+    // Looking up a name cannot be interrupted, and may take long. The run does not wait for it.
+    runtime.shutdown_background();
+    output
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LINGERING_MAX, lingering_max};
+    use super::{LINGERING_MAX, lingering_max, run_to_end};
+    use std::sync::mpsc;
+
+    #[test]
+    fn run_does_not_wait_for_a_lookup() {
+        let (over, is_over) = mpsc::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let found = run_to_end(runtime, async {
+            // Stands for a lookup: it ends when the other end of the channel is gone.
+            drop(tokio::task::spawn_blocking(move || is_over.recv()));
+            1
+        });
+        assert_eq!(found, 1);
+        drop(over);
+    }
 
     #[test]
     fn lingering_connections_use_at_most_half_the_descriptors() {

@@ -23,6 +23,14 @@ use std::time::Duration;
 /// The most names of foreign hosts that are kept; further hosts are only counted.
 pub const FOREIGN_HOSTS_MAX: usize = 1_000;
 
+/// The longest name of a foreign host that is kept, in bytes: the longest that DNS has. Hosts with
+/// longer names are only counted.
+const HOST_BYTES_MAX: usize = 253;
+
+/// The most bytes of a URL that are kept in [`Figures::examples`] and [`Figures::trace`]. A hostile
+/// page may have URLs of megabytes.
+pub const URL_BYTES_MAX: usize = 8 * 1024;
+
 /// The most examples of failed resources that are kept.
 pub const EXAMPLES_MAX: usize = 10;
 
@@ -179,7 +187,7 @@ pub struct ClassOutcome {
 /// One URL of the page load in [`Figures::trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// The URL.
+    /// The URL, up to [`URL_BYTES_MAX`].
     pub url: String,
     /// The class of the resource.
     pub class: Class,
@@ -223,7 +231,7 @@ pub struct Figures {
     pub statuses: BTreeMap<u16, u64>,
     /// Failed resources by kind, in the order of [`FetchFailure::ALL`].
     pub failures: [u64; FetchFailure::ALL.len()],
-    /// The first failures: URL and kind.
+    /// The first failures: URL, up to [`URL_BYTES_MAX`], and kind.
     pub examples: Vec<(String, FetchFailure)>,
     /// Number of responses by cache verdict. The key's first part is true for documents and false
     /// for all other classes.
@@ -335,14 +343,14 @@ impl Figures {
             *count += 1;
         }
         if self.examples.len() < EXAMPLES_MAX {
-            self.examples.push((url.to_owned(), failure));
+            self.examples.push((kept_url(url), failure));
         }
     }
 
     pub(crate) fn foreign(&mut self, host: &str) {
         if let Some(count) = self.foreign_hosts.get_mut(host) {
             *count += 1;
-        } else if self.foreign_hosts.len() < FOREIGN_HOSTS_MAX {
+        } else if self.foreign_hosts.len() < FOREIGN_HOSTS_MAX && host.len() <= HOST_BYTES_MAX {
             self.foreign_hosts.insert(host.to_owned(), 1);
         } else {
             self.foreign_beyond += 1;
@@ -396,6 +404,15 @@ impl Figures {
             self.trace = other.trace;
         }
     }
+}
+
+/// A URL for the figures. A longer one ends with an ellipsis.
+pub(crate) fn kept_url(url: &str) -> String {
+    if url.len() <= URL_BYTES_MAX {
+        return url.to_owned();
+    }
+    let kept = url.get(..url.floor_char_boundary(URL_BYTES_MAX)).unwrap_or_default();
+    format!("{kept}…")
 }
 
 impl PageOutcome {
@@ -452,7 +469,9 @@ impl PageCheck {
 
 #[cfg(test)]
 mod tests {
-    use super::{EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck};
+    use super::{
+        EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, HOST_BYTES_MAX, PageCheck, URL_BYTES_MAX,
+    };
     use load::Trust;
     use page::Class;
     use std::time::Duration;
@@ -475,6 +494,18 @@ mod tests {
         let known: u64 = sum.foreign_hosts.values().sum();
         assert_eq!((known + sum.foreign_beyond, sum.foreign_hosts.len()), (2_010, FOREIGN_HOSTS_MAX));
         assert_eq!((sum.failed_requests(), sum.examples.len()), (2_010, EXAMPLES_MAX));
+    }
+
+    #[test]
+    fn long_names_and_urls_take_little_memory() {
+        let mut figures = Figures::new();
+        figures.foreign(&"h".repeat(HOST_BYTES_MAX));
+        figures.foreign(&"h".repeat(HOST_BYTES_MAX + 1));
+        assert_eq!((figures.foreign_hosts.len(), figures.foreign_beyond), (1, 1));
+        let urls = [URL_BYTES_MAX, URL_BYTES_MAX + 1].map(|bytes| "u".repeat(bytes));
+        urls.iter().for_each(|url| figures.fail(url, FetchFailure::Status));
+        let kept: Vec<&String> = figures.examples.iter().map(|(url, _)| url).collect();
+        assert_eq!(kept, [&urls[0], &format!("{}…", urls[0])]);
     }
 
     #[test]

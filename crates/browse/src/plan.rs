@@ -20,6 +20,13 @@ pub const CONNECTIONS_PER_HOST_MAX: usize = 256;
 /// connections a host unless the plan says otherwise.
 pub const VISITORS_MAX: usize = 5_000;
 
+/// The lowest rate in pages per second, about one page a day. A far lower one would begin its
+/// second page later than a clock can count.
+pub const RATE_MIN: f64 = 0.00001;
+
+/// The highest rate in pages per second.
+pub const RATE_MAX: f64 = 100_000.0;
+
 /// The default of [`PagePlan::timeout`].
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
@@ -39,8 +46,8 @@ pub struct PagePlan {
     pub pages: Option<u64>,
     /// The time after which the run ends, not counting the warm-up.
     pub time: Option<Duration>,
-    /// Open loop: page loads that begin per second, however slow the server is. `None` means a
-    /// closed loop, in which each visitor is followed by the next.
+    /// Open loop: page loads that begin per second, however slow the server is, [`RATE_MIN`] to
+    /// [`RATE_MAX`]. `None` means a closed loop, in which each visitor is followed by the next.
     pub rate: Option<f64>,
     /// Think time: the pause after a page load until the next visitor comes. Only in a closed loop.
     pub think: Think,
@@ -96,7 +103,7 @@ pub enum PagePlanError {
     #[error("the run has no end or loads nothing; give -n PAGES or -t TIME, above zero")]
     Stop,
     /// The rate is out of range.
-    #[error("--rate {0}: page mode takes a rate above 0 and up to 100000 pages a second")]
+    #[error("--rate {0}: page mode takes a rate from {RATE_MIN} to {RATE_MAX} pages a second")]
     Rate(f64),
     /// Think times in an open loop.
     #[error(
@@ -189,7 +196,7 @@ impl PagePlan {
         if !ends || self.pages == Some(0) || self.time == Some(Duration::ZERO) {
             return Err(PagePlanError::Stop);
         }
-        if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate <= 100_000.0)) {
+        if let Some(rate) = self.rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
             return Err(PagePlanError::Rate(rate));
         }
         if self.rate.is_some() && !self.think.is_none() {
@@ -209,10 +216,19 @@ impl PagePlan {
 
     /// Whether a URL is on a host that may be requested: the page's own host, or one that the plan
     /// names. The page's own host must have the page's port; ports 80 and 443 are interchangeable.
+    /// A host that the plan connects to elsewhere must have the page's scheme, too: its name may
+    /// lead to another server, such as the live one of a site that is tested on a copy.
     pub fn may_ask(&self, url: &Url) -> bool {
+        if !matches!(url.scheme(), "http" | "https") {
+            return false;
+        }
         let is_plain = |url: &Url| matches!(url.port_or_known_default(), Some(80 | 443));
         let same_port = url.port_or_known_default() == self.url.port_or_known_default();
-        if url.host_str() == self.url.host_str() && (same_port || (is_plain(url) && is_plain(&self.url))) {
+        let is_reached = self.connect_to.is_none() || url.scheme() == self.url.scheme();
+        if url.host_str() == self.url.host_str()
+            && is_reached
+            && (same_port || (is_plain(url) && is_plain(&self.url)))
+        {
             return true;
         }
         self.allowed_hosts.iter().filter_map(|host| allowed(host)).any(|(host, port)| {
@@ -250,7 +266,7 @@ fn address_of(url: &Url) -> Option<Address> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError};
+    use super::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN};
     use load::Think;
     use std::time::Duration;
     use url::Url;
@@ -283,6 +299,7 @@ mod tests {
         }
         let plan = PagePlan::new("http://127.0.0.1:8080/").unwrap();
         assert!(may_ask(&plan, "https://127.0.0.1:8080/") && !may_ask(&plan, "http://127.0.0.1/"));
+        assert!(!may_ask(&plan, "ftp://127.0.0.1:8080/") && !may_ask(&plan, "ws://127.0.0.1:8080/"));
     }
 
     #[test]
@@ -292,6 +309,9 @@ mod tests {
         assert_eq!(plan.url.as_str(), "http://wordpress.test/a?b");
         assert_eq!(plan.address(&plan.url).unwrap().to_string(), "127.0.0.1:8080");
         assert!(may_ask(&plan, "http://wordpress.test/x") && !may_ask(&plan, "http://127.0.0.1:8080/x"));
+        assert!(!may_ask(&plan, "https://wordpress.test/"), "a redirect leads away from the address");
+        plan.allowed_hosts = vec!["wordpress.test".to_owned()];
+        assert!(may_ask(&plan, "https://wordpress.test/"));
         assert!(plan.name_host("a b").is_err());
     }
 
@@ -305,7 +325,11 @@ mod tests {
         assert_eq!(PagePlan { users: 0, ..plan() }.check(), Err(PagePlanError::Users(0)));
         assert!(PagePlan { returning: 1.5, ..plan() }.check().is_err());
         assert_eq!(PagePlan { time: None, ..plan() }.check(), Err(PagePlanError::Stop));
-        assert!(PagePlan { rate: Some(0.0), ..plan() }.check().is_err());
+        for rate in [0.0, 1e-20, RATE_MIN / 2.0, RATE_MAX * 2.0, f64::NAN, f64::INFINITY] {
+            let refused = PagePlan { rate: Some(rate), ..plan() }.check().unwrap_err().to_string();
+            assert!(refused.ends_with("from 0.00001 to 100000 pages a second"), "{refused}");
+        }
+        assert_eq!(PagePlan { rate: Some(RATE_MIN), ..plan() }.check(), Ok(()));
         let think = Think::Constant(Duration::from_secs(1));
         assert_eq!(PagePlan { think, ..plan() }.check(), Ok(()));
         assert_eq!(PagePlan { think, rate: Some(1.0), ..plan() }.check(), Err(PagePlanError::Think));

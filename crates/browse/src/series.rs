@@ -79,27 +79,38 @@ pub(crate) struct Current {
     /// Index of the second.
     number: usize,
     begin: Monotonic,
-    turns: Turns,
     tally: Tally,
 }
 
 /// The seconds of a run, shared by its threads.
-#[derive(Debug, Default)]
-pub(crate) struct Series(Mutex<Inner>);
+#[derive(Debug)]
+pub(crate) struct Series {
+    threads: usize,
+    turns: Turns,
+    seconds: Mutex<Seconds>,
+}
 
 #[derive(Debug, Default)]
-struct Inner {
-    threads: usize,
-    /// Seconds that some thread has not handed in yet, each with the number of threads that have.
-    /// The first one has number `done.len()`.
-    open: VecDeque<(usize, Tally)>,
+struct Seconds {
+    /// Seconds that some thread has not handed in yet. The first one has number `done.len()`.
+    open: VecDeque<Open>,
     done: Vec<PageSecond>,
+}
+
+/// A second that some thread has not handed in yet.
+#[derive(Debug, Default)]
+struct Open {
+    /// Number of threads that have handed it in.
+    parts: usize,
+    /// When it ended; in the run's last second, when the last thread did.
+    end: Monotonic,
+    sum: Tally,
 }
 
 impl Current {
     /// The first second, which begins at `begin`.
-    pub(crate) fn new(begin: Monotonic, turns: Turns) -> Self {
-        Self { number: 0, begin, turns, tally: Tally::default() }
+    pub(crate) fn new(begin: Monotonic) -> Self {
+        Self { number: 0, begin, tally: Tally::default() }
     }
 
     /// Hands in the seconds that are over at `now`.
@@ -130,8 +141,7 @@ impl Current {
 
     /// Hands in the tally of a second that ended at `end`.
     fn hand_in(&mut self, end: Monotonic, series: &Series) {
-        self.tally.counts.users = self.turns.begun(end);
-        series.hand_in(self.number, &self.tally);
+        series.hand_in(self.number, end, &self.tally);
         self.number += 1;
         self.tally.clear();
     }
@@ -156,7 +166,6 @@ impl Tally {
 
     fn add(&mut self, other: &Self) {
         let (to, from) = (&mut self.counts, &other.counts);
-        to.users += from.users;
         to.started += from.started;
         to.not_started += from.not_started;
         to.good += from.good;
@@ -194,49 +203,53 @@ impl Tally {
 
 impl Series {
     /// The series of a run with this number of threads.
-    pub(crate) fn new(threads: usize) -> Self {
-        Self(Mutex::new(Inner { threads, ..Inner::default() }))
+    pub(crate) fn new(threads: usize, turns: Turns) -> Self {
+        Self { threads, turns, seconds: Mutex::default() }
     }
 
-    /// Adds one thread's part of second `number`.
-    fn hand_in(&self, number: usize, tally: &Tally) {
-        let mut inner = self.lock();
-        let Some(place) = number.checked_sub(inner.done.len()).filter(|_| number < SECONDS_MAX) else {
+    /// Adds one thread's part of second `number`, which ended at `end`.
+    fn hand_in(&self, number: usize, end: Monotonic, tally: &Tally) {
+        let mut seconds = self.lock();
+        let Some(place) = number.checked_sub(seconds.done.len()).filter(|_| number < SECONDS_MAX) else {
             return;
         };
-        while inner.open.len() <= place {
-            inner.open.push_back((0, Tally::default()));
+        while seconds.open.len() <= place {
+            seconds.open.push_back(Open::default());
         }
-        if let Some((count, sum)) = inner.open.get_mut(place) {
-            *count += 1;
-            sum.add(tally);
+        if let Some(open) = seconds.open.get_mut(place) {
+            open.parts += 1;
+            open.end = open.end.max(end);
+            open.sum.add(tally);
         }
-        while inner.open.front().is_some_and(|(count, _)| *count >= inner.threads) {
-            inner.conclude();
+        while seconds.open.front().is_some_and(|open| open.parts >= self.threads) {
+            seconds.conclude(&self.turns);
         }
     }
 
     /// Ends the series when the run is over: computes the figures of incomplete seconds and returns
     /// all seconds.
     pub(crate) fn finish(&self) -> Vec<PageSecond> {
-        let mut inner = self.lock();
-        while !inner.open.is_empty() {
-            inner.conclude();
+        let mut seconds = self.lock();
+        while !seconds.open.is_empty() {
+            seconds.conclude(&self.turns);
         }
-        std::mem::take(&mut inner.done)
+        std::mem::take(&mut seconds.done)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Seconds> {
         // The counters are still usable after a panic in another thread.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
-    /// Computes the figures of the first open second.
-    fn conclude(&mut self) {
+impl Seconds {
+    /// Computes the figures of the first open second. The visitors are counted here, because a
+    /// thread that has run out of pages hands in no further seconds.
+    fn conclude(&mut self, turns: &Turns) {
+        let Some(mut open) = self.open.pop_front() else { return };
+        open.sum.counts.users = turns.begun(open.end);
         let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
-        self.done.extend(self.open.pop_front().map(|(_, tally)| tally.figures(second)));
+        self.done.push(open.sum.figures(second));
     }
 }
 
@@ -251,16 +264,15 @@ mod tests {
         Monotonic::from_nanos(millis * 1_000_000)
     }
 
-    /// The first second of the only thread, with three visitors who begin within two seconds.
-    fn current(millis: u64) -> Current {
-        let turns = Turns { began: at(millis), ramp: Duration::from_secs(2), users: 3, place: (0, 1) };
-        Current::new(at(millis), turns)
+    /// The series of two threads, with six visitors who begin within two seconds.
+    fn series(millis: u64) -> Series {
+        Series::new(2, Turns { began: at(millis), ramp: Duration::from_secs(2), users: 6 })
     }
 
     #[test]
     fn second_is_the_sum_over_all_threads() {
-        let series = Series::new(2);
-        let mut threads = [current(5_000), current(5_000)];
+        let series = series(5_000);
+        let mut threads = [Current::new(at(5_000)), Current::new(at(5_000))];
         assert!(threads[0].at(at(4_999), &series).is_none(), "the warm-up was counted");
         for (millis, thread) in [(5_100, 0), (5_200, 1), (5_300, 1), (8_500, 0), (8_600, 1)] {
             let tally = threads[thread].at(at(millis), &series).unwrap();
@@ -289,11 +301,21 @@ mod tests {
 
     #[test]
     fn thread_that_ends_early_does_not_delay_the_others() {
-        let series = Series::new(2);
-        let (mut one, mut other) = (current(0), current(0));
+        let series = series(0);
+        let (mut one, mut other) = (Current::new(at(0)), Current::new(at(0)));
         one.at(at(10), &series).unwrap().counts.failed += 1;
         one.end(at(20), &series);
         other.end(at(3_000), &series);
         assert_eq!(series.finish().len(), 3);
+    }
+
+    #[test]
+    fn visitors_of_a_thread_that_ended_early_still_count() {
+        let series = series(0);
+        let (mut one, mut other) = (Current::new(at(0)), Current::new(at(0)));
+        one.end(at(1_200), &series);
+        other.end(at(2_100), &series);
+        let users: Vec<_> = series.finish().iter().map(|second| second.users).collect();
+        assert_eq!(users, [4, 6, 6]);
     }
 }

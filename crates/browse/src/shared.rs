@@ -7,6 +7,7 @@
 
 use crate::plan::PagePlan;
 use crate::series::Series;
+use crate::turns::Turns;
 use net::TlsClient;
 use platform::{Clock, Monotonic};
 use std::sync::Arc;
@@ -21,7 +22,6 @@ pub struct Watch {
     stop: Arc<AtomicBool>,
     done: AtomicU64,
     failed: AtomicU64,
-    is_measuring: AtomicBool,
 }
 
 impl Watch {
@@ -35,27 +35,14 @@ impl Watch {
         (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 
-    /// Whether the warm-up is over.
-    pub fn is_measuring(&self) -> bool {
-        self.is_measuring.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_done(&self) {
+    /// Counts a page load of the measured part that has ended.
+    pub(crate) fn add_page(&self, has_document: bool) {
+        self.failed.fetch_add(u64::from(!has_document), Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn restart(&self) {
-        self.done.store(0, Ordering::Relaxed);
-        self.failed.store(0, Ordering::Relaxed);
-        self.is_measuring.store(true, Ordering::Relaxed);
     }
 }
 
@@ -70,9 +57,11 @@ pub(crate) struct Shared {
     /// Resources that have ended, then resources that failed, both including the warm-up.
     pub(crate) ended_requests: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
-    /// Whether a thread has found that most resources fail.
+    /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
+    /// When the visitors of a closed loop begin.
+    pub(crate) turns: Turns,
     /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
@@ -88,12 +77,22 @@ pub(crate) struct Trend {
 }
 
 impl Shared {
+    /// Whether a page load that begins at `begin` belongs to the measured part.
+    pub(crate) fn is_measured(&self, begin: Monotonic) -> bool {
+        begin >= self.measuring_since
+    }
+
     /// Whether another page load may begin at `begin`. If so, it is taken and has to begin.
     pub(crate) fn take_page(&self, begin: Monotonic) -> bool {
-        if self.plan.pages.is_none() || begin < self.measuring_since {
+        if self.plan.pages.is_none() || !self.is_measured(begin) {
             return true;
         }
         self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Whether a page load that begins at `begin` would still find a page.
+    pub(crate) fn has_page(&self, begin: Monotonic) -> bool {
+        self.plan.pages.is_none() || !self.is_measured(begin) || self.pages_left.load(Ordering::Relaxed) > 0
     }
 
     /// The moment whose second an event at `now` counts in. Events shortly after the deadline

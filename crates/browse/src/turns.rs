@@ -1,5 +1,4 @@
-//! When the visitors of one thread begin: evenly spread over the ramp-up, among those of all
-//! threads.
+//! When the visitors of a closed loop begin: evenly spread over the ramp-up.
 //!
 //! Invariant: a visitor's place stays in use to the end of the run. An open loop has no such
 //! places, and its visitors are not counted here.
@@ -7,38 +6,29 @@
 use platform::Monotonic;
 use std::time::Duration;
 
-/// The ramp-up of one thread's visitors.
+/// The ramp-up of a run's visitors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns {
     /// When the run began.
     pub(crate) began: Monotonic,
-    /// The ramp-up time of the visitors of all threads.
+    /// The ramp-up time.
     pub(crate) ramp: Duration,
     /// The visitors of all threads; 0 in an open loop.
     pub(crate) users: usize,
-    /// The index of this thread, and the number of threads.
-    pub(crate) place: (usize, usize),
 }
 
 impl Turns {
-    /// When visitor `index` of this thread begins.
-    pub(crate) fn begin(&self, index: usize) -> Monotonic {
-        let (thread, threads) = self.place;
-        self.begin_of(thread + index * threads)
-    }
-
-    /// How many of this thread's visitors have begun by `at`.
-    pub(crate) fn begun(&self, at: Monotonic) -> u64 {
-        let (thread, threads) = self.place;
-        let places = (thread..self.users).step_by(threads.max(1));
-        if at >= self.began.plus(self.ramp) {
-            return places.len() as u64;
-        }
-        places.filter(|&place| self.begin_of(place) <= at).count() as u64
-    }
-
-    fn begin_of(&self, place: usize) -> Monotonic {
+    /// When the visitor at `place` begins.
+    pub(crate) fn begin(&self, place: usize) -> Monotonic {
         self.began.plus(self.ramp.mul_f64(place as f64 / self.users.max(1) as f64))
+    }
+
+    /// How many visitors have begun by `at`.
+    pub(crate) fn begun(&self, at: Monotonic) -> u64 {
+        if at >= self.began.plus(self.ramp) {
+            return self.users as u64;
+        }
+        (0..self.users).filter(|&place| self.begin(place) <= at).count() as u64
     }
 }
 
@@ -48,23 +38,19 @@ mod tests {
     use platform::Monotonic;
     use std::time::Duration;
 
-    fn turns(users: usize, place: (usize, usize)) -> Turns {
-        Turns { began: Monotonic::from_nanos(0), ramp: Duration::from_secs(2), users, place }
+    fn turns(users: usize) -> Turns {
+        Turns { began: Monotonic::from_nanos(0), ramp: Duration::from_secs(2), users }
     }
 
     #[test]
-    fn visitors_of_all_threads_begin_evenly_over_the_ramp() {
-        let begun = |millis: u64| {
-            let at = Monotonic::from_nanos(millis * 1_000_000);
-            [0, 1].map(|thread| turns(4, (thread, 2)).begun(at))
-        };
-        assert_eq!([begun(0), begun(500), begun(1_000)], [[1, 0], [1, 1], [2, 1]]);
-        assert_eq!([begun(1_500), begun(9_000)], [[2, 2], [2, 2]]);
-        assert_eq!(turns(4, (1, 2)).begin(1), Monotonic::from_nanos(1_500_000_000));
+    fn visitors_begin_evenly_over_the_ramp() {
+        let begun = |millis: u64| turns(4).begun(Monotonic::from_nanos(millis * 1_000_000));
+        assert_eq!([begun(0), begun(500), begun(1_000), begun(1_500), begun(9_000)], [1, 2, 3, 4, 4]);
+        assert_eq!(turns(4).begin(3), Monotonic::from_nanos(1_500_000_000));
     }
 
     #[test]
     fn open_loop_has_no_visitors_of_its_own() {
-        assert_eq!(turns(0, (0, 2)).begun(Monotonic::from_nanos(9_000_000_000)), 0);
+        assert_eq!(turns(0).begun(Monotonic::from_nanos(9_000_000_000)), 0);
     }
 }

@@ -4,7 +4,7 @@
 //! The [`Class`] of a resource decides whether it counts toward the page's time.
 
 use crate::fetch::{Fetched, Fetching};
-use crate::outcome::{FetchFailure, TRACE_MAX, Traced};
+use crate::outcome::{FetchFailure, TRACE_MAX, Traced, kept_url};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use page::{Asset, Class, Loading};
@@ -33,12 +33,14 @@ struct Page<'a> {
 /// Loads the page for a visitor. `due` is when it was meant to begin.
 pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_returning: bool, due: Monotonic) {
     let plan = &worker.shared.plan;
-    let fetching = Fetching { worker, visitor, connections: Connections::new(plan), page: plan.url.clone() };
-    let trace = worker.figures.borrow().trace.is_empty().then(Vec::new).filter(|_| !is_returning);
+    let is_measured = worker.shared.is_measured(due);
+    let connections = Connections::new(plan, is_measured);
+    let fetching = Fetching { worker, visitor, connections, page: plan.url.clone() };
+    let is_traced = !is_returning && is_measured && fetching.figures().trace.is_empty();
     let mut page = Page {
         fetching: &fetching,
         loading: Loading::new(plan.limits),
-        trace,
+        trace: is_traced.then(Vec::new),
         first_octet: None,
         ended: None,
         has_document: false,
@@ -63,6 +65,7 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
         let (asset, result) = next(&mut under_way).await;
         waiting = page.arrived(&asset, result);
     }
+    visitor.borrow_mut().has_visited |= page.has_document;
     page.record(is_returning, due);
     drop(under_way);
     worker.leave(fetching.connections);
@@ -138,7 +141,7 @@ impl Page<'_> {
                 }
                 figures.fail(asset.url.as_str(), failure);
                 drop(figures);
-                worker.tally(|tally| tally.counts.fail(failure));
+                worker.tally(self.fetching.connections.is_measured, |tally| tally.counts.fail(failure));
                 self.is_complete = false;
                 self.note(asset, failure.name());
                 return self.ended(asset);
@@ -170,7 +173,7 @@ impl Page<'_> {
 
     fn note(&mut self, asset: &Asset, what: &'static str) {
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
-            trace.push(Traced { url: asset.url.to_string(), class: asset.class, what });
+            trace.push(Traced { url: kept_url(asset.url.as_str()), class: asset.class, what });
         }
     }
 
@@ -180,15 +183,11 @@ impl Page<'_> {
         for asset in &lazy {
             self.note(asset, "lazy");
         }
-        let worker = self.fetching.worker;
-        // The page load began in the warm-up, which is not counted.
-        if due < worker.shared.measuring_since {
-            return;
+        let (worker, is_measured) = (self.fetching.worker, self.fetching.connections.is_measured);
+        if is_measured {
+            worker.shared.watch.add_page(self.has_document);
         }
-        if !self.has_document {
-            worker.shared.watch.add_failed();
-        }
-        let mut figures = worker.figures.borrow_mut();
+        let mut figures = self.fetching.figures();
         figures.limits.merge(self.loading.limits_hit());
         figures.lazy += lazy.len() as u64;
         match (self.has_document, self.is_complete) {
@@ -199,7 +198,7 @@ impl Page<'_> {
         figures.pages.returning += u64::from(is_returning);
         let since = |moment: Monotonic| u64::try_from(moment.since(due).as_micros()).unwrap_or(u64::MAX);
         let page_us = self.ended.filter(|_| self.has_document).map(since);
-        worker.tally(|tally| {
+        worker.tally(is_measured, |tally| {
             match (self.has_document, self.is_complete) {
                 (true, true) => tally.counts.good += 1,
                 (true, false) => tally.counts.incomplete += 1,
@@ -219,7 +218,6 @@ impl Page<'_> {
         if let Some(trace) = self.trace.filter(|_| self.has_document) {
             figures.trace = trace;
         }
-        worker.shared.watch.add_done();
     }
 }
 

@@ -26,12 +26,16 @@ pub(crate) struct Visitor {
     pub(crate) cache: PrivateCache,
     /// Whether the page's icon was requested before.
     pub(crate) has_icon: bool,
+    /// Whether the page's document has arrived before.
+    pub(crate) has_visited: bool,
 }
 
 /// The connections of one page load.
 pub(crate) struct Connections {
     hosts: RefCell<HashMap<Origin, Rc<HostConnections>>>,
     per_host_max: usize,
+    /// Whether the page load belongs to the measured part.
+    pub(crate) is_measured: bool,
 }
 
 /// Scheme, host and port.
@@ -45,31 +49,44 @@ struct HostConnections {
     shared: Mutex<Option<Rc<Http2>>>,
 }
 
+impl HostConnections {
+    /// Takes an idle connection that can carry another request. Closes those that cannot.
+    fn quiet(&self) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(mut connection) = idle.pop() {
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}
+
 impl Connections {
-    pub(crate) fn new(plan: &PagePlan) -> Self {
-        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max }
+    pub(crate) fn new(plan: &PagePlan, is_measured: bool) -> Self {
+        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max, is_measured }
     }
 
-    /// Sends a request as soon as a connection to the host is free, and reads the response. Stores
-    /// the time when it was free in `began`, in nanoseconds.
+    /// Sends a request as soon as a connection to the host is free, and reads the response into a
+    /// copy of `content`. Stores the time when the connection was free in `began`, in nanoseconds.
     pub(crate) async fn exchange(
         &self,
         worker: &Worker,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
+        content: &Content,
         began: &Cell<u64>,
     ) -> Result<Answer, FetchFailure> {
         let host = self.host(url);
         if worker.shared.plan.is_http2 {
             began.set(worker.shared.clock.monotonic().as_nanos());
-            let whole = attempt_http2(worker, &host, url, request, keeps);
+            let whole = self.attempt_http2(worker, &host, url, request, content);
             let whole = tokio::time::timeout(worker.shared.plan.timeout, whole).await;
             return whole.unwrap_or(Err(FetchFailure::Timeout));
         }
         let _permit = host.permits.acquire().await.map_err(|_| FetchFailure::Closed)?;
         began.set(worker.shared.clock.monotonic().as_nanos());
-        let whole = self.attempt(worker, &host, url, request, keeps);
+        let whole = self.attempt(worker, &host, url, request, content);
         tokio::time::timeout(worker.shared.plan.timeout, whole).await.unwrap_or(Err(FetchFailure::Timeout))
     }
 
@@ -79,18 +96,15 @@ impl Connections {
         host: &HostConnections,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
+        content: &Content,
     ) -> Result<Answer, FetchFailure> {
-        let bytes_max = worker.shared.plan.limits.content_bytes_max;
         loop {
-            let idle = host.idle.borrow_mut().pop();
-            let mut connection = match idle {
+            let mut connection = match host.quiet() {
                 Some(connection) => connection,
-                None => Connection::new(worker.connect(url).await?),
+                None => Connection::new(worker.connect(url, self.is_measured).await?),
             };
             let was_used = connection.is_used;
-            let content = Content::new(keeps, bytes_max);
-            match connection.exchange(request, content, &*worker.shared.clock).await {
+            match connection.exchange(request, content.clone(), &*worker.shared.clock).await {
                 Ok(answer) => {
                     if answer.is_persistent {
                         host.idle.borrow_mut().push(connection);
@@ -100,6 +114,40 @@ impl Connections {
                 // The connection ended while it was idle, so the request is sent again on another
                 // one.
                 Err(no_answer) if no_answer.is_silent && was_used => {}
+                Err(no_answer) => return Err(no_answer.failure),
+            }
+        }
+    }
+
+    /// Sends a request on the host's single HTTP/2 connection. Establishes the connection if there
+    /// is none.
+    async fn attempt_http2(
+        &self,
+        worker: &Worker,
+        host: &HostConnections,
+        url: &Url,
+        request: &RequestHead,
+        content: &Content,
+    ) -> Result<Answer, FetchFailure> {
+        loop {
+            let mut shared = host.shared.lock().await;
+            let standing = shared.as_ref().filter(|connection| !connection.is_over()).map(Rc::clone);
+            let connection = match standing {
+                Some(connection) => connection,
+                None => {
+                    let wire = worker.connect(url, self.is_measured).await?;
+                    let connection = Rc::new(Http2::open(wire).await?);
+                    *shared = Some(Rc::clone(&connection));
+                    connection
+                }
+            };
+            drop(shared);
+            let was_used = connection.is_used();
+            match connection.exchange(url, request, content.clone(), &*worker.shared.clock).await {
+                Ok(answer) => return Ok(answer),
+                // The server has not processed the request, so it is sent again on a new
+                // connection.
+                Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),
                 Err(no_answer) => return Err(no_answer.failure),
             }
         }
@@ -122,38 +170,5 @@ impl Connections {
             Rc::new(HostConnections { permits, idle: RefCell::default(), shared: Mutex::default() })
         };
         Rc::clone(self.hosts.borrow_mut().entry(origin).or_insert_with(make))
-    }
-}
-
-/// Sends a request on the host's single HTTP/2 connection. Establishes the connection if there is
-/// none.
-async fn attempt_http2(
-    worker: &Worker,
-    host: &HostConnections,
-    url: &Url,
-    request: &RequestHead,
-    keeps: bool,
-) -> Result<Answer, FetchFailure> {
-    let bytes_max = worker.shared.plan.limits.content_bytes_max;
-    loop {
-        let mut shared = host.shared.lock().await;
-        let standing = shared.as_ref().filter(|connection| !connection.is_over()).map(Rc::clone);
-        let connection = match standing {
-            Some(connection) => connection,
-            None => {
-                let connection = Rc::new(Http2::open(worker.connect(url).await?).await?);
-                *shared = Some(Rc::clone(&connection));
-                connection
-            }
-        };
-        drop(shared);
-        let was_used = connection.is_used();
-        let content = Content::new(keeps, bytes_max);
-        match connection.exchange(url, request, content, &*worker.shared.clock).await {
-            Ok(answer) => return Ok(answer),
-            // The server has not processed the request, so it is sent again on a new connection.
-            Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),
-            Err(no_answer) => return Err(no_answer.failure),
-        }
     }
 }

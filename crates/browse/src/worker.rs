@@ -1,22 +1,22 @@
 //! The state of one thread that its page loads use: figures, parsed trees and resolved addresses,
 //! and access to the shared state.
 //!
-//! Invariant: pages of the warm-up are in no figure that is returned. The schedule of page loads is
-//! in `crowd`.
+//! Invariant: a page load belongs to the warm-up or to the measured part by the moment at which it
+//! falls due, and so do its requests and connections, whenever they end. The warm-up has figures of
+//! its own. The schedule of page loads is in `crowd`.
 
 use crate::connection::Wire;
 use crate::lingering::Lingering;
+use crate::names::{Found, Names};
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
-use crate::turns::Turns;
 use crate::visitor::Connections;
 use load::LocalLimit;
 use net::{Address, Stream, TlsError};
 use page::Memo;
 use platform::Monotonic;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,49 +26,38 @@ use url::Url;
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) memo: RefCell<Memo>,
-    pub(crate) figures: RefCell<Figures>,
-    addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
+    /// The figures of the measured part, and those of the warm-up.
+    measured: RefCell<Figures>,
+    warmup: RefCell<Figures>,
+    names: Names,
     /// The current second.
     current: RefCell<Current>,
-    /// When the visitors of this thread begin.
-    pub(crate) turns: Turns,
-    /// Whether the warm-up is over.
-    is_measuring: Cell<bool>,
     /// Connections of visitors whose page load is over.
     lingering: Lingering,
 }
 
 impl Worker {
-    /// The worker at `place`: the index of its thread and the number of threads.
-    pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
-        let users = if shared.plan.rate.is_none() { shared.plan.users } else { 0 };
-        let turns = Turns { began: shared.began, ramp: shared.plan.ramp, users, place };
+    /// The worker of one of `threads` threads.
+    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / place.1),
-            current: RefCell::new(Current::new(shared.measuring_since, turns)),
-            turns,
-            is_measuring: Cell::new(shared.plan.warmup.is_zero()),
+            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
+            current: RefCell::new(Current::new(shared.measuring_since)),
             memo: RefCell::default(),
-            figures: RefCell::new(Figures::new()),
-            addresses: RefCell::default(),
+            measured: RefCell::new(Figures::new()),
+            warmup: RefCell::new(Figures::new()),
+            names: Names::default(),
             shared,
         }
     }
 
-    /// Whether the warm-up is over.
-    pub(crate) fn is_measuring(&self) -> bool {
-        self.is_measuring.get()
+    /// The figures for a page load, by whether it belongs to the measured part.
+    pub(crate) fn figures(&self, is_measured: bool) -> RefMut<'_, Figures> {
+        if is_measured { self.measured.borrow_mut() } else { self.warmup.borrow_mut() }
     }
 
-    /// Ends the warm-up and discards its figures.
-    pub(crate) fn begin_measuring(&self) {
-        self.is_measuring.set(true);
-        *self.figures.borrow_mut() = Figures::new();
-    }
-
-    /// Changes the tally of the current second. Does nothing before the measured part.
-    pub(crate) fn tally(&self, count: impl FnOnce(&mut Tally)) {
-        if !self.is_measuring.get() {
+    /// Changes the tally of the current second. Does nothing for page loads of the warm-up.
+    pub(crate) fn tally(&self, is_measured: bool, count: impl FnOnce(&mut Tally)) {
+        if !is_measured {
             return;
         }
         let now = self.shared.counting(self.shared.clock.monotonic());
@@ -80,10 +69,11 @@ impl Worker {
         self.current.borrow_mut().advance(self.shared.counting(now), &self.shared.series);
     }
 
-    /// Hands in the last second and returns the figures, at the end of the run.
-    pub(crate) fn end(&self, now: Monotonic) -> Figures {
+    /// Hands in the last second at the end of the run. Returns the figures of the measured part,
+    /// and those of the warm-up.
+    pub(crate) fn end(&self, now: Monotonic) -> (Figures, Figures) {
         self.current.borrow_mut().end(self.shared.counting(now), &self.shared.series);
-        self.figures.take()
+        (self.measured.take(), self.warmup.take())
     }
 
     /// Handles the connections of a finished page load: they linger if the plan says so, otherwise
@@ -92,17 +82,19 @@ impl Worker {
         if !self.lingering.is_wanted() {
             return;
         }
+        let is_measured = connections.is_measured;
         let closed_early: u64 = connections.idle().map(|connection| self.lingering.keep(connection)).sum();
-        self.figures.borrow_mut().closed_early += closed_early;
+        self.figures(is_measured).closed_early += closed_early;
     }
 
-    /// Opens a connection for a URL. Tries the addresses of its host in turn.
-    pub(crate) async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
+    /// Opens a connection for a URL. Tries the addresses of its host in turn. `is_measured` is
+    /// whether it counts in the measured part.
+    pub(crate) async fn connect(&self, url: &Url, is_measured: bool) -> Result<Box<dyn Wire>, FetchFailure> {
         let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
         let addresses = self.resolve(&address).await?;
         let mut failure: Option<(u8, FetchFailure)> = None;
         for address in addresses {
-            let found = match self.dial(address).await {
+            let found = match self.dial(address, is_measured).await {
                 Ok(stream) => self.secure(stream, url).await,
                 Err(failure) => Err(failure),
             };
@@ -119,11 +111,11 @@ impl Worker {
 
     /// Connects to an address. If descriptors have run out, closes lingering connections to free
     /// some.
-    async fn dial(&self, address: SocketAddr) -> Result<Stream, FetchFailure> {
+    async fn dial(&self, address: SocketAddr, is_measured: bool) -> Result<Stream, FetchFailure> {
         loop {
             let error = match Stream::connect(&Address::Ip(address)).await {
                 Ok(stream) => {
-                    self.figures.borrow_mut().connections += 1;
+                    self.figures(is_measured).connections += 1;
                     return Ok(stream);
                 }
                 Err(error) => error,
@@ -132,7 +124,7 @@ impl Worker {
             if failure != FetchFailure::Descriptors || !self.lingering.close_oldest().await {
                 return Err(failure);
             }
-            self.figures.borrow_mut().closed_early += 1;
+            self.figures(is_measured).closed_early += 1;
         }
     }
 
@@ -151,27 +143,22 @@ impl Worker {
         }
     }
 
-    /// The addresses of a host. The thread caches successful lookups for the whole run.
-    async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, FetchFailure> {
+    /// The addresses of a host.
+    async fn resolve(&self, address: &Address) -> Found {
         match address {
             Address::Ip(address) => Ok(vec![*address]),
-            Address::Host { name, port } => {
-                let key = (name.clone(), *port);
-                if let Some(known) = self.addresses.borrow().get(&key) {
-                    return Ok(known.clone());
-                }
-                let found = tokio::net::lookup_host((name.as_str(), *port)).await;
-                let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
-                let found: Vec<SocketAddr> = found.collect();
-                if found.is_empty() {
-                    return Err(FetchFailure::Name);
-                }
-                self.addresses.borrow_mut().insert(key, found.clone());
-                Ok(found)
-            }
+            Address::Host { name, port } => self.names.find(name, *port, || look_up(name, *port)).await,
             Address::Unix(_) => Err(FetchFailure::Name),
         }
     }
+}
+
+/// Looks up the addresses of a name; at least one if there is no failure.
+async fn look_up(name: &str, port: u16) -> Found {
+    let found = tokio::net::lookup_host((name, port)).await;
+    let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() { Err(FetchFailure::Name) } else { Ok(found) }
 }
 
 /// The failure for an I/O error: a limit of this machine, otherwise `of_site`.
@@ -193,5 +180,57 @@ fn gravity(failure: FetchFailure, address: SocketAddr) -> u8 {
         FetchFailure::Connect => 1,
         FetchFailure::Address | FetchFailure::Descriptors | FetchFailure::Memory => 3,
         _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Worker;
+    use crate::plan::PagePlan;
+    use crate::series::Series;
+    use crate::shared::Shared;
+    use crate::turns::Turns;
+    use platform::{Clock, ManualClock, Monotonic, Timestamp};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::time::Duration;
+
+    /// A worker whose warm-up takes a second, at the beginning of the run.
+    fn worker(clock: Arc<dyn Clock>) -> Worker {
+        let began = Monotonic::default();
+        let turns = Turns { began, ramp: Duration::ZERO, users: 1 };
+        let shared = Shared {
+            plan: PagePlan::new("http://h/").unwrap(),
+            tls: None,
+            clock,
+            watch: Arc::default(),
+            pages_left: AtomicU64::new(0),
+            ended_requests: AtomicU64::new(0),
+            failed_requests: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            series: Series::new(1, turns),
+            turns,
+            lingering_max: 1,
+            began,
+            measuring_since: began.plus(Duration::from_secs(1)),
+            deadline: None,
+        };
+        Worker::new(Arc::new(shared), 1)
+    }
+
+    #[test]
+    fn measured_page_counts_from_the_first_moment_on() {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_secs(0)));
+        let worker = worker(Arc::<ManualClock>::clone(&clock));
+        // Nothing has noticed the end of the warm-up before this page ends.
+        clock.advance(Duration::from_secs(1));
+        for (is_measured, pages) in [(true, 1), (false, 2)] {
+            worker.figures(is_measured).pages.good += pages;
+            worker.tally(is_measured, |tally| tally.counts.good += pages);
+        }
+        clock.advance(Duration::from_millis(100));
+        let (measured, warmup) = worker.end(clock.monotonic());
+        assert_eq!((measured.pages.good, warmup.pages.good), (1, 2));
+        assert_eq!(worker.shared.series.finish().iter().map(|second| second.good).sum::<u64>(), 1);
     }
 }

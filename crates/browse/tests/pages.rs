@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use page::{Class, Limit, Limits};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
-use platform::{Clock, SystemClock};
+use platform::{Clock, Monotonic, SystemClock, Timestamp};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,6 +135,16 @@ fn returning_visitor_requests_only_stale_resources() {
 }
 
 #[test]
+fn visitors_return_to_a_page_without_an_icon_of_its_own() {
+    let foreign: &[u8] = b"<link rel=icon href=http://foreign.test/icon.png>";
+    for (kind, html) in [(HTML, foreign), ("Content-Type: text/plain", &b"text"[..])] {
+        let origin = Origin::start(move |_| response("200 OK", &[kind], html));
+        let outcome = load(&PagePlan { returning: 1.0, ..plan(&origin.url(), 3) });
+        assert_eq!((outcome.figures.pages.good, outcome.figures.pages.returning), (3, 2), "{kind}");
+    }
+}
+
+#[test]
 fn foreign_hosts_are_requested_only_if_allowed() {
     let other = Origin::start(|_| response("200 OK", &[], b"x"));
     let foreign = other.url();
@@ -229,6 +239,20 @@ fn gzip_is_decoded_up_to_the_limit() {
 }
 
 #[test]
+fn endless_document_is_cut_off_at_the_decoded_limit() {
+    let origin = Origin::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\n\r\n";
+        // The rest does not come.
+        let content = vec![b' '; 3_000_000];
+        vec![Action::Send(head.into()), Action::Send(content), Action::Await(Gate::default())]
+    });
+    let limits = Limits { decoded_bytes_max: 1_000_000, ..Limits::DEFAULT };
+    let outcome = load(&PagePlan { limits, ..plan(&origin.url(), 1) });
+    assert_eq!(outcome.figures.failures[FetchFailure::TooLong as usize], 1);
+    assert_eq!(outcome.figures.limits.of(Limit::Decoded), 1);
+}
+
+#[test]
 fn broken_stalled_and_invalid_responses_are_distinguished() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("200 OK", &[HTML], b"<img src=cut><img src=slow><img src=odd><img src=shut>"),
@@ -271,6 +295,37 @@ fn unreachable_server_is_an_error_and_dying_one_an_outcome() {
     );
 }
 
+/// A clock that panics at the twentieth reading of the first thread.
+struct FaultyClock {
+    clock: SystemClock,
+    readings: AtomicUsize,
+}
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        let is_first = std::thread::current().name() == Some("page-0");
+        let is_faulty = is_first && self.readings.fetch_add(1, Ordering::SeqCst) == 20;
+        assert!(!is_faulty, "the clock has failed");
+        self.clock.monotonic()
+    }
+}
+
+#[test]
+#[should_panic(expected = "the clock has failed")]
+fn panic_in_one_thread_ends_the_run() {
+    let origin = Origin::start(site);
+    let clock: Arc<dyn Clock> =
+        Arc::new(FaultyClock { clock: SystemClock::new(), readings: AtomicUsize::default() });
+    let time = Some(Duration::from_secs(3_600));
+    let endless = PagePlan { users: 2, threads: 2, pages: None, time, ..plan(&origin.url(), 1) };
+    // The result does not matter, because the run has none.
+    let _ = run(&endless, &clock, &Arc::default());
+}
+
 #[test]
 fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
     let gate = Gate::default();
@@ -294,6 +349,42 @@ fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
 }
 
 #[test]
+fn moments_after_the_last_page_are_not_counted() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = Arc::new(Origin::start(move |_| {
+        let mut actions = vec![Action::Await(waits.clone())];
+        actions.extend(response("200 OK", &[HTML], b"<p>"));
+        actions
+    }));
+    let watched = Arc::clone(&origin);
+    let opener = std::thread::spawn(move || {
+        testkit::eventually("the page waits", || !watched.seen().is_empty());
+        // Many page loads would fall due in this time.
+        std::thread::sleep(Duration::from_millis(300));
+        gate.open();
+    });
+    let outcome = load(&PagePlan { rate: Some(100.0), ..plan(&origin.url(), 1) });
+    opener.join().unwrap();
+    assert_eq!((outcome.figures.pages.good, outcome.figures.pages.not_started), (1, 0));
+    assert_eq!(outcome.ended, PageEnd::Pages);
+}
+
+#[test]
+fn run_ends_with_its_last_page() {
+    let origin = Origin::start(site);
+    // The second page would fall due, and the second visitor would begin, after an hour.
+    let hours = Duration::from_secs(7_200);
+    let arrivals = PagePlan { rate: Some(1.0 / 3_600.0), ..plan(&origin.url(), 1) };
+    let ramp = PagePlan { users: 2, ramp: hours, ..plan(&origin.url(), 1) };
+    for plan in [arrivals, ramp] {
+        let outcome = load(&plan);
+        assert_eq!(outcome.figures.pages.good, 1);
+        assert!(outcome.elapsed < hours / 4, "{:?}", outcome.elapsed);
+    }
+}
+
+#[test]
 fn watch_counts_the_pages_of_concurrent_visitors() {
     let origin = Origin::start(site);
     let watch = Arc::new(Watch::default());
@@ -309,10 +400,60 @@ fn watch_counts_the_pages_of_concurrent_visitors() {
 #[test]
 fn pages_of_the_warm_up_are_not_counted() {
     let origin = Origin::start(site);
-    let plan = PagePlan { warmup: Duration::from_secs(1), ..plan(&origin.url(), 3) };
-    let outcome = load(&plan);
-    assert_eq!((outcome.pages(), outcome.figures.page_times.count()), (3, 3));
-    assert!(asked(&origin)["/"] > 3, "there was no warm-up");
+    let warmup = Duration::from_secs(1);
+    let plan = PagePlan { warmup, users: 2, threads: 2, ..plan(&origin.url(), 20) };
+    let (clock, watch): (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Arc::new(Watch::default()));
+    let outcome = run(&plan, &clock, &watch).unwrap();
+    assert_eq!((outcome.pages(), outcome.figures.page_times.count(), watch.pages()), (20, 20, (20, 0)));
+    assert!(asked(&origin)["/"] > 20, "there was no warm-up");
+}
+
+/// An origin that answers the first request only when the gate is open.
+fn holding_the_first_request(gate: &Gate) -> Origin {
+    let (waits, count) = (gate.clone(), AtomicUsize::new(0));
+    Origin::start(move |_| {
+        let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        let mut actions: Vec<_> = is_first.then(|| Action::Await(waits.clone())).into_iter().collect();
+        actions.extend(response("200 OK", &[HTML], b"<img src=/a.png>"));
+        actions
+    })
+}
+
+#[test]
+fn requests_of_a_page_of_the_warm_up_are_not_counted() {
+    let gate = Gate::default();
+    let origin = holding_the_first_request(&gate);
+    let opener = std::thread::spawn(move || {
+        // Longer than the warm-up.
+        std::thread::sleep(Duration::from_millis(300));
+        gate.open();
+    });
+    let outcome = load(&PagePlan { warmup: Duration::from_millis(100), ..plan(&origin.url(), 1) });
+    opener.join().unwrap();
+    let figures = &outcome.figures;
+    assert_eq!((outcome.pages(), origin.seen().len()), (1, 6));
+    assert_eq!((figures.requests(), figures.statuses[&200], figures.page_times.count()), (3, 3, 1));
+    assert_eq!(outcome.seconds.iter().map(|second| second.requests).sum::<u64>(), 3);
+    assert_eq!(outcome.seconds.iter().map(|second| second.started).sum::<u64>(), 1);
+}
+
+#[test]
+fn page_of_the_warm_up_is_not_unfinished() {
+    let origin = holding_the_first_request(&Gate::default());
+    let (warmup, time) = (Duration::from_millis(50), Some(Duration::from_millis(100)));
+    let outcome = load(&PagePlan { warmup, time, pages: None, ..plan(&origin.url(), 1) });
+    assert_eq!((outcome.pages(), outcome.figures.pages.unfinished), (0, 0));
+}
+
+#[test]
+fn server_that_is_silent_in_the_warm_up_is_unreachable() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let gone = Origin::start(site);
+    let url = gone.url();
+    gone.kill();
+    let plan = PagePlan { warmup: Duration::from_secs(3_600), stops_when_failing: true, ..plan(&url, 1) };
+    let error = run(&plan, &clock, &Arc::default()).unwrap_err();
+    assert!(matches!(error, PageError::Unreachable { reason: "no connection", .. }), "{error}");
 }
 
 #[test]

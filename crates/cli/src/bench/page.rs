@@ -286,6 +286,7 @@ mod tests {
             "http://h/ --page --connections-per-host 257",
             "http://h/ --page --connections-per-host 2 --http 2",
             "http://h/ --page --connections-per-address 2",
+            "http://h/ --page --rate 0.000001",
             "http://h/ --page --rate 5 --think 1s",
             "http://h/ --page --rate 5 --in-flight-max 10000",
             "http://h/ --page --in-flight-max 7",

@@ -11,6 +11,7 @@
 pub(crate) mod elsewhere;
 mod host;
 mod idle_flags;
+pub(crate) mod interrupt;
 mod live;
 pub(crate) mod load_args;
 pub(crate) mod measure;
@@ -20,6 +21,7 @@ mod repeated;
 mod request_args;
 mod traffic_args;
 
+use interrupt::Interrupt;
 use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
@@ -71,7 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = args.load.plan(&args.url)?;
     args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
-    let mut made = repeated::make(&plan, args.runs)?;
+    let interrupt = Interrupt::on_signals()?;
+    let mut made = repeated::make(&plan, args.runs, &interrupt)?;
     for Made { record, .. } in &mut made {
         record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
     }
@@ -97,6 +100,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(if is_alone { reason } else { format!("run {number} of {}: {reason}", args.runs) })
     });
     let mut reasons: Vec<String> = failed.into_iter().collect();
+    if made.len() < usize::from(args.runs) {
+        reasons.push(format!("the series was interrupted: {} of {} runs were made", made.len(), args.runs));
+    }
     if is_missed {
         reasons.push("a condition of --fail-if holds".to_owned());
     }

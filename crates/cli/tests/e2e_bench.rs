@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use report::run::read_runs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::{Action, Gate, HeldPort, Origin, eventually, petasos, response};
@@ -210,6 +210,24 @@ fn interrupted_run_keeps_its_measurements() {
     interrupt(&stuck);
     assert_eq!(stuck.wait().unwrap().code(), Some(1));
     gate.open();
+}
+
+#[test]
+fn interrupt_between_two_runs_keeps_the_finished_ones() {
+    let origin = good_origin();
+    let mut child = start(&[&origin.url(), "-n", "1", "--runs", "200", "--accept-invalid"]);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("run 1 of 200: "), "{told}");
+    interrupt(&child);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.lines().last().unwrap().contains("interrupted"), "{told}");
+    assert!(!text.is_empty(), "there is no report");
+    assert!(origin.count("/") < 200, "the interruption was ignored");
 }
 
 #[test]

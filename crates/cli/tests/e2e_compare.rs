@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use report::run::{Run, read_runs};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::{Origin, binary, eventually, petasos, response};
@@ -161,4 +161,23 @@ fn interrupted_comparison_explains_exit_code_one() {
         let told = "petasos: exit code 1: the comparison was interrupted in round 1 of 1\n";
         assert_eq!((code, text.as_str()), (Some(1), told), "{mode:?}");
     }
+}
+
+#[test]
+fn interrupt_between_two_rounds_ends_the_comparison() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let url = origin.url();
+    let mut command = Command::new(binary());
+    command.args(["compare", &url, &url, "-n", "1", "--rounds", "200", "--accept-invalid"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("round 1 of 200: "), "{told}");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.contains("the comparison was interrupted in round "), "{told}");
+    assert!(origin.count("/") < 400, "the interruption was ignored");
 }

@@ -7,7 +7,8 @@ use message::Method;
 use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Protocol, Stop, Target};
 use platform::SystemClock;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::{Action, Gate, HeldPort, Origin, response};
 
@@ -294,8 +295,8 @@ fn target_that_dies_leaves_the_earlier_measurements() {
 
 #[test]
 fn stopped_run_keeps_its_measurements() {
-    let control = Control::new();
-    let flag = control.stop_flag();
+    let flag = Arc::new(AtomicBool::new(false));
+    let control = Control::stopped_by(Arc::clone(&flag));
     let origin = numbered(move |number| {
         if number == 20 {
             flag.store(true, Ordering::SeqCst);

@@ -5,6 +5,7 @@
 //! is made, so an interrupted comparison leaves files that `compare` can read.
 
 use super::Args;
+use crate::bench::interrupt::Interrupt;
 use crate::bench::measure;
 use crate::bench::page::{load_pages, page_plan};
 use crate::output::note;
@@ -41,13 +42,14 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Si
     };
     let mut sides: Vec<Side> = urls.iter().map(|url| Side { name: url.clone(), runs: Vec::new() }).collect();
     let mut random = stats::Random::from_seed(args.order_seed);
+    let interrupt = Interrupt::on_signals()?;
     for round in 1..=args.rounds {
         let mut order: Vec<usize> = (0..loads.len()).collect();
         random.shuffle(&mut order);
         for place in order {
             let (Some(load), Some(side)) = (loads.get(place), sides.get_mut(place)) else { continue };
             let made_in = Round { comparison: comparison.clone(), number: round.into() };
-            let Some((run, json)) = load.run(made_in)? else {
+            let Some((run, json)) = load.run(made_in, &interrupt)? else {
                 return Ok(Err(format!(
                     "the comparison was interrupted in round {round} of {}",
                     args.rounds
@@ -84,17 +86,21 @@ enum Load {
 }
 
 impl Load {
-    /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted.
-    fn run(&self, round: Round) -> anyhow::Result<Option<(Run, String)>> {
+    /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted, also before it
+    /// began.
+    fn run(&self, round: Round, interrupt: &Interrupt) -> anyhow::Result<Option<(Run, String)>> {
+        if interrupt.is_set() {
+            return Ok(None);
+        }
         match self {
             Self::Requests(plan) => {
-                let outcome = measure::measure(plan, |_| {})?;
+                let outcome = measure::measure(plan, interrupt, |_| {})?;
                 let run = Run { round: Some(round), ..Run::from(&outcome) };
                 let json = run.to_json();
                 Ok((outcome.ended != Ended::Stopped).then_some((run, json)))
             }
             Self::Pages(plan) => {
-                let outcome = load_pages(plan)?;
+                let outcome = load_pages(plan, interrupt)?;
                 let run = PageRun { round: Some(round), ..PageRun::from(&outcome) };
                 Ok((outcome.ended != PageEnd::Stopped).then(|| (Run::from(&run), run.to_json())))
             }

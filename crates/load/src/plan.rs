@@ -62,8 +62,9 @@ pub struct Plan {
     /// How long a connection stays open and unused after its last response, as in browsers, while
     /// its user makes a new one. Zero switches this off. Only allowed without [`Plan::keep_alive`].
     pub linger: Duration,
-    /// Ramp-up: the time over which the load grows to its full size. In a closed loop the users
-    /// begin evenly spread over it; in an open loop the rate grows linearly.
+    /// Ramp-up: the time over which the load grows to its full size, from the beginning of the
+    /// warm-up or of the first part. It may span several parts. The users of each part begin evenly
+    /// spread over it; constant rates grow linearly.
     pub ramp: Duration,
     /// Seed of everything random: the choice of URLs, think times, Poisson gaps.
     pub seed: u64,

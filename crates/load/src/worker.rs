@@ -70,9 +70,8 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The timer's token. All other tokens are slots of connections.
 const TIMER: Token = Token(usize::MAX);
 
-/// When a pausing user continues, the state it paused in, and its connection. Users that a ramp-up
-/// has not started yet have no state.
-type Wake = (Monotonic, Option<State>, Option<SlotId>);
+/// When a pausing user continues, the state it paused in, and its connection.
+type Wake = (Monotonic, State, Option<SlotId>);
 
 pub(crate) struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -146,6 +145,8 @@ struct Users {
     present: usize,
     /// How many can start a request now.
     ready: usize,
+    /// The index, over all threads, of this thread's next user to begin in the current part.
+    next: usize,
 }
 
 /// The results that a thread returns at its end.
@@ -316,6 +317,7 @@ impl<'a> Worker<'a> {
 
     /// Moves on to the part of the course that contains `now`.
     fn advance(&mut self, now: Monotonic) {
+        self.begin_users(now);
         while !self.is_exhausted {
             let is_over = |part: Part| part.end.is_some_and(|end| now >= end);
             if self.part.is_some_and(|part| !is_over(part)) || self.due.is_some() {
@@ -331,21 +333,16 @@ impl<'a> Worker<'a> {
     }
 
     fn enter(&mut self, part: Part) {
-        let is_first = self.next_part == 0;
         self.next_part += 1;
         self.part = Some(part);
         match part.demand {
-            Demand::Users(users) if is_first && !self.shared.plan.ramp.is_zero() => {
-                let (thread, threads) = self.place;
-                for index in (thread..users).step_by(threads) {
-                    let begin = self.shared.course.user_begin(part.begin, index, users);
-                    self.wakes.extend((0..self.per_user).map(|_| Reverse((begin, None, None))));
-                    self.users.present += self.per_user;
-                }
-                self.users.wanted = self.users.present;
-            }
             Demand::Users(users) => {
-                self.want_users(share(users, self.place) * self.per_user, part.begin);
+                let (thread, threads) = self.place;
+                let begins_at_once =
+                    |&index: &usize| self.shared.course.user_begin(part, index, users) == part.begin;
+                let begun = (thread..users).step_by(threads).take_while(begins_at_once).count();
+                self.users.next = thread + begun * threads;
+                self.want_users(begun * self.per_user, part.begin);
             }
             Demand::Open(open) => {
                 self.want_users(0, part.begin);
@@ -354,6 +351,33 @@ impl<'a> Worker<'a> {
                 self.next_due();
             }
         }
+    }
+
+    /// When the next user begins in the current part.
+    fn next_user(&self) -> Option<Monotonic> {
+        let part = self.part.filter(|_| !self.is_exhausted)?;
+        let Demand::Users(users) = part.demand else { return None };
+        let index = self.users.next;
+        let begin = (index < users).then(|| self.shared.course.user_begin(part, index, users))?;
+        part.end.is_none_or(|end| begin < end).then_some(begin)
+    }
+
+    /// Lets the users begin whose turn in the ramp-up has come.
+    fn begin_users(&mut self, now: Monotonic) {
+        while let Some(begin) = self.next_user().filter(|&begin| begin <= now) {
+            self.users.next += self.place.1;
+            self.want_users(self.users.wanted + self.per_user, begin);
+        }
+    }
+
+    /// How many users had begun by `moment` and are still here.
+    fn users_at(&self, moment: Monotonic) -> usize {
+        let present = self.users.present.div_ceil(self.per_user);
+        let Some(part @ Part { demand: Demand::Users(users), .. }) = self.part else { return present };
+        let (thread, threads) = self.place;
+        let begun = (thread..self.users.next.min(users)).step_by(threads).rev();
+        let began_later = |&index: &usize| self.shared.course.user_begin(part, index, users) > moment;
+        present.saturating_sub(begun.take_while(began_later).count())
     }
 
     /// Sets the number of users to `wanted`. New users can start at once. Surplus users leave when
@@ -401,7 +425,7 @@ impl<'a> Worker<'a> {
     fn start(&mut self, now: Monotonic) {
         while self.wakes.peek().is_some_and(|Reverse((moment, ..))| *moment <= now) {
             let Some(Reverse((moment, paused, kept))) = self.wakes.pop() else { break };
-            self.tools.recorder.ledger.wake(paused, moment);
+            self.tools.recorder.ledger.pass(paused, State::Late, moment);
             match kept {
                 None => self.users.ready += 1,
                 Some(id) => self.go_on(id),
@@ -487,13 +511,12 @@ impl<'a> Worker<'a> {
         self.shared.plan.think.draw(&mut self.random)
     }
 
-    /// When the next start is due: of a pausing user, a part of the course, or a request of the
-    /// schedule.
+    /// When the next start is due: of a user, a part of the course, or a request of the schedule.
     fn next_start(&self) -> Option<Monotonic> {
         let wake = self.wakes.peek().map(|Reverse((moment, ..))| *moment);
         let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
         let due = self.due.map(|due| due.at);
-        [wake, begin, due].into_iter().flatten().min()
+        [wake, self.next_user(), begin, due].into_iter().flatten().min()
     }
 
     /// Waits for events, at most until other work is due, and sets [`Worker::woke`].
@@ -552,8 +575,7 @@ impl<'a> Worker<'a> {
 
     fn end_second(&mut self) {
         let (control, thread) = (self.shared.control, self.place.0);
-        let to_begin = self.shared.course.users_to_begin(self.tools.recorder.second_end(), self.place);
-        let users = self.users.present.div_ceil(self.per_user).saturating_sub(to_begin) as u64;
+        let users = self.users_at(self.tools.recorder.second_end()) as u64;
         self.tools
             .recorder
             .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));

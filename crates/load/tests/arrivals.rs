@@ -254,6 +254,18 @@ fn seconds_count_the_users_started_by_the_ramp_up() {
 }
 
 #[test]
+fn ramp_up_of_users_goes_on_in_the_next_stage() {
+    let origin = origin();
+    let stage = |users, millis| Stage { load: StageLoad::Users(users), time: ms(millis) };
+    let stages = vec![stage(40, 500), stage(10, 700)];
+    let think = Think::Constant(ms(20));
+    let outcome = run(&Plan { stages, ramp: ms(2_000), think, threads: 2, ..plan(&origin) });
+    // At 1 s half of the ten users of the second stage have begun, and the one whose turn it is.
+    assert_eq!(outcome.seconds.first().unwrap().users, 6);
+    assert!(!outcome.check.reasons.iter().any(|reason| reason.contains("Little")), "{:?}", outcome.check);
+}
+
+#[test]
 fn ramp_up_starts_users_one_after_the_other() {
     let origin = origin();
     let plan = Plan {

@@ -241,7 +241,7 @@ impl Worker<'_> {
             id
         });
         self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
+        self.wakes.push(Reverse((now.plus(time), State::Thinking, kept)));
     }
 
     /// Lets a user with a place on a connection continue after thinking.

@@ -354,7 +354,7 @@ impl Worker<'_> {
             self.part(slot, now);
         }
         self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
+        self.wakes.push(Reverse((now.plus(time), State::Thinking, kept)));
     }
 
     /// Lets a user with a reserved connection continue after thinking.
@@ -504,7 +504,7 @@ impl Worker<'_> {
             if exchange.measured {
                 self.tools.recorder.pauses.add(now, until);
             }
-            self.wakes.push(Reverse((until, Some(State::Connecting), None)));
+            self.wakes.push(Reverse((until, State::Connecting, None)));
         }
     }
 

@@ -18,7 +18,6 @@ pub(crate) struct Course {
     start: Monotonic,
     measuring_since: Monotonic,
     ramp: Duration,
-    requests_max: Option<u64>,
     requests_left: Option<AtomicU64>,
 }
 
@@ -99,7 +98,6 @@ impl Course {
             start,
             measuring_since,
             ramp: plan.ramp,
-            requests_max: plan.stop.requests,
             requests_left: plan.stop.requests.map(AtomicU64::new),
         }
     }
@@ -112,11 +110,6 @@ impl Course {
     /// The part with this index.
     pub(crate) fn part(&self, place: usize) -> Option<&Part> {
         self.parts.get(place)
-    }
-
-    /// The number of requests after which the run ends.
-    pub(crate) fn requests_max(&self) -> Option<u64> {
-        self.requests_max
     }
 
     /// When a closed loop cuts off the requests in flight. `None` for an open loop, which waits for
@@ -139,6 +132,11 @@ impl Course {
     pub(crate) fn take(&self) -> bool {
         let Some(left) = &self.requests_left else { return true };
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Whether no measured request is left to start.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.requests_left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 
     /// When user `index` of a part with `users` users begins. The users of each part are evenly
@@ -288,7 +286,8 @@ mod tests {
     fn requests_are_counted_down_to_zero() {
         let course =
             Course::new(at(0), &Plan { stop: Stop { requests: Some(2), ..Stop::default() }, ..plan() });
-        assert_eq!([course.take(), course.take(), course.take()], [true, true, false]);
+        assert!(course.take() && !course.is_exhausted() && course.take());
+        assert!(course.is_exhausted() && !course.take());
         assert_eq!((course.end(), course.cut_off()), (None, None));
     }
 

@@ -64,11 +64,6 @@ impl Schedule {
         schedule
     }
 
-    /// Requests, over all threads, that fell due before the next one.
-    pub(crate) fn passed(&self) -> u64 {
-        self.number
-    }
-
     /// The next request of this thread; `None` when the part is over.
     pub(crate) fn next(&mut self) -> Option<Due> {
         loop {

@@ -106,8 +106,6 @@ pub(crate) struct Worker<'a> {
     wakes: BinaryHeap<Reverse<Wake>>,
     schedule: Option<Schedule>,
     due: Option<Due>,
-    /// Measured requests, over all threads, that fell due in earlier open-loop parts.
-    due_before: u64,
     /// Requests that wait for a connection, in order.
     waiting: VecDeque<Exchange>,
     /// Whether a waiting request may get a connection that it could not get before.
@@ -211,7 +209,6 @@ impl<'a> Worker<'a> {
             wakes: BinaryHeap::new(),
             schedule: None,
             due: None,
-            due_before: 0,
             waiting: VecDeque::new(),
             is_freed: false,
             in_flight: 0,
@@ -275,18 +272,24 @@ impl<'a> Worker<'a> {
         self.finish(now, &cpu)
     }
 
-    /// Whether no work is left.
+    /// Whether no work is left. Users that pause would find no request to send, so the run does not
+    /// wait for them.
     fn is_done(&self) -> bool {
-        let is_over =
-            self.is_exhausted || self.part.is_none() && self.shared.course.part(self.next_part).is_none();
-        is_over
-            && self.due.is_none()
+        let is_past_last =
+            self.part.is_none() && self.due.is_none() && self.shared.course.part(self.next_part).is_none();
+        (is_past_last || self.starts_nothing())
             && self.in_flight == 0
             && self.waiting.is_empty()
-            && self.users.present == 0
+            && self.users.present == self.wakes.len()
+    }
+
+    /// Whether all measured requests have been started, by this thread and the others.
+    fn starts_nothing(&self) -> bool {
+        self.is_exhausted || self.shared.course.is_exhausted()
     }
 
     fn finish(mut self, now: Monotonic, cpu: &CpuMeter) -> Report {
+        let is_exhausted = self.starts_nothing();
         self.publish(now);
         self.count_in_flight(now);
         self.close_account(now);
@@ -312,7 +315,7 @@ impl<'a> Worker<'a> {
             head if head.is_empty() => self.tools.memo.first,
             head => head,
         };
-        Report { recorder: self.tools.recorder, first_head, is_exhausted: self.is_exhausted }
+        Report { recorder: self.tools.recorder, first_head, is_exhausted }
     }
 
     /// Moves on to the part of the course that contains `now`.
@@ -402,22 +405,9 @@ impl<'a> Worker<'a> {
 
     /// Moves on to the next request of the schedule.
     fn next_due(&mut self) {
-        let is_measured = self.part.is_some_and(|part| part.stage.is_some());
-        let Some(schedule) = &mut self.schedule else { return };
-        self.due = schedule.next();
-        match self.due {
-            None => {
-                self.due_before += if is_measured { schedule.passed() } else { 0 };
-                self.schedule = None;
-            }
-            Some(due) => {
-                let max = self.shared.course.requests_max().filter(|_| is_measured);
-                if max.is_some_and(|max| self.due_before + due.number >= max) {
-                    self.due = None;
-                    self.schedule = None;
-                    self.is_exhausted = true;
-                }
-            }
+        self.due = self.schedule.as_mut().and_then(Schedule::next);
+        if self.due.is_none() {
+            self.schedule = None;
         }
     }
 
@@ -453,6 +443,10 @@ impl<'a> Worker<'a> {
             let Some(due) = self.due.filter(|due| due.at <= now) else { return };
             let exchange = self.due_exchange(due).started_at(now);
             if exchange.measured {
+                if !self.shared.course.take() {
+                    (self.due, self.schedule, self.is_exhausted) = (None, None, true);
+                    return;
+                }
                 self.tools.recorder.schedule_lag.record(micros(due.at, now));
             }
             if self.in_flight + self.waiting.len() < self.in_flight_max {

@@ -68,6 +68,34 @@ fn number_of_requests_ends_an_open_loop() {
 }
 
 #[test]
+fn number_of_requests_bounds_rates_and_users_together() {
+    let origin = origin();
+    let stage = |load, millis| Stage { load, time: ms(millis) };
+    let (rate, users) = (stage(StageLoad::Rate(400.0), 250), stage(StageLoad::Users(5), 100));
+    let stop = Stop { requests: Some(150), ..Stop::default() };
+    for stages in [vec![rate, Stage { time: ms(60_000), ..users }], vec![users, rate, rate]] {
+        let before = origin.count("/page");
+        let outcome = run(&Plan { stages, stop, threads: 2, ..plan(&origin) });
+        assert_eq!((outcome.good, outcome.unfinished, outcome.ended), (150, 0, Ended::Requests));
+        assert_eq!(origin.count("/page") - before, 150);
+    }
+}
+
+#[test]
+fn run_does_not_wait_for_users_without_a_request() {
+    let origin = origin();
+    let stop = Stop { requests: Some(4), ..Stop::default() };
+    let long = Duration::from_secs(3_600);
+    let thinking = Plan { users: 4, threads: 2, think: Think::Constant(long), stop, ..plan(&origin) };
+    let growing = Plan { users: 100, threads: 2, ramp: long, stop, ..plan(&origin) };
+    for plan in [thinking, growing] {
+        let outcome = run(&plan);
+        assert_eq!((outcome.good, outcome.ended), (4, Ended::Requests));
+        assert!(outcome.elapsed < ms(30_000) && outcome.seconds.len() < 31, "{:?}", outcome.elapsed);
+    }
+}
+
+#[test]
 fn schedule_does_not_wait_for_a_stalled_server() {
     let held = Gate::default();
     let number = AtomicUsize::new(0);

@@ -264,6 +264,26 @@ fn open_connections_stay_within_the_limits() {
 }
 
 #[test]
+fn waits_for_a_connection_do_not_break_littles_law() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
+    let stop = Stop { time: Some(ms(1_500)), ..Stop::default() };
+    let arrival = open(Rate::Constant(200.0));
+    let plan = Plan { arrival, stop, timeout: ms(200), threads: 1, ..plan(&origin) };
+    let outcome = petasos_load::run(
+        &Plan { connections_per_host_max: Some(1), ..plan },
+        &SystemClock::new(),
+        &Control::new(),
+    );
+    gate.open();
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.good, outcome.failures.of(FailureKind::Timeout)), (0, 300));
+    let reasons = &outcome.check.reasons;
+    assert!(!reasons.iter().any(|reason| reason.contains("Little")), "{reasons:?}");
+}
+
+#[test]
 fn mostly_failing_run_ends_early() {
     let origin = Origin::start(|_| response("503 Service Unavailable", &[], b""));
     let stop = Stop { time: Some(Duration::from_secs(60)), when_failing: true, ..Stop::default() };

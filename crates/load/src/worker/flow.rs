@@ -533,7 +533,7 @@ impl Worker<'_> {
         }
         self.sweep_carriers(now);
         while let Some(late) = self.waiting.pop_front_if(|first| now.since(first.intended) >= timeout) {
-            self.tools.recorder.failure(&late, now, FailureKind::Timeout);
+            self.tools.recorder.never_sent(&late, now);
             self.users.ready += usize::from(late.of_user);
         }
     }

@@ -83,6 +83,8 @@ pub(crate) struct Worker<'a> {
     waking: Waking,
     busy_wait: BusyWait,
     slots: Slots<Connection>,
+    /// Connections whose last turn did not read all bytes.
+    unread: Vec<SlotId>,
     /// Connections that carry several requests, if the plan asks for them.
     carriers: Slots<Carrier>,
     /// Slots of `carriers` with a pending event or a new request.
@@ -195,6 +197,7 @@ impl<'a> Worker<'a> {
             waking: Waking::default(),
             busy_wait: BusyWait::new(shared.busy_waits),
             slots: Slots::new(hosts, addresses, bounds),
+            unread: Vec::new(),
             carriers: Slots::new(hosts, addresses, bounds),
             stirred: Vec::new(),
             spare: Vec::new(),
@@ -248,7 +251,8 @@ impl<'a> Worker<'a> {
             }
             now = self.woke;
             self.learn_waking(&events);
-            if !events.is_empty() {
+            if !events.is_empty() || !self.unread.is_empty() {
+                self.read_on();
                 self.handle(&events);
                 now = self.tools.clock.monotonic();
                 self.publish(now);
@@ -531,7 +535,7 @@ impl<'a> Worker<'a> {
                 self.timer_at = Some(at);
             }
         }
-        if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() {
+        if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() || !self.unread.is_empty() {
             wait = Duration::ZERO;
         }
         let is_busy_wait = !wait.is_zero() && self.in_flight > 0 && self.busy_wait.is_due(now);

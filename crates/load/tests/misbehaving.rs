@@ -324,6 +324,31 @@ fn requests_in_flight_at_the_end_of_the_time_are_unfinished() {
 }
 
 #[test]
+fn endless_response_does_not_hold_up_the_end_of_the_time() {
+    use std::io::{Read as _, Write as _};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n").unwrap();
+            // Two writers keep the socket full while one thread reads it.
+            for mut stream in [stream.try_clone().unwrap(), stream] {
+                std::thread::spawn(move || while stream.write_all(&[0; 1 << 20]).is_ok() {});
+            }
+        }
+    });
+    for pipeline in [1, 2] {
+        let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+        plan.stop.time = Some(Duration::from_millis(500));
+        let outcome = run(&Plan { pipeline, threads: 1, ..plan });
+        assert_eq!((outcome.requests(), outcome.unfinished), (0, pipeline as u64));
+        assert_eq!(outcome.ended, Ended::Time);
+    }
+}
+
+#[test]
 fn warm_up_requests_are_sent_and_not_counted() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     let outcome = run(&Plan { warmup: Duration::from_millis(100), ..plan(&origin, 10) });

@@ -1,13 +1,15 @@
 //! A socket of the worker's poll as an async stream, with or without TLS, and its byte counts.
 //!
 //! Invariant: nothing here registers wakers. The owner polls again at each event of the socket.
-//! Events are edge-triggered, so reads and writes continue until the system has nothing more.
+//! Events are edge-triggered, so reads and writes continue until the system has nothing more, or
+//! until the bytes of a turn are read ([`Octets::is_turn_over`]).
 
+use crate::connection::TURN_BYTES_MAX;
 use mio::net::TcpStream;
 use net::{Stamp, receive};
 use std::io::{self, ErrorKind, Write as _};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -51,10 +53,13 @@ impl AsyncRead for Socket {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.octets.is_turn_over() {
+            return Poll::Pending;
+        }
         let room = buffer.initialize_unfilled();
         let (bytes, stamp) = ready!(poll_io(|| receive(&self.stream, room)))?;
         buffer.advance(bytes);
-        self.octets.came(stamp);
+        self.octets.came(bytes, stamp);
         Poll::Ready(Ok(()))
     }
 }
@@ -92,6 +97,8 @@ pub(super) struct Octets {
     is_established: AtomicBool,
     /// When the last bytes arrived, by the wall clock in nanoseconds; 0 if unknown.
     stamp_ns: AtomicU64,
+    /// Bytes that were read in this turn.
+    turn_bytes: AtomicUsize,
     /// The kind of the first bytes.
     greeting: OnceLock<Greeting>,
 }
@@ -128,8 +135,20 @@ impl Octets {
         self.is_established.load(Ordering::Relaxed)
     }
 
-    /// Records when bytes arrived.
-    fn came(&self, stamp: Option<Stamp>) {
+    /// Begins a turn of the connection.
+    pub(super) fn begin_turn(&self) {
+        self.turn_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the turn has read as many bytes as it may. There may be more, and no event will
+    /// tell.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.turn_bytes.load(Ordering::Relaxed) >= TURN_BYTES_MAX
+    }
+
+    /// Records how many bytes were read, and when they arrived.
+    fn came(&self, bytes: usize, stamp: Option<Stamp>) {
+        self.turn_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.stamp_ns.store(stamp.map_or(0, Stamp::as_nanos), Ordering::Relaxed);
     }
 

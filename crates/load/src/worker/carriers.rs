@@ -107,6 +107,7 @@ impl Worker<'_> {
         place.connection.is_stirred = false;
         let was_proven = place.connection.is_proven();
         let turned = place.connection.turn(&mut self.tools);
+        let is_unread = place.connection.is_unread();
         if !was_proven && place.connection.is_proven() {
             let now = self.tools.clock.monotonic();
             self.shared.alive(now);
@@ -130,6 +131,9 @@ impl Worker<'_> {
             }
         }
         self.leave_room(slot);
+        if is_unread {
+            self.stir(slot);
+        }
     }
 
     /// Handles a connection that could not be made.

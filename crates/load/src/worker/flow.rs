@@ -242,11 +242,25 @@ impl Worker<'_> {
         self.turn_carriers();
     }
 
+    /// Goes on with connections whose last turn did not read all bytes.
+    pub(super) fn read_on(&mut self) {
+        for id in std::mem::take(&mut self.unread) {
+            let Some(place) = self.slots.remembered(id) else { continue };
+            let ready = Readiness { readable: true, closed: false };
+            let turn = place.connection.turn(ready, &mut self.tools);
+            self.settle(id.slot, turn);
+        }
+    }
+
     /// Acts on the result of a connection.
     fn settle(&mut self, slot: usize, mut turn: Turn) {
         loop {
             turn = match turn {
                 Turn::Waiting => return,
+                Turn::Unread => {
+                    let id = self.slots.id(slot).filter(|id| !self.unread.contains(id));
+                    return self.unread.extend(id);
+                }
                 Turn::Drained => return self.leave(slot),
                 Turn::Answered { answer, end, reusable } => {
                     match self.answered(slot, answer, end, reusable) {

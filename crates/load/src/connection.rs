@@ -406,7 +406,9 @@ impl Connection {
                     _ => self.reader.content_bytes(),
                 };
                 tools.recorder.counters.received_bytes += received_bytes as u64;
-                tools.recorder.content_bytes += content_after - content_before;
+                // Bytes after the end of the response have reset the reader. The response failed,
+                // and its last bytes are in no figure of content.
+                tools.recorder.content_bytes += content_after.saturating_sub(content_before);
             }
             match fed {
                 Ok(Some(answer)) => return self.answered(answer, now, tools),

@@ -115,6 +115,19 @@ fn a_truncated_body_is_a_receive_failure() {
 }
 
 #[test]
+fn bytes_after_the_end_are_a_failure_also_in_a_later_read() {
+    let origin = numbered(|_| {
+        vec![
+            send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"),
+            Action::Pause(Duration::from_millis(100)),
+            send("helloworld"),
+        ]
+    });
+    let outcome = run(&plan(&origin, 2));
+    assert_eq!((outcome.good, failures(&outcome)), (0, vec![(FailureKind::Malformed, 2)]));
+}
+
+#[test]
 fn a_reset_in_the_middle_is_a_receive_failure() {
     let origin = numbered(|_| vec![send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"), Action::Reset]);
     let outcome = run(&plan(&origin, 5));

@@ -48,7 +48,7 @@ pub(crate) struct Counters {
     pub(crate) complete: u64,
     pub(crate) good: u64,
     pub(crate) failures: Failures,
-    /// Failures of requests that waited too long for a connection. They did not start.
+    /// Failures of requests that waited too long for a connection and had not started before.
     pub(crate) never_sent: u64,
     pub(crate) not_started: u64,
     /// Complete responses by status class; index 0 counts statuses outside of 100 to 599.
@@ -300,8 +300,8 @@ impl Recorder {
         self.count_failure(exchange, end, kind);
     }
 
-    /// Records a request that waited for a connection until `end`, longer than the timeout. It was
-    /// never in flight.
+    /// Records a request that waited for a connection until `end`, longer than the timeout. It is
+    /// not in flight.
     pub(crate) fn never_sent(&mut self, exchange: &Exchange, end: Monotonic) {
         if exchange.of_user {
             self.ledger.pass(State::Connecting, State::Late, end);
@@ -309,7 +309,7 @@ impl Recorder {
             self.ledger.leave(State::Connecting, end);
         }
         if exchange.measured {
-            self.counters.never_sent += 1;
+            self.counters.never_sent += u64::from(!exchange.is_returned);
             if exchange.of_user {
                 self.waited_ns += end.since(exchange.intended).as_nanos();
             }
@@ -619,6 +619,11 @@ mod tests {
         recorder.ledger.enter(State::Connecting, at(100));
         recorder.never_sent(&exchange, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.failures.total(), second.in_flight), (1, 1)));
+        // The request that had started comes back from its connection, which does not process it.
+        let returned = Exchange { is_returned: true, measured: true, ..exchange };
+        recorder.ledger.enter(State::Connecting, at(200));
+        recorder.never_sent(&returned, at(200));
+        recorder.end_second(0, |second, _| assert_eq!((second.started, second.in_flight), (0, 0)));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns, recorder.last_end), (0, 0, at(200)));
         recorder.ledger.enter(State::Connecting, at(100));
         recorder.never_sent(&Exchange { of_user: true, ..exchange }, at(200));

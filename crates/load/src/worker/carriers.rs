@@ -230,8 +230,7 @@ impl Worker<'_> {
             return self.carry(exchange);
         }
         self.note_end(&exchange, self.tools.clock.monotonic());
-        self.tools.recorder.counters.started -= u64::from(exchange.measured);
-        self.waiting.push_front(exchange);
+        self.waiting.push_front(Exchange { is_returned: true, ..exchange });
         self.is_freed = true;
     }
 

@@ -126,7 +126,7 @@ impl Worker<'_> {
         self.in_flight += 1;
         if exchange.measured {
             self.in_flight_measured += 1;
-            self.tools.recorder.counters.started += 1;
+            self.tools.recorder.counters.started += u64::from(!exchange.is_returned);
         }
     }
 

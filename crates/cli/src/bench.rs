@@ -5,7 +5,7 @@
 //!
 //! - 0: every request was answered as expected.
 //! - 1: requests failed, a threshold was missed, nothing was measured, the run was interrupted, or
-//!   the self-check called it invalid. The report is printed all the same.
+//!   the self-check called a run invalid. The report is printed all the same.
 //! - 2: the run could not start, or a result could not be written.
 
 pub(crate) mod elsewhere;
@@ -89,28 +89,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.push_str(&over_runs(&records, WIDTH));
     }
     args.outputs.write(&report, outcome, record, &records)?;
-    let is_invalid = outcome.check.trust == Trust::Invalid && !args.accept_invalid;
-    let is_missed = judged.iter().any(|judged| judged.is_missed);
-    let allows_errors = args.outputs.allows_errors();
-    // The thresholds are judged on the median run, which the report shows. Failed requests count in
-    // every run.
-    let failed = made.iter().zip(1..).find_map(|(one, number)| {
-        let reason = measure::why_failed(&one.outcome, allows_errors)?;
-        let is_alone = args.runs == 1;
-        Some(if is_alone { reason } else { format!("run {number} of {}: {reason}", args.runs) })
-    });
-    let mut reasons: Vec<String> = failed.into_iter().collect();
-    if made.len() < usize::from(args.runs) {
-        reasons.push(format!("the series was interrupted: {} of {} runs were made", made.len(), args.runs));
-    }
-    if is_missed {
+    let mut reasons = reasons(args, &made);
+    // The thresholds are judged on the median run, which the report shows.
+    if judged.iter().any(|judged| judged.is_missed) {
         reasons.push("a condition of --fail-if holds".to_owned());
     }
-    if is_invalid {
-        reasons
-            .push("the self-check calls the run invalid (--accept-invalid takes it all the same)".to_owned());
-    }
     Ok(measure::explained(&reasons))
+}
+
+/// Why the command fails, apart from thresholds. Failed requests and the self-check's verdict count
+/// in every run, of several runs the first one is named.
+fn reasons(args: &Args, made: &[Made]) -> Vec<String> {
+    let (runs, allows_errors) = (args.runs, args.outputs.allows_errors());
+    let failed = made.iter().zip(1..).find_map(|(one, number)| {
+        let reason = measure::why_failed(&one.outcome, allows_errors)?;
+        Some(if runs == 1 { reason } else { format!("run {number} of {runs}: {reason}") })
+    });
+    let mut reasons: Vec<String> = failed.into_iter().collect();
+    if made.len() < usize::from(runs) {
+        reasons.push(format!("the series was interrupted: {} of {runs} runs were made", made.len()));
+    }
+    let is_invalid = |one: &Made| one.outcome.check.trust == Trust::Invalid && !args.accept_invalid;
+    if let Some(place) = made.iter().position(is_invalid) {
+        let run = if runs == 1 { "the run".to_owned() } else { format!("run {} of {runs}", place + 1) };
+        reasons.push(format!(
+            "the self-check calls {run} invalid (--accept-invalid takes it all the same)"
+        ));
+    }
+    reasons
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use report::run::read_runs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use testkit::{Action, Gate, HeldPort, Origin, eventually, petasos, response};
 
 fn good_origin() -> Origin {
@@ -140,6 +141,27 @@ fn several_runs_report_a_median_and_a_best() {
     assert_eq!(output.code, Some(1), "{}", output.stdout);
     let reason = "petasos: exit code 1: run 2 of 3: 1 of 20 requests failed";
     assert_eq!(output.stderr.lines().last(), Some(reason), "{}", output.stderr);
+}
+
+#[test]
+fn one_invalid_run_of_several_exits_with_1() {
+    let number = AtomicU64::new(0);
+    // The first request takes so long that the schedule's next ones are not started.
+    let origin = Origin::start(move |_| {
+        let mut actions = response("200 OK", &[], b"hello");
+        if number.fetch_add(1, Ordering::SeqCst) == 0 {
+            actions.insert(0, Action::Pause(Duration::from_millis(200)));
+        }
+        actions
+    });
+    let url = origin.url();
+    let arguments = ["--rate", "100", "-t", "300ms", "--in-flight-max", "1", "--threads", "1", "--runs", "3"];
+    let output = petasos([&["bench", &url][..], &arguments].concat());
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    let reason = "the self-check calls run 1 of 3 invalid (--accept-invalid takes it all the same)";
+    assert!(output.stderr.lines().last().unwrap().ends_with(reason), "{}", output.stderr);
+    let accepted = petasos([&["bench", &url, "--accept-invalid"][..], &arguments].concat());
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
 }
 
 #[test]

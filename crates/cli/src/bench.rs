@@ -26,7 +26,7 @@ use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
-use repeated::Made;
+use repeated::{Made, Series};
 use report::bench_text;
 use report::compare::{middle, over_runs};
 use report::run::{Condition, Run};
@@ -74,13 +74,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
     let interrupt = Interrupt::on_signals()?;
-    let mut made = repeated::make(&plan, args.runs, &interrupt)?;
+    let Series { mut made, failure } = repeated::make(&plan, args.runs, &interrupt);
     for Made { record, .. } in &mut made {
         record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
     }
     let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
     let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
-        return Ok(measure::explained(&["no run was made".to_owned()]));
+        let reason = ["no run was made".to_owned()];
+        return failure.map_or_else(|| Ok(measure::explained(&reason)), Err);
     };
     let judged = args.outputs.judge(record);
     let mut report = format!("{}{}", bench_text::report(outcome), thresholds::text(&judged));
@@ -89,6 +90,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.push_str(&over_runs(&records, WIDTH));
     }
     args.outputs.write(&report, outcome, record, &records)?;
+    if let Some(failure) = failure {
+        return Err(failure.context(format!("run {} of {}", made.len() + 1, args.runs)));
+    }
     let mut reasons = reasons(args, &made);
     // The thresholds are judged on the median run, which the report shows.
     if judged.iter().any(|judged| judged.is_missed) {

@@ -253,6 +253,27 @@ fn interrupt_between_two_runs_keeps_the_finished_ones() {
 }
 
 #[test]
+fn run_that_cannot_start_keeps_the_earlier_ones() {
+    let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("runs.json");
+    let path = file.to_str().unwrap();
+    let mut child = start(&[&origin.url(), "-n", "1", "--runs", "200", "--accept-invalid", "--json", path]);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("run 1 of 200: "), "{told}");
+    origin.kill();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{told}");
+    let last = told.lines().last().unwrap();
+    assert!(last.contains(" of 200: ") && last.contains("cannot connect"), "{told}");
+    assert!(!text.is_empty(), "there is no report");
+    assert!(!read_runs(&std::fs::read_to_string(file).unwrap()).unwrap().is_empty());
+}
+
+#[test]
 fn closed_pipe_is_a_silent_success() {
     let origin = good_origin();
     let mut child = start(&[&origin.url(), "-n", "500", "--accept-invalid"]);

@@ -6,6 +6,7 @@ use report::run::{Run, read_runs};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Origin, binary, eventually, petasos, response};
 
 /// Writes five runs with about this rate into files of a directory.
@@ -180,4 +181,30 @@ fn interrupt_between_two_rounds_ends_the_comparison() {
     assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
     assert!(told.contains("the comparison was interrupted in round "), "{told}");
     assert!(origin.count("/") < 400, "the interruption was ignored");
+}
+
+#[test]
+fn rounds_before_a_failure_are_compared() {
+    let good = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let number = AtomicUsize::new(0);
+    let failing = Origin::start(move |_| {
+        let is_good = number.fetch_add(1, Ordering::SeqCst) < 2;
+        response(if is_good { "200 OK" } else { "500 Internal Server Error" }, &[], b"hello")
+    });
+    let (a, b) = (good.url(), failing.url());
+    let output = petasos(["compare", &a, &b, "-n", "1", "--rounds", "5", "--accept-invalid"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("no good answer in round 3: status 1"), "{}", output.stderr);
+    assert!(output.stdout.contains("No verdict on B"), "{}", output.stdout);
+}
+
+#[test]
+fn too_many_urls_are_refused_before_they_are_loaded() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let url = origin.url();
+    let urls = vec![url.as_str(); 27];
+    let output = petasos([&["compare", "-n", "1", "--rounds", "1"][..], &urls].concat());
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    assert!(output.stderr.contains("at most 26 sides can be compared, not 27"), "{}", output.stderr);
+    assert_eq!(origin.count("/"), 0);
 }

@@ -20,11 +20,17 @@ pub(super) struct Made {
     pub(super) record: Run,
 }
 
-/// Makes `runs` runs, fewer if a signal comes, and shows the progress of each.
-///
-/// # Errors
-/// If nothing could be measured in a run. Earlier runs of the series are then lost.
-pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> anyhow::Result<Vec<Made>> {
+/// The runs of a series.
+pub(super) struct Series {
+    /// The finished runs.
+    pub(super) made: Vec<Made>,
+    /// Why nothing could be measured in the next run, which ended the series.
+    pub(super) failure: Option<anyhow::Error>,
+}
+
+/// Makes `runs` runs and shows the progress of each. A signal or a run in which nothing could be
+/// measured ends the series.
+pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> Series {
     let mut made: Vec<Made> = Vec::new();
     for number in 1..=runs {
         if number > 1 {
@@ -33,7 +39,10 @@ pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> anyhow::Res
                 break;
             }
         }
-        let one = once(plan, interrupt)?;
+        let one = match once(plan, interrupt) {
+            Ok(one) => one,
+            Err(failure) => return Series { made, failure: Some(failure) },
+        };
         if runs > 1 {
             note(format_args!(
                 "run {number} of {runs}: {} good req/s",
@@ -42,7 +51,7 @@ pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> anyhow::Res
         }
         made.push(one);
     }
-    Ok(made)
+    Series { made, failure: None }
 }
 
 fn once(plan: &Plan, interrupt: &Interrupt) -> anyhow::Result<Made> {

@@ -53,7 +53,8 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     let columns = Columns::new(&header)?;
     let mut sum = Sum::default();
     while let Some(row) = rows.next()? {
-        sum.add(&columns.sample(&row).map_err(|reason| ImportError::line(rows.line(), reason))?);
+        let added = columns.sample(&row).and_then(|sample| sum.add(&sample));
+        added.map_err(|reason| ImportError::line(rows.line(), reason))?;
     }
     sum.imported()
 }
@@ -130,21 +131,27 @@ struct Times {
 }
 
 impl Sum {
-    pub(super) fn add(&mut self, sample: &Sample) {
+    /// Adds a sample.
+    ///
+    /// # Errors
+    /// If a sum does not fit 64 bits, which no real run reaches.
+    pub(super) fn add(&mut self, sample: &Sample) -> Result<(), String> {
         if sample.message.starts_with("Number of samples in transaction") {
             self.transactions += 1;
-            return;
+            return Ok(());
         }
+        let end_ms = sample.start_ms.checked_add(sample.elapsed_ms).ok_or("the end is beyond all time")?;
         self.count += 1;
         self.first_ms = Some(self.first_ms.map_or(sample.start_ms, |first| first.min(sample.start_ms)));
-        self.last_ms = self.last_ms.max(sample.start_ms + sample.elapsed_ms);
+        self.last_ms = self.last_ms.max(end_ms);
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0) + more);
+                *sum = Some(sum.unwrap_or(0).checked_add(more).ok_or("there are too many bytes in all")?);
             }
+            Ok::<(), &str>(())
         };
-        add(&mut self.received_bytes, sample.received_bytes);
-        add(&mut self.sent_bytes, sample.sent_bytes);
+        add(&mut self.received_bytes, sample.received_bytes)?;
+        add(&mut self.sent_bytes, sample.sent_bytes)?;
         self.threads = self.threads.max(sample.threads);
         if self.url.is_none() {
             self.url.clone_from(&sample.url);
@@ -163,6 +170,7 @@ impl Sum {
                 self.wrong_times.add(sample);
             }
         }
+        Ok(())
     }
 
     pub(super) fn imported(self) -> Result<Imported, ImportError> {

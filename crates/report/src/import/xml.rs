@@ -44,7 +44,8 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
                 }
             }
             Event::Empty(start) if depth == 1 && matches!(start.name().as_ref(), "httpSample" | "sample") => {
-                sum.add(&read_sample(&start).map_err(|reason| at(&reader, reason))?);
+                let added = read_sample(&start).and_then(|sample| sum.add(&sample));
+                added.map_err(|reason| at(&reader, reason))?;
             }
             Event::Text(text) if is_url => {
                 if let Some(sample) = &mut sample {
@@ -60,7 +61,8 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
                 depth = depth.saturating_sub(1);
                 is_url = false;
                 if depth == 1 {
-                    sample.take().iter().for_each(|sample| sum.add(sample));
+                    let added = sample.take().map_or(Ok(()), |sample| sum.add(&sample));
+                    added.map_err(|reason| at(&reader, reason))?;
                 }
             }
             Event::Eof if has_results => return sum.imported(),

@@ -11,6 +11,7 @@
 mod options;
 mod usage;
 
+use crate::bench::interrupt::Interrupt;
 use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
@@ -107,7 +108,9 @@ fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
     let shows_progress = requests > REQUESTS_WITHOUT_PROGRESS && !options.quiet;
     measure::write_text(io::stdout(), &before(&options, own, shows_progress)?)?;
     let step = (requests / 10).max(PROGRESS_STEP_MIN);
-    let measured = measure::measure(&options.plan, progress_lines(shows_progress.then_some(step)));
+    let interrupt = Interrupt::on_signals()?;
+    let measured =
+        measure::measure(&options.plan, &interrupt, progress_lines(shows_progress.then_some(step)));
     let outcome = match measured {
         Err(error) if own.is_plain => {
             note(format_args!("{}", in_words_of_ab(&error)));

@@ -5,12 +5,13 @@
 //!
 //! - 0: every request was answered as expected.
 //! - 1: requests failed, a threshold was missed, nothing was measured, the run was interrupted, or
-//!   the self-check called it invalid. The report is printed all the same.
+//!   the self-check called a run invalid. The report is printed all the same.
 //! - 2: the run could not start, or a result could not be written.
 
 pub(crate) mod elsewhere;
 mod host;
 mod idle_flags;
+pub(crate) mod interrupt;
 mod live;
 pub(crate) mod load_args;
 pub(crate) mod measure;
@@ -20,11 +21,12 @@ mod repeated;
 mod request_args;
 mod traffic_args;
 
+use interrupt::Interrupt;
 use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
-use repeated::Made;
+use repeated::{Made, Series};
 use report::bench_text;
 use report::compare::{middle, over_runs};
 use report::run::{Condition, Run};
@@ -71,13 +73,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = args.load.plan(&args.url)?;
     args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
-    let mut made = repeated::make(&plan, args.runs)?;
+    let interrupt = Interrupt::on_signals()?;
+    let Series { mut made, failure } = repeated::make(&plan, args.runs, &interrupt);
     for Made { record, .. } in &mut made {
         record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
     }
     let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
     let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
-        return Ok(measure::explained(&["no run was made".to_owned()]));
+        let reason = ["no run was made".to_owned()];
+        return failure.map_or_else(|| Ok(measure::explained(&reason)), Err);
     };
     let judged = args.outputs.judge(record);
     let mut report = format!("{}{}", bench_text::report(outcome), thresholds::text(&judged));
@@ -86,24 +90,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.push_str(&over_runs(&records, WIDTH));
     }
     args.outputs.write(&report, outcome, record, &records)?;
-    let is_invalid = outcome.check.trust == Trust::Invalid && !args.accept_invalid;
-    let is_missed = judged.iter().any(|judged| judged.is_missed);
-    let allows_errors = args.outputs.allows_errors();
-    // The thresholds are judged on the median run, which the report shows. Failed requests count in
-    // every run.
-    let failed = made.iter().zip(1..).find_map(|(one, number)| {
-        let reason = measure::why_failed(&one.outcome, allows_errors)?;
-        let is_alone = args.runs == 1;
-        Some(if is_alone { reason } else { format!("run {number} of {}: {reason}", args.runs) })
-    });
-    let mut reasons: Vec<String> = failed.into_iter().collect();
-    if is_missed {
+    if let Some(failure) = failure {
+        return Err(failure.context(format!("run {} of {}", made.len() + 1, args.runs)));
+    }
+    let mut reasons = reasons(args, &made);
+    // The thresholds are judged on the median run, which the report shows.
+    if judged.iter().any(|judged| judged.is_missed) {
         reasons.push("a condition of --fail-if holds".to_owned());
     }
-    if is_invalid {
-        reasons.push("the self-check calls the run invalid (--accept-invalid accepts it)".to_owned());
-    }
     Ok(measure::explained(&reasons))
+}
+
+/// Why the command fails, apart from thresholds. Failed requests and the self-check's verdict count
+/// in every run, of several runs the first one is named.
+fn reasons(args: &Args, made: &[Made]) -> Vec<String> {
+    let (runs, allows_errors) = (args.runs, args.outputs.allows_errors());
+    let failed = made.iter().zip(1..).find_map(|(one, number)| {
+        let reason = measure::why_failed(&one.outcome, allows_errors)?;
+        Some(if runs == 1 { reason } else { format!("run {number} of {runs}: {reason}") })
+    });
+    let mut reasons: Vec<String> = failed.into_iter().collect();
+    if made.len() < usize::from(runs) {
+        reasons.push(format!("the series was interrupted: {} of {runs} runs were made", made.len()));
+    }
+    let is_invalid = |one: &Made| one.outcome.check.trust == Trust::Invalid && !args.accept_invalid;
+    if let Some(place) = made.iter().position(is_invalid) {
+        let run = if runs == 1 { "the run".to_owned() } else { format!("run {} of {runs}", place + 1) };
+        reasons.push(format!(
+            "the self-check calls {run} invalid (--accept-invalid takes it all the same)"
+        ));
+    }
+    reasons
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! - 0: the comparison was made, whatever its verdict.
 //! - 1: it was interrupted, or a side is slower and `--fail-if-slower` is given.
 //! - 2: it could not run, or a run had no good response.
+//!
+//! A comparison that is cut short shows the rounds that are complete.
 
 mod rounds;
 mod sides;
@@ -17,8 +19,8 @@ use anyhow::{bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Id};
-use report::compare::{Comparison, Metric, Options, SEED_DEFAULT, Verdict, compare};
-use rounds::{ROUNDS_DEFAULT, ROUNDS_MAX};
+use report::compare::{Comparison, Metric, Options, SEED_DEFAULT, Side, Verdict, compare};
+use rounds::{CutShort, Loaded, ROUNDS_DEFAULT, ROUNDS_MAX};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -84,29 +86,41 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let named = sides::group(&args.first, &args.others)?;
     let is_url = |name: &String| name.contains("://");
     let urls = named.iter().flatten().filter(|name| is_url(name)).count();
-    let sides = if urls == 0 {
+    let loaded = if urls == 0 {
         if let Some(flag) = flag_of_a_load(matches) {
             bail!("{flag} says how to load URLs, but the sides are stored runs; leave {flag} out");
         }
-        sides::read(&named)?
+        Loaded { sides: sides::read(&named)?, cut_short: None }
     } else {
         ensure!(
             urls == named.iter().map(Vec::len).sum::<usize>() && named.iter().all(|side| side.len() == 1),
             "URLs and stored runs cannot be compared; load the URLs with --out DIR, then compare the \
              stored runs"
         );
-        match rounds::load(&named.concat(), args)? {
-            Ok(sides) => sides,
-            Err(reason) => return Ok(measure::explained(&[reason])),
-        }
+        rounds::load(&named.concat(), args)?
     };
+    let Loaded { sides, cut_short } = loaded;
+    let mut reasons = Vec::new();
+    if cut_short.is_none() || sides.iter().all(|side| !side.runs.is_empty()) {
+        reasons.extend(judge(&sides, args)?);
+    }
+    match cut_short {
+        Some(CutShort::Failed(error)) => return Err(error),
+        Some(CutShort::Interrupted(reason)) => reasons.push(reason),
+        None => {}
+    }
+    Ok(measure::explained(&reasons))
+}
+
+/// Compares the sides and shows the result. Returns the reason if the command fails by it.
+fn judge(sides: &[Side], args: &Args) -> anyhow::Result<Option<String>> {
     let on = Metric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
     let options = Options { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
-    let comparison = compare(&sides, options)?;
+    let comparison = compare(sides, options)?;
     show(&comparison, args)?;
     let is_slower = comparison.against.iter().any(|against| against.verdict == Verdict::Slower);
-    let reason = "a side is slower than the first (--fail-if-slower)".to_owned();
-    Ok(if args.fail_if_slower && is_slower { measure::explained(&[reason]) } else { ExitCode::SUCCESS })
+    let is_failure = args.fail_if_slower && is_slower;
+    Ok(is_failure.then(|| "a side is slower than the first (--fail-if-slower)".to_owned()))
 }
 
 /// The first flag on the command line that only makes sense when URLs are loaded.

@@ -5,9 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use report::run::read_runs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use testkit::{Action, Gate, HeldPort, Origin, eventually, petasos, response};
 
 fn good_origin() -> Origin {
@@ -143,6 +144,27 @@ fn several_runs_report_a_median_and_a_best() {
 }
 
 #[test]
+fn one_invalid_run_of_several_exits_with_1() {
+    let number = AtomicU64::new(0);
+    // The first request takes so long that the schedule's next ones are not started.
+    let origin = Origin::start(move |_| {
+        let mut actions = response("200 OK", &[], b"hello");
+        if number.fetch_add(1, Ordering::SeqCst) == 0 {
+            actions.insert(0, Action::Pause(Duration::from_millis(200)));
+        }
+        actions
+    });
+    let url = origin.url();
+    let arguments = ["--rate", "100", "-t", "300ms", "--in-flight-max", "1", "--threads", "1", "--runs", "3"];
+    let output = petasos([&["bench", &url][..], &arguments].concat());
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    let reason = "the self-check calls run 1 of 3 invalid (--accept-invalid takes it all the same)";
+    assert!(output.stderr.lines().last().unwrap().ends_with(reason), "{}", output.stderr);
+    let accepted = petasos([&["bench", &url, "--accept-invalid"][..], &arguments].concat());
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
+}
+
+#[test]
 fn ab_plain_prints_no_messages_that_ab_lacks() {
     let origin = good_origin();
     let url = format!("{}/", origin.url());
@@ -210,6 +232,45 @@ fn interrupted_run_keeps_its_measurements() {
     interrupt(&stuck);
     assert_eq!(stuck.wait().unwrap().code(), Some(1));
     gate.open();
+}
+
+#[test]
+fn interrupt_between_two_runs_keeps_the_finished_ones() {
+    let origin = good_origin();
+    let mut child = start(&[&origin.url(), "-n", "1", "--runs", "200", "--accept-invalid"]);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("run 1 of 200: "), "{told}");
+    interrupt(&child);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.lines().last().unwrap().contains("interrupted"), "{told}");
+    assert!(!text.is_empty(), "there is no report");
+    assert!(origin.count("/") < 200, "the interruption was ignored");
+}
+
+#[test]
+fn run_that_cannot_start_keeps_the_earlier_ones() {
+    let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("runs.json");
+    let path = file.to_str().unwrap();
+    let mut child = start(&[&origin.url(), "-n", "1", "--runs", "200", "--accept-invalid", "--json", path]);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("run 1 of 200: "), "{told}");
+    origin.kill();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{told}");
+    let last = told.lines().last().unwrap();
+    assert!(last.contains(" of 200: ") && last.contains("cannot connect"), "{told}");
+    assert!(!text.is_empty(), "there is no report");
+    assert!(!read_runs(&std::fs::read_to_string(file).unwrap()).unwrap().is_empty());
 }
 
 #[test]

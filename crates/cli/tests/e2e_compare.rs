@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use report::run::{Run, read_runs};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Origin, binary, eventually, petasos, response};
 
 /// Writes five runs with about this rate into files of a directory.
@@ -161,4 +162,49 @@ fn interrupted_comparison_explains_exit_code_one() {
         let told = "petasos: exit code 1: the comparison was interrupted in round 1 of 1\n";
         assert_eq!((code, text.as_str()), (Some(1), told), "{mode:?}");
     }
+}
+
+#[test]
+fn interrupt_between_two_rounds_ends_the_comparison() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let url = origin.url();
+    let mut command = Command::new(binary());
+    command.args(["compare", &url, &url, "-n", "1", "--rounds", "200", "--accept-invalid"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("round 1 of 200: "), "{told}");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.contains("the comparison was interrupted in round "), "{told}");
+    assert!(origin.count("/") < 400, "the interruption was ignored");
+}
+
+#[test]
+fn rounds_before_a_failure_are_compared() {
+    let good = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let number = AtomicUsize::new(0);
+    let failing = Origin::start(move |_| {
+        let is_good = number.fetch_add(1, Ordering::SeqCst) < 2;
+        response(if is_good { "200 OK" } else { "500 Internal Server Error" }, &[], b"hello")
+    });
+    let (a, b) = (good.url(), failing.url());
+    let output = petasos(["compare", &a, &b, "-n", "1", "--rounds", "5", "--accept-invalid"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("no good answer in round 3: status 1"), "{}", output.stderr);
+    assert!(output.stdout.contains("No verdict on B"), "{}", output.stdout);
+}
+
+#[test]
+fn too_many_urls_are_refused_before_they_are_loaded() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let url = origin.url();
+    let urls = vec![url.as_str(); 27];
+    let output = petasos([&["compare", "-n", "1", "--rounds", "1"][..], &urls].concat());
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    assert!(output.stderr.contains("at most 26 sides can be compared, not 27"), "{}", output.stderr);
+    assert_eq!(origin.count("/"), 0);
 }

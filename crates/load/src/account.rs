@@ -136,15 +136,6 @@ impl Ledger {
         self.users.iter_mut().zip(other.users).for_each(|(ours, theirs)| *ours += theirs);
     }
 
-    /// A user continues after a pause that ended at `moment`. A user that a ramp-up starts has no
-    /// `paused` state.
-    pub(crate) fn wake(&mut self, paused: Option<State>, moment: Monotonic) {
-        match paused {
-            Some(state) => self.pass(state, State::Late, moment),
-            None => self.enter(State::Late, moment),
-        }
-    }
-
     /// Removes all users, at the end of the run.
     pub(crate) fn close(&mut self, at: Monotonic) {
         let nanos = self.within(at);

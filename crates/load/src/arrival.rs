@@ -15,9 +15,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Course {
     parts: Vec<Part>,
+    start: Monotonic,
     measuring_since: Monotonic,
     ramp: Duration,
-    requests_max: Option<u64>,
     requests_left: Option<AtomicU64>,
 }
 
@@ -93,12 +93,11 @@ impl Course {
             };
             parts.insert(0, Part { begin: start, end: Some(measuring_since), stage: None, demand });
         }
-        grow(&mut parts, plan.ramp);
         Self {
-            parts,
+            parts: parts.into_iter().flat_map(|part| grown(part, start, plan.ramp)).flatten().collect(),
+            start,
             measuring_since,
             ramp: plan.ramp,
-            requests_max: plan.stop.requests,
             requests_left: plan.stop.requests.map(AtomicU64::new),
         }
     }
@@ -111,11 +110,6 @@ impl Course {
     /// The part with this index.
     pub(crate) fn part(&self, place: usize) -> Option<&Part> {
         self.parts.get(place)
-    }
-
-    /// The number of requests after which the run ends.
-    pub(crate) fn requests_max(&self) -> Option<u64> {
-        self.requests_max
     }
 
     /// When a closed loop cuts off the requests in flight. `None` for an open loop, which waits for
@@ -140,22 +134,17 @@ impl Course {
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// When user `index` of `users` begins, if the first part begins at `begin`: evenly spread over
-    /// the ramp-up.
-    pub(crate) fn user_begin(&self, begin: Monotonic, index: usize, users: usize) -> Monotonic {
-        begin.plus(self.ramp.mul_f64(index as f64 / users.max(1) as f64))
+    /// Whether no measured request is left to start.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.requests_left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 
-    /// Number of users of one thread that the ramp-up has not started by `now`.
-    pub(crate) fn users_to_begin(&self, now: Monotonic, (thread, threads): (usize, usize)) -> usize {
-        let Some(Part { demand: Demand::Users(users), begin, .. }) = self.parts.first().copied() else {
-            return 0;
-        };
-        if begin.plus(self.ramp) <= now {
-            return 0;
-        }
-        let begins = (thread..users).step_by(threads).map(|index| self.user_begin(begin, index, users));
-        begins.filter(|&begin| begin > now).count()
+    /// When user `index` of a part with `users` users begins. The users of each part are evenly
+    /// spread over the ramp-up, which begins with the first part. In a later part, those whose turn
+    /// has passed begin at once.
+    pub(crate) fn user_begin(&self, part: Part, index: usize, users: usize) -> Monotonic {
+        let turn = self.ramp.mul_f64(index as f64 / users.max(1) as f64);
+        part.begin.max(self.start.plus(turn))
     }
 
     /// The end of each stage, in order; `None` if only the number of requests ends it.
@@ -188,11 +177,12 @@ impl Course {
         let mut time = Duration::ZERO;
         for part in self.parts.iter().filter(|part| part.stage.is_some()) {
             let Demand::Users(users) = part.demand else { return None };
-            let length = part.end.map_or(now, |end| end.min(now)).since(part.begin);
-            time += length.mul_f64(users as f64);
-            if part.begin == self.parts.first().map_or(part.begin, |first| first.begin) {
-                time = time.saturating_sub(self.ramp.min(length).mul_f64(users as f64 / 2.0));
-            }
+            let end = part.end.map_or(now, |end| end.min(now));
+            time += if part.begin < self.start.plus(self.ramp) {
+                (0..users).map(|index| end.since(self.user_begin(*part, index, users))).sum()
+            } else {
+                end.since(part.begin).mul_f64(users as f64)
+            };
         }
         Some(time)
     }
@@ -242,18 +232,21 @@ fn is_poisson(plan: &Plan) -> bool {
     matches!(plan.arrival, Arrival::Open { rate: Rate::Poisson(_), .. })
 }
 
-/// Splits off the ramp-up of a first open part, in which the rate grows from zero. Closed loops
-/// start their users one by one instead.
-fn grow(parts: &mut Vec<Part>, ramp: Duration) {
-    let Some(first) = parts.first_mut() else { return };
-    let Demand::Open(open) = first.demand else { return };
-    if ramp.is_zero() || first.length().is_some_and(|length| length <= ramp) || open.from != open.to {
-        return;
-    }
-    let grown = first.begin.plus(ramp);
-    let growing = Part { end: Some(grown), demand: Demand::Open(OpenPart { from: 0.0, ..open }), ..*first };
-    first.begin = grown;
-    parts.insert(0, growing);
+/// A part as the ramp-up changes it: until the ramp-up of a run that begins at `start` is over, the
+/// constant rate of an open part is a growing share of its full size. If the part is longer, it is
+/// split there. Closed loops start their users one by one instead.
+fn grown(part: Part, start: Monotonic, ramp: Duration) -> [Option<Part>; 2] {
+    let ramp_end = start.plus(ramp);
+    let open = match part.demand {
+        Demand::Open(open) if open.from == open.to && part.begin < ramp_end => open,
+        _ => return [Some(part), None],
+    };
+    let share = |at: Monotonic| at.since(start).as_secs_f64() / ramp.as_secs_f64();
+    let end = part.end.map_or(ramp_end, |end| end.min(ramp_end));
+    let (from, to) = (open.from * share(part.begin), open.to * share(end));
+    let growing = Part { end: Some(end), demand: Demand::Open(OpenPart { from, to, ..open }), ..part };
+    let has_rest = part.end.is_none_or(|end| end > ramp_end);
+    [Some(growing), has_rest.then_some(Part { begin: ramp_end, ..part })]
 }
 
 #[cfg(test)]
@@ -293,7 +286,8 @@ mod tests {
     fn requests_are_counted_down_to_zero() {
         let course =
             Course::new(at(0), &Plan { stop: Stop { requests: Some(2), ..Stop::default() }, ..plan() });
-        assert_eq!([course.take(), course.take(), course.take()], [true, true, false]);
+        assert!(course.take() && !course.is_exhausted() && course.take());
+        assert!(course.is_exhausted() && !course.take());
         assert_eq!((course.end(), course.cut_off()), (None, None));
     }
 
@@ -329,17 +323,64 @@ mod tests {
     }
 
     #[test]
-    fn users_begin_evenly_spread_over_the_ramp() {
-        let course = Course::new(at(0), &Plan { ramp: seconds(8), ..plan() });
-        assert_eq!([0, 1, 3].map(|index| course.user_begin(at(1), index, 4)), [at(1), at(3), at(7)]);
+    fn open_loop_ramp_spans_the_warm_up_and_stages() {
+        let stage = |rate, time| Stage { load: StageLoad::Rate(rate), time: seconds(time) };
+        let arrival = Arrival::Open { rate: Rate::Constant(1.0), in_flight_max: 1 };
+        let stages = vec![stage(400.0, 1), stage(40.0, 9)];
+        let course = Course::new(
+            at(0),
+            &Plan { arrival, stages, warmup: seconds(1), ramp: seconds(4), cooldown: seconds(1), ..plan() },
+        );
+        let parts = (0..).map_while(|place| course.part(place)).map(|part| {
+            let Demand::Open(open) = part.demand else { panic!("{part:?}") };
+            (part.stage, part.begin, part.end, (open.from, open.to))
+        });
+        assert_eq!(
+            parts.collect::<Vec<_>>(),
+            [
+                (None, at(0), Some(at(1)), (0.0, 100.0)),
+                (Some(0), at(1), Some(at(2)), (100.0, 200.0)),
+                (Some(1), at(3), Some(at(4)), (30.0, 40.0)),
+                (Some(1), at(4), Some(at(12)), (40.0, 40.0)),
+            ]
+        );
+        assert_eq!(course.stage_ends().collect::<Vec<_>>(), [Some(at(2)), Some(at(12))]);
+    }
+
+    #[test]
+    fn ramp_longer_than_the_run_grows_until_the_end() {
+        let arrival = Arrival::Open { rate: Rate::Constant(100.0), in_flight_max: 1 };
+        let stop = Stop { time: Some(seconds(5)), ..Stop::default() };
+        let course = Course::new(at(0), &Plan { arrival, stop, ramp: seconds(10), ..plan() });
+        let demand = Demand::Open(OpenPart { from: 0.0, to: 50.0, is_poisson: false });
+        assert_eq!(course.part(0), Some(&Part { begin: at(0), end: Some(at(5)), stage: Some(0), demand }));
+        assert_eq!((course.part(1), course.rate_asked(at(5))), (None, Some(25.0)));
+    }
+
+    #[test]
+    fn users_of_each_part_begin_evenly_spread_over_the_ramp() {
+        let stage = |users, time| Stage { load: StageLoad::Users(users), time: seconds(time) };
+        let stages = vec![stage(8, 4), stage(4, 9)];
+        let course = Course::new(at(1), &Plan { stages, ramp: seconds(8), ..plan() });
+        let begins = |place, users| {
+            let part = *course.part(place).unwrap();
+            (0..users).map(|index| course.user_begin(part, index, users)).collect::<Vec<_>>()
+        };
+        assert_eq!(begins(0, 8), [1, 2, 3, 4, 5, 6, 7, 8].map(at));
+        assert_eq!(begins(1, 4), [5, 5, 5, 7].map(at));
     }
 
     #[test]
     fn users_count_from_their_turn_in_the_ramp() {
-        let course = Course::new(at(0), &Plan { ramp: seconds(8), ..plan() });
-        let to_begin = |now, place| course.users_to_begin(at(now), place);
-        assert_eq!([0, 1, 2, 5, 6].map(|now| to_begin(now, (0, 1))), [3, 3, 2, 1, 0]);
-        assert_eq!((to_begin(1, (0, 2)), to_begin(1, (1, 2))), (1, 2));
-        assert_eq!(Course::new(at(0), &plan()).users_to_begin(at(0), (0, 1)), 0);
+        let stop = |time| Stop { time: Some(seconds(time)), ..Stop::default() };
+        let ramp = |warmup, ramp, time| {
+            let plan =
+                Plan { users: 10, warmup: seconds(warmup), ramp: seconds(ramp), stop: stop(time), ..plan() };
+            Course::new(at(0), &plan).user_time(at(99)).unwrap()
+        };
+        // The users begin at 0 s, 1 s, 2 s and so on.
+        assert_eq!(ramp(0, 10, 5), seconds(5 + 4 + 3 + 2 + 1));
+        assert_eq!(ramp(3, 10, 5), seconds(5 * 4 + 4 + 3 + 2 + 1));
+        assert_eq!((ramp(10, 10, 5), ramp(0, 0, 5)), (seconds(50), seconds(50)));
     }
 }

@@ -23,6 +23,10 @@ use platform::{Clock, Monotonic};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 
+/// After this many bytes of a connection, other work has its turn: timeouts, other connections and
+/// the end of the run must not wait for a server that sends faster than its bytes are read.
+pub(crate) const TURN_BYTES_MAX: usize = 1024 * 1024;
+
 /// State that the connections of one thread share.
 pub(crate) struct Tools<'a> {
     pub(crate) clock: &'a dyn Clock,
@@ -78,6 +82,8 @@ pub(crate) struct Readiness {
 pub(crate) enum Turn {
     /// Nothing more to do until the next event.
     Waiting,
+    /// There may be more to read than the bytes of this turn. No event will tell.
+    Unread,
     /// A response is complete; it was read at `end`.
     Answered {
         answer: Answer,
@@ -368,9 +374,10 @@ impl Connection {
             || self.tls.as_ref().is_some_and(|tls| !tls.to_send().is_empty())
     }
 
-    /// Reads until the response is complete or nothing more can be read.
+    /// Reads until the response is complete, nothing more can be read, or other work has its turn.
     fn read(&mut self, tools: &mut Tools<'_>) -> Turn {
         let mut first = !self.reader.has_begun();
+        let mut turn_bytes = 0;
         loop {
             let kept = self.tls.as_ref().map_or(0, |tls| tls.restore(&mut tools.buffer));
             let room = tools.buffer.get_mut(kept..).unwrap_or_default();
@@ -399,7 +406,9 @@ impl Connection {
                     _ => self.reader.content_bytes(),
                 };
                 tools.recorder.counters.received_bytes += received_bytes as u64;
-                tools.recorder.content_bytes += content_after - content_before;
+                // Bytes after the end of the response have reset the reader. The response failed,
+                // and its last bytes are in no figure of content.
+                tools.recorder.content_bytes += content_after.saturating_sub(content_before);
             }
             match fed {
                 Ok(Some(answer)) => return self.answered(answer, now, tools),
@@ -408,7 +417,11 @@ impl Connection {
                 // A short read has emptied the socket, and further bytes cause a new event. A close
                 // that is already known causes no further event, so it has to be read now.
                 Ok(None) if is_all && !self.closed => return Turn::Waiting,
-                Ok(None) => first = !self.reader.has_begun(),
+                Ok(None) if turn_bytes + bytes >= TURN_BYTES_MAX => return Turn::Unread,
+                Ok(None) => {
+                    first = !self.reader.has_begun();
+                    turn_bytes += bytes;
+                }
             }
         }
     }
@@ -527,13 +540,15 @@ impl Connection {
     /// Waits for the server's close. Bytes that arrive before it belong to no request and are
     /// dropped.
     fn drain(&mut self, tools: &mut Tools<'_>) -> Turn {
+        let mut turn_bytes = 0;
         loop {
             if self.closed {
                 return Turn::Drained;
             }
             match self.stream.read(&mut tools.buffer) {
                 Ok(0) => self.closed = true,
-                Ok(_) => {}
+                Ok(bytes) if turn_bytes + bytes >= TURN_BYTES_MAX => return Turn::Unread,
+                Ok(bytes) => turn_bytes += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Waiting,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.closed = true,

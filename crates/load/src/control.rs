@@ -40,14 +40,15 @@ impl Control {
         Self::default()
     }
 
+    /// A control for one run, which `stop` ends as [`Control::stop`] does. A signal handler, which
+    /// can only set a flag, may share it with several runs.
+    pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..Self::default() }
+    }
+
     /// Ends the run within a tenth of a second. The outcome has the measurements until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// The flag that [`Control::stop`] sets, for a signal handler that can only set a flag.
-    pub fn stop_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
     }
 
     /// The progress of the run. `clock` must be the clock that was given to the run.
@@ -86,7 +87,8 @@ impl Control {
 mod tests {
     use super::Control;
     use platform::{Clock as _, ManualClock, Timestamp};
-    use std::sync::atomic::Ordering;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     #[test]
@@ -103,10 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn flag_stops_the_run() {
-        let control = Control::new();
-        assert!(!control.is_stopped());
-        control.stop_flag().store(true, Ordering::SeqCst);
-        assert!(control.is_stopped());
+    fn one_flag_stops_all_runs_that_share_it() {
+        let flag = Arc::new(AtomicBool::new(false));
+        let runs = [0, 1].map(|_| Control::stopped_by(Arc::clone(&flag)));
+        assert!(!runs.iter().any(Control::is_stopped));
+        flag.store(true, Ordering::SeqCst);
+        assert!(runs.iter().all(Control::is_stopped));
     }
 }

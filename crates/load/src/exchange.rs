@@ -18,6 +18,9 @@ pub(crate) struct Exchange {
     pub(crate) measured: bool,
     /// Whether a user of a closed loop waits for it.
     pub(crate) of_user: bool,
+    /// Whether it was started before, and its connection did not process it. It counts as started
+    /// once.
+    pub(crate) is_returned: bool,
     /// Index of its stage in the plan.
     pub(crate) stage: u16,
     /// Index of its URL in the plan.
@@ -85,6 +88,7 @@ impl Exchange {
         Self {
             measured,
             of_user: true,
+            is_returned: false,
             stage: 0,
             url: 0,
             intended: started,

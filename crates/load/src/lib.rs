@@ -81,7 +81,8 @@ pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 pub use target::{Target, TargetError};
 pub use traffic::{
-    Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError, Think,
+    Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError,
+    Think,
 };
 pub use verdict::CacheVerdict;
 pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};

@@ -6,7 +6,7 @@
 use crate::ab_account::Counting;
 use crate::expect::Expect;
 use crate::target::Target;
-use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
+use crate::traffic::{Arrival, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, Think};
 use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
 use bytes::Bytes;
 use message::Method;
@@ -62,8 +62,9 @@ pub struct Plan {
     /// How long a connection stays open and unused after its last response, as in browsers, while
     /// its user makes a new one. Zero switches this off. Only allowed without [`Plan::keep_alive`].
     pub linger: Duration,
-    /// Ramp-up: the time over which the load grows to its full size. In a closed loop the users
-    /// begin evenly spread over it; in an open loop the rate grows linearly.
+    /// Ramp-up: the time over which the load grows to its full size, from the beginning of the
+    /// warm-up or of the first part. It may span several parts. The users of each part begin evenly
+    /// spread over it; constant rates grow linearly.
     pub ramp: Duration,
     /// Seed of everything random: the choice of URLs, think times, Poisson gaps.
     pub seed: u64,
@@ -200,7 +201,7 @@ pub enum PlanError {
     #[error("{0}: the weight must be above zero")]
     Weight(String),
     /// A rate out of range.
-    #[error("the rate {0} is out of range; use a rate above 0 and at most {RATE_MAX} a second")]
+    #[error("the rate {0} is out of range; use a rate from {RATE_MIN} to {RATE_MAX} a second")]
     Rate(f64),
     /// A number that must not be zero.
     #[error("{0} must be above zero")]
@@ -321,7 +322,7 @@ impl Plan {
     }
 
     fn check_traffic(&self) -> Result<(), PlanError> {
-        let is_rate = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        let is_rate = |rate: f64| (RATE_MIN..=RATE_MAX).contains(&rate);
         if let Arrival::Open { rate, in_flight_max } = self.arrival {
             let (Rate::Constant(low) | Rate::Poisson(low) | Rate::Ramp { from: low, .. }) = rate;
             if let Some(bad) = [low, 2.0 * rate.mean() - low].into_iter().find(|&rate| !is_rate(rate)) {
@@ -421,6 +422,7 @@ fn is_token(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Plan, PlanError, Stop, Target, USERS_MAX, WeightedTarget};
+    use crate::traffic::{Arrival, Rate, Stage, StageLoad};
     use message::Method;
     use std::time::Duration;
 
@@ -448,6 +450,22 @@ mod tests {
         assert_eq!(broken(|plan| plan.stop.time = Some(Duration::ZERO)), PlanError::StopAtOnce);
         assert_eq!(broken(|plan| plan.timeout = Duration::ZERO), PlanError::Timeout);
         assert_eq!(broken(|plan| plan.samples_max = u64::MAX), PlanError::Samples(u64::MAX));
+    }
+
+    #[test]
+    fn rates_outside_the_limits_are_refused_with_the_limits() {
+        for rate in [0.0, -1.0, 1e-20, 1e20] {
+            let refused = broken(|plan| {
+                plan.arrival = Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 1 };
+            });
+            assert_eq!(refused, PlanError::Rate(rate));
+            let stage = Stage { load: StageLoad::Rate(rate), time: Duration::from_secs(1) };
+            assert_eq!(broken(|plan| plan.stages.push(stage)), refused);
+        }
+        assert_eq!(
+            PlanError::Rate(1e-9).to_string(),
+            "the rate must be from 0.000001 to 10000000 a second, not 0.000000001"
+        );
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(crate) struct Counters {
     pub(crate) complete: u64,
     pub(crate) good: u64,
     pub(crate) failures: Failures,
+    /// Failures of requests that waited too long for a connection and had not started before.
+    pub(crate) never_sent: u64,
     pub(crate) not_started: u64,
     /// Complete responses by status class; index 0 counts statuses outside of 100 to 599.
     pub(crate) classes: [u64; 6],
@@ -292,12 +294,36 @@ impl Recorder {
     /// Records a request without a complete response.
     pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
         self.account_failure(exchange, end, kind);
+        if exchange.measured {
+            self.ended(exchange, end);
+        }
+        self.count_failure(exchange, end, kind);
+    }
+
+    /// Records a request that waited for a connection until `end`, longer than the timeout. It is
+    /// not in flight.
+    pub(crate) fn never_sent(&mut self, exchange: &Exchange, end: Monotonic) {
+        if exchange.of_user {
+            self.ledger.pass(State::Connecting, State::Late, end);
+        } else {
+            self.ledger.leave(State::Connecting, end);
+        }
+        if exchange.measured {
+            self.counters.never_sent += u64::from(!exchange.is_returned);
+            if exchange.of_user {
+                self.waited_ns += end.since(exchange.intended).as_nanos();
+            }
+            self.last_end = self.last_end.max(end);
+        }
+        self.count_failure(exchange, end, FailureKind::Timeout);
+    }
+
+    fn count_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
         if !exchange.measured {
             self.warmup.0 += 1;
             self.warmup.1 += 1;
             return;
         }
-        self.ended(exchange, end);
         self.counters.failures.add(kind);
         if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
             stage.failures.add(kind);
@@ -377,7 +403,7 @@ impl Recorder {
             verdicts: differences(now.verdicts, then.verdicts),
             received_bytes: now.received_bytes - then.received_bytes,
             users,
-            in_flight: now.started.saturating_sub(self.requests()),
+            in_flight: now.started.saturating_sub(self.requests() - now.never_sent),
             ..Second::default()
         };
         take(&second, &self.second.latencies);
@@ -449,6 +475,7 @@ impl Counters {
         self.complete += other.complete;
         self.good += other.good;
         self.failures.merge(&other.failures);
+        self.never_sent += other.never_sent;
         self.not_started += other.not_started;
         self.classes.iter_mut().zip(other.classes).for_each(|(ours, theirs)| *ours += theirs);
         self.verdicts.iter_mut().zip(other.verdicts).for_each(|(ours, theirs)| *ours += theirs);
@@ -497,7 +524,7 @@ fn clamp(value: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, Judgement, Received, Recorder, Scope};
+    use super::{Exchange, Judgement, Received, Recorder, Scope, State};
     use crate::outcome::{FailureKind, Late};
     use crate::verdict::CacheVerdict;
     use platform::Monotonic;
@@ -582,6 +609,29 @@ mod tests {
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
         recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
         assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
+    }
+
+    #[test]
+    fn request_that_was_never_sent_is_not_in_flight() {
+        let mut recorder = recorder(0);
+        recorder.counters.started = 1;
+        let exchange = Exchange { of_user: false, ..Exchange::starting(at(100), true) };
+        recorder.ledger.enter(State::Connecting, at(100));
+        recorder.never_sent(&exchange, at(200));
+        recorder.end_second(0, |second, _| assert_eq!((second.failures.total(), second.in_flight), (1, 1)));
+        // The request that had started comes back from its connection, which does not process it.
+        let returned = Exchange { is_returned: true, measured: true, ..exchange };
+        recorder.ledger.enter(State::Connecting, at(200));
+        recorder.never_sent(&returned, at(200));
+        recorder.end_second(0, |second, _| assert_eq!((second.started, second.in_flight), (0, 0)));
+        assert_eq!((recorder.in_flight_ns, recorder.waited_ns, recorder.last_end), (0, 0, at(200)));
+        recorder.ledger.enter(State::Connecting, at(100));
+        recorder.never_sent(&Exchange { of_user: true, ..exchange }, at(200));
+        assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (0, 100_000));
+        recorder.ledger.close(at(250));
+        let account = recorder.ledger.account();
+        let micros = Duration::from_micros;
+        assert_eq!((account.connecting, account.late, account.failed), (micros(200), micros(50), micros(0)));
     }
 
     #[test]

@@ -64,23 +64,20 @@ impl Schedule {
         schedule
     }
 
-    /// Requests, over all threads, that fell due before the next one.
-    pub(crate) fn passed(&self) -> u64 {
-        self.number
-    }
-
-    /// The next request of this thread; `None` when the part is over.
+    /// The next request of this thread; `None` when the part is over, or if the request would fall
+    /// due in a time that no clock shows.
     pub(crate) fn next(&mut self) -> Option<Due> {
         loop {
             let seconds = self.part.seconds_until(self.expected, self.seconds)?;
             if self.seconds.is_some_and(|length| seconds >= length) {
                 return None;
             }
+            let after = Duration::try_from_secs_f64(seconds).ok()?;
             let number = self.number;
             self.number += 1;
             self.expected += self.step();
             if number % self.threads == self.thread {
-                return Some(Due { at: self.begin.plus(Duration::from_secs_f64(seconds)), number });
+                return Some(Due { at: self.begin.plus(after), number });
             }
         }
     }
@@ -150,6 +147,14 @@ mod tests {
         assert_eq!((down.len(), count), (2_000, 1_250));
         assert_eq!(schedule(0.0, 100.0, false, 10, (0, 1)).len(), 500);
         assert_eq!(schedule(100.0, 0.0, false, 10, (0, 1)).len(), 500);
+    }
+
+    #[test]
+    fn request_due_beyond_all_time_never_comes() {
+        let part = OpenPart { from: 1e-20, to: 1e-20, is_poisson: false };
+        let mut schedule = Schedule::new(part, Monotonic::default(), None, 42, (0, 1));
+        assert_eq!(schedule.next(), Some(Due { at: Monotonic::default(), number: 0 }));
+        assert_eq!(schedule.next(), None);
     }
 
     #[test]

@@ -218,12 +218,18 @@ impl Carrier {
         sent + self.waiting.len() + self.came.len() + self.held
     }
 
-    /// Makes as much progress as possible.
+    /// Whether the last turn may have left bytes unread. No event will tell.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.octets.is_turn_over()
+    }
+
+    /// Makes as much progress as the bytes of one turn allow.
     ///
     /// # Errors
     /// If the connection cannot be established, or the server does not speak the protocol. The
     /// connection then still holds its requests.
     pub(crate) fn turn(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+        self.octets.begin_turn();
         let done = self.dial(tools).and_then(|()| match &mut self.state {
             State::Dialling(_) => Ok(()),
             State::H2(_) => self.turn_http2(tools),

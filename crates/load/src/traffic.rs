@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The highest rate in requests per second that a plan may ask for. No machine can generate more.
 pub const RATE_MAX: f64 = 10_000_000.0;
 
+/// The lowest rate in requests per second that a plan may ask for: one in eleven days.
+pub const RATE_MIN: f64 = 0.000_001;
+
 /// How many requests an open loop may have in flight by default.
 pub const IN_FLIGHT_MAX_DEFAULT: usize = 10_000;
 

@@ -70,9 +70,8 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The timer's token. All other tokens are slots of connections.
 const TIMER: Token = Token(usize::MAX);
 
-/// When a pausing user continues, the state it paused in, and its connection. Users that a ramp-up
-/// has not started yet have no state.
-type Wake = (Monotonic, Option<State>, Option<SlotId>);
+/// When a pausing user continues, the state it paused in, and its connection.
+type Wake = (Monotonic, State, Option<SlotId>);
 
 pub(crate) struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -84,6 +83,8 @@ pub(crate) struct Worker<'a> {
     waking: Waking,
     busy_wait: BusyWait,
     slots: Slots<Connection>,
+    /// Connections whose last turn did not read all bytes.
+    unread: Vec<SlotId>,
     /// Connections that carry several requests, if the plan asks for them.
     carriers: Slots<Carrier>,
     /// Slots of `carriers` with a pending event or a new request.
@@ -107,8 +108,6 @@ pub(crate) struct Worker<'a> {
     wakes: BinaryHeap<Reverse<Wake>>,
     schedule: Option<Schedule>,
     due: Option<Due>,
-    /// Measured requests, over all threads, that fell due in earlier open-loop parts.
-    due_before: u64,
     /// Requests that wait for a connection, in order.
     waiting: VecDeque<Exchange>,
     /// Whether a waiting request may get a connection that it could not get before.
@@ -146,6 +145,8 @@ struct Users {
     present: usize,
     /// How many can start a request now.
     ready: usize,
+    /// The index, over all threads, of this thread's next user to begin in the current part.
+    next: usize,
 }
 
 /// The results that a thread returns at its end.
@@ -196,6 +197,7 @@ impl<'a> Worker<'a> {
             waking: Waking::default(),
             busy_wait: BusyWait::new(shared.busy_waits),
             slots: Slots::new(hosts, addresses, bounds),
+            unread: Vec::new(),
             carriers: Slots::new(hosts, addresses, bounds),
             stirred: Vec::new(),
             spare: Vec::new(),
@@ -210,7 +212,6 @@ impl<'a> Worker<'a> {
             wakes: BinaryHeap::new(),
             schedule: None,
             due: None,
-            due_before: 0,
             waiting: VecDeque::new(),
             is_freed: false,
             in_flight: 0,
@@ -250,7 +251,8 @@ impl<'a> Worker<'a> {
             }
             now = self.woke;
             self.learn_waking(&events);
-            if !events.is_empty() {
+            if !events.is_empty() || !self.unread.is_empty() {
+                self.read_on();
                 self.handle(&events);
                 now = self.tools.clock.monotonic();
                 self.publish(now);
@@ -274,18 +276,24 @@ impl<'a> Worker<'a> {
         self.finish(now, &cpu)
     }
 
-    /// Whether no work is left.
+    /// Whether no work is left. Users that pause would find no request to send, so the run does not
+    /// wait for them.
     fn is_done(&self) -> bool {
-        let is_over =
-            self.is_exhausted || self.part.is_none() && self.shared.course.part(self.next_part).is_none();
-        is_over
-            && self.due.is_none()
+        let is_past_last =
+            self.part.is_none() && self.due.is_none() && self.shared.course.part(self.next_part).is_none();
+        (is_past_last || self.starts_nothing())
             && self.in_flight == 0
             && self.waiting.is_empty()
-            && self.users.present == 0
+            && self.users.present == self.wakes.len()
+    }
+
+    /// Whether all measured requests have been started, by this thread and the others.
+    fn starts_nothing(&self) -> bool {
+        self.is_exhausted || self.shared.course.is_exhausted()
     }
 
     fn finish(mut self, now: Monotonic, cpu: &CpuMeter) -> Report {
+        let is_exhausted = self.starts_nothing();
         self.publish(now);
         self.count_in_flight(now);
         self.close_account(now);
@@ -311,11 +319,12 @@ impl<'a> Worker<'a> {
             head if head.is_empty() => self.tools.memo.first,
             head => head,
         };
-        Report { recorder: self.tools.recorder, first_head, is_exhausted: self.is_exhausted }
+        Report { recorder: self.tools.recorder, first_head, is_exhausted }
     }
 
     /// Moves on to the part of the course that contains `now`.
     fn advance(&mut self, now: Monotonic) {
+        self.begin_users(now);
         while !self.is_exhausted {
             let is_over = |part: Part| part.end.is_some_and(|end| now >= end);
             if self.part.is_some_and(|part| !is_over(part)) || self.due.is_some() {
@@ -331,21 +340,16 @@ impl<'a> Worker<'a> {
     }
 
     fn enter(&mut self, part: Part) {
-        let is_first = self.next_part == 0;
         self.next_part += 1;
         self.part = Some(part);
         match part.demand {
-            Demand::Users(users) if is_first && !self.shared.plan.ramp.is_zero() => {
-                let (thread, threads) = self.place;
-                for index in (thread..users).step_by(threads) {
-                    let begin = self.shared.course.user_begin(part.begin, index, users);
-                    self.wakes.extend((0..self.per_user).map(|_| Reverse((begin, None, None))));
-                    self.users.present += self.per_user;
-                }
-                self.users.wanted = self.users.present;
-            }
             Demand::Users(users) => {
-                self.want_users(share(users, self.place) * self.per_user, part.begin);
+                let (thread, threads) = self.place;
+                let begins_at_once =
+                    |&index: &usize| self.shared.course.user_begin(part, index, users) == part.begin;
+                let begun = (thread..users).step_by(threads).take_while(begins_at_once).count();
+                self.users.next = thread + begun * threads;
+                self.want_users(begun * self.per_user, part.begin);
             }
             Demand::Open(open) => {
                 self.want_users(0, part.begin);
@@ -354,6 +358,33 @@ impl<'a> Worker<'a> {
                 self.next_due();
             }
         }
+    }
+
+    /// When the next user begins in the current part.
+    fn next_user(&self) -> Option<Monotonic> {
+        let part = self.part.filter(|_| !self.is_exhausted)?;
+        let Demand::Users(users) = part.demand else { return None };
+        let index = self.users.next;
+        let begin = (index < users).then(|| self.shared.course.user_begin(part, index, users))?;
+        part.end.is_none_or(|end| begin < end).then_some(begin)
+    }
+
+    /// Lets the users begin whose turn in the ramp-up has come.
+    fn begin_users(&mut self, now: Monotonic) {
+        while let Some(begin) = self.next_user().filter(|&begin| begin <= now) {
+            self.users.next += self.place.1;
+            self.want_users(self.users.wanted + self.per_user, begin);
+        }
+    }
+
+    /// How many users had begun by `moment` and are still here.
+    fn users_at(&self, moment: Monotonic) -> usize {
+        let present = self.users.present.div_ceil(self.per_user);
+        let Some(part @ Part { demand: Demand::Users(users), .. }) = self.part else { return present };
+        let (thread, threads) = self.place;
+        let begun = (thread..self.users.next.min(users)).step_by(threads).rev();
+        let began_later = |&index: &usize| self.shared.course.user_begin(part, index, users) > moment;
+        present.saturating_sub(begun.take_while(began_later).count())
     }
 
     /// Sets the number of users to `wanted`. New users can start at once. Surplus users leave when
@@ -378,22 +409,9 @@ impl<'a> Worker<'a> {
 
     /// Moves on to the next request of the schedule.
     fn next_due(&mut self) {
-        let is_measured = self.part.is_some_and(|part| part.stage.is_some());
-        let Some(schedule) = &mut self.schedule else { return };
-        self.due = schedule.next();
-        match self.due {
-            None => {
-                self.due_before += if is_measured { schedule.passed() } else { 0 };
-                self.schedule = None;
-            }
-            Some(due) => {
-                let max = self.shared.course.requests_max().filter(|_| is_measured);
-                if max.is_some_and(|max| self.due_before + due.number >= max) {
-                    self.due = None;
-                    self.schedule = None;
-                    self.is_exhausted = true;
-                }
-            }
+        self.due = self.schedule.as_mut().and_then(Schedule::next);
+        if self.due.is_none() {
+            self.schedule = None;
         }
     }
 
@@ -401,7 +419,7 @@ impl<'a> Worker<'a> {
     fn start(&mut self, now: Monotonic) {
         while self.wakes.peek().is_some_and(|Reverse((moment, ..))| *moment <= now) {
             let Some(Reverse((moment, paused, kept))) = self.wakes.pop() else { break };
-            self.tools.recorder.ledger.wake(paused, moment);
+            self.tools.recorder.ledger.pass(paused, State::Late, moment);
             match kept {
                 None => self.users.ready += 1,
                 Some(id) => self.go_on(id),
@@ -429,6 +447,10 @@ impl<'a> Worker<'a> {
             let Some(due) = self.due.filter(|due| due.at <= now) else { return };
             let exchange = self.due_exchange(due).started_at(now);
             if exchange.measured {
+                if !self.shared.course.take() {
+                    (self.due, self.schedule, self.is_exhausted) = (None, None, true);
+                    return;
+                }
                 self.tools.recorder.schedule_lag.record(micros(due.at, now));
             }
             if self.in_flight + self.waiting.len() < self.in_flight_max {
@@ -487,13 +509,12 @@ impl<'a> Worker<'a> {
         self.shared.plan.think.draw(&mut self.random)
     }
 
-    /// When the next start is due: of a pausing user, a part of the course, or a request of the
-    /// schedule.
+    /// When the next start is due: of a user, a part of the course, or a request of the schedule.
     fn next_start(&self) -> Option<Monotonic> {
         let wake = self.wakes.peek().map(|Reverse((moment, ..))| *moment);
         let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
         let due = self.due.map(|due| due.at);
-        [wake, begin, due].into_iter().flatten().min()
+        [wake, self.next_user(), begin, due].into_iter().flatten().min()
     }
 
     /// Waits for events, at most until other work is due, and sets [`Worker::woke`].
@@ -514,7 +535,7 @@ impl<'a> Worker<'a> {
                 self.timer_at = Some(at);
             }
         }
-        if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() {
+        if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() || !self.unread.is_empty() {
             wait = Duration::ZERO;
         }
         let is_busy_wait = !wait.is_zero() && self.in_flight > 0 && self.busy_wait.is_due(now);
@@ -552,8 +573,7 @@ impl<'a> Worker<'a> {
 
     fn end_second(&mut self) {
         let (control, thread) = (self.shared.control, self.place.0);
-        let to_begin = self.shared.course.users_to_begin(self.tools.recorder.second_end(), self.place);
-        let users = self.users.present.div_ceil(self.per_user).saturating_sub(to_begin) as u64;
+        let users = self.users_at(self.tools.recorder.second_end()) as u64;
         self.tools
             .recorder
             .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));

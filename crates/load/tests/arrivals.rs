@@ -68,6 +68,34 @@ fn number_of_requests_ends_an_open_loop() {
 }
 
 #[test]
+fn number_of_requests_bounds_rates_and_users_together() {
+    let origin = origin();
+    let stage = |load, millis| Stage { load, time: ms(millis) };
+    let (rate, users) = (stage(StageLoad::Rate(400.0), 250), stage(StageLoad::Users(5), 100));
+    let stop = Stop { requests: Some(150), ..Stop::default() };
+    for stages in [vec![rate, Stage { time: ms(60_000), ..users }], vec![users, rate, rate]] {
+        let before = origin.count("/page");
+        let outcome = run(&Plan { stages, stop, threads: 2, ..plan(&origin) });
+        assert_eq!((outcome.good, outcome.unfinished, outcome.ended), (150, 0, Ended::Requests));
+        assert_eq!(origin.count("/page") - before, 150);
+    }
+}
+
+#[test]
+fn run_does_not_wait_for_users_without_a_request() {
+    let origin = origin();
+    let stop = Stop { requests: Some(4), ..Stop::default() };
+    let long = Duration::from_secs(3_600);
+    let thinking = Plan { users: 4, threads: 2, think: Think::Constant(long), stop, ..plan(&origin) };
+    let growing = Plan { users: 100, threads: 2, ramp: long, stop, ..plan(&origin) };
+    for plan in [thinking, growing] {
+        let outcome = run(&plan);
+        assert_eq!((outcome.good, outcome.ended), (4, Ended::Requests));
+        assert!(outcome.elapsed < ms(30_000) && outcome.seconds.len() < 31, "{:?}", outcome.elapsed);
+    }
+}
+
+#[test]
 fn schedule_does_not_wait_for_a_stalled_server() {
     let held = Gate::default();
     let number = AtomicUsize::new(0);
@@ -236,6 +264,26 @@ fn open_connections_stay_within_the_limits() {
 }
 
 #[test]
+fn waits_for_a_connection_do_not_break_littles_law() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
+    let stop = Stop { time: Some(ms(1_500)), ..Stop::default() };
+    let arrival = open(Rate::Constant(200.0));
+    let plan = Plan { arrival, stop, timeout: ms(200), threads: 1, ..plan(&origin) };
+    let outcome = petasos_load::run(
+        &Plan { connections_per_host_max: Some(1), ..plan },
+        &SystemClock::new(),
+        &Control::new(),
+    );
+    gate.open();
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.good, outcome.failures.of(FailureKind::Timeout)), (0, 300));
+    let reasons = &outcome.check.reasons;
+    assert!(!reasons.iter().any(|reason| reason.contains("Little")), "{reasons:?}");
+}
+
+#[test]
 fn mostly_failing_run_ends_early() {
     let origin = Origin::start(|_| response("503 Service Unavailable", &[], b""));
     let stop = Stop { time: Some(Duration::from_secs(60)), when_failing: true, ..Stop::default() };
@@ -251,6 +299,18 @@ fn seconds_count_the_users_started_by_the_ramp_up() {
     let outcome = run(&Plan { users: 10, ramp: ms(2_000), think, stop, ..plan(&origin) });
     // At 1 s the first six users have begun, 200 ms apart.
     assert_eq!(outcome.seconds.first().unwrap().users, 6);
+}
+
+#[test]
+fn ramp_up_of_users_goes_on_in_the_next_stage() {
+    let origin = origin();
+    let stage = |users, millis| Stage { load: StageLoad::Users(users), time: ms(millis) };
+    let stages = vec![stage(40, 500), stage(10, 700)];
+    let think = Think::Constant(ms(20));
+    let outcome = run(&Plan { stages, ramp: ms(2_000), think, threads: 2, ..plan(&origin) });
+    // At 1 s half of the ten users of the second stage have begun, and the one whose turn it is.
+    assert_eq!(outcome.seconds.first().unwrap().users, 6);
+    assert!(!outcome.check.reasons.iter().any(|reason| reason.contains("Little")), "{:?}", outcome.check);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use message::Method;
 use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Protocol, Stop, Target};
 use platform::SystemClock;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::{Action, Gate, HeldPort, Origin, response};
 
@@ -111,6 +112,19 @@ fn a_truncated_body_is_a_receive_failure() {
     let outcome = run(&plan(&origin, 50));
     assert_eq!((outcome.good, failures(&outcome)), (40, vec![(FailureKind::Receive, 10)]));
     assert_eq!((outcome.connections, outcome.content_bytes), (10, 40 * 5 + 10 * 3));
+}
+
+#[test]
+fn bytes_after_the_end_are_a_failure_also_in_a_later_read() {
+    let origin = numbered(|_| {
+        vec![
+            send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"),
+            Action::Pause(Duration::from_millis(100)),
+            send("helloworld"),
+        ]
+    });
+    let outcome = run(&plan(&origin, 2));
+    assert_eq!((outcome.good, failures(&outcome)), (0, vec![(FailureKind::Malformed, 2)]));
 }
 
 #[test]
@@ -294,8 +308,8 @@ fn target_that_dies_leaves_the_earlier_measurements() {
 
 #[test]
 fn stopped_run_keeps_its_measurements() {
-    let control = Control::new();
-    let flag = control.stop_flag();
+    let flag = Arc::new(AtomicBool::new(false));
+    let control = Control::stopped_by(Arc::clone(&flag));
     let origin = numbered(move |number| {
         if number == 20 {
             flag.store(true, Ordering::SeqCst);
@@ -320,6 +334,31 @@ fn requests_in_flight_at_the_end_of_the_time_are_unfinished() {
     gate.open();
     assert_eq!((outcome.requests(), outcome.unfinished, outcome.ended), (0, 4, Ended::Time));
     assert_eq!(outcome.elapsed, time);
+}
+
+#[test]
+fn endless_response_does_not_hold_up_the_end_of_the_time() {
+    use std::io::{Read as _, Write as _};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n").unwrap();
+            // Two writers keep the socket full while one thread reads it.
+            for mut stream in [stream.try_clone().unwrap(), stream] {
+                std::thread::spawn(move || while stream.write_all(&[0; 1 << 20]).is_ok() {});
+            }
+        }
+    });
+    for pipeline in [1, 2] {
+        let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+        plan.stop.time = Some(Duration::from_millis(500));
+        let outcome = run(&Plan { pipeline, threads: 1, ..plan });
+        assert_eq!((outcome.requests(), outcome.unfinished), (0, pipeline as u64));
+        assert_eq!(outcome.ended, Ended::Time);
+    }
 }
 
 #[test]

@@ -34,10 +34,10 @@ impl Timestamp {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `duration` later.
+    /// The moment `duration` later, at most the last one that can be represented.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(duration.as_micros() as u64))
+        Self(self.0.saturating_add(saturated(duration.as_micros())))
     }
 
     /// The same moment as a time of the standard library.
@@ -72,11 +72,16 @@ impl Monotonic {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The reading `duration` later.
+    /// The reading `duration` later, at most the last one that can be represented.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(duration.as_nanos() as u64))
+        Self(self.0.saturating_add(saturated(duration.as_nanos())))
     }
+}
+
+/// A number of nanoseconds or microseconds in 64 bits, the largest one if it has more.
+const fn saturated(number: u128) -> u64 {
+    if number > u64::MAX as u128 { u64::MAX } else { number as u64 }
 }
 
 /// A source of the time.
@@ -164,6 +169,12 @@ mod tests {
         assert_eq!(late.since(early), Duration::from_secs(2));
         assert_eq!(early.since(late), Duration::ZERO);
         assert_eq!(Monotonic::from_nanos(1).since(Monotonic::from_nanos(2)), Duration::ZERO);
+    }
+
+    #[test]
+    fn moments_beyond_the_last_one_are_the_last_one() {
+        assert_eq!(Monotonic::from_nanos(1).plus(Duration::MAX), Monotonic::from_nanos(u64::MAX));
+        assert_eq!(Timestamp::from_micros(1).plus(Duration::MAX), Timestamp::from_micros(u64::MAX));
     }
 
     #[test]

@@ -360,9 +360,12 @@ fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
 }
 
 impl Threshold {
-    /// Whether the condition limits failed requests. If so, failures within the limit are accepted.
+    /// Whether the condition limits all failed requests. If so, failures within the limit are
+    /// accepted. A limit of one kind, or of the number of good responses, says nothing about the
+    /// other failures.
     pub fn is_about_errors(&self) -> bool {
-        matches!(self.subject, Subject::Other(metric) if metric.name.starts_with("errors") || metric.name == "good")
+        let Subject::Other(metric) = self.subject else { return false };
+        metric.name == "errors" || metric.name == "good" && self.is_share
     }
 
     /// Judges a run by this condition.

@@ -215,6 +215,23 @@ fn jtl_in_xml_counts_outer_samples_only() {
 }
 
 #[test]
+fn jtl_whose_sums_overflow_is_refused() {
+    let max = u64::MAX;
+    assert_eq!(
+        error(&format!("timeStamp,elapsed,success\n{max},1,true\n")),
+        "line 2: the end is beyond all time"
+    );
+    assert_eq!(
+        error(&format!("timeStamp,elapsed,success,bytes\n1,1,true,{max}\n2,1,true,1\n")),
+        "line 3: there are too many bytes in all"
+    );
+    let sample = format!("<sample t=\"1\" ts=\"{max}\" s=\"true\"");
+    for sample in [format!("{sample}/>"), format!("{sample}></sample>")] {
+        assert!(error(&format!("<testResults>{sample}</testResults>")).contains("beyond all time"));
+    }
+}
+
+#[test]
 fn unreadable_input_is_refused_with_the_reason() {
     assert!(error("hello\n").starts_with("neither a report of petasos bench, nor one of ab (no line"));
     assert!(error("").starts_with("neither a report of petasos bench"));

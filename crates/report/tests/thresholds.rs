@@ -117,7 +117,8 @@ fn each_judgement_is_a_line() {
 #[test]
 fn only_error_conditions_replace_the_rule_of_no_failures() {
     let about = |text: &str| text.parse::<Threshold>().unwrap().is_about_errors();
-    assert!(about("errors > 1%") && about("errors.timeout > 0") && about("good < 99%"));
+    assert!(about("errors > 1%") && about("errors > 5") && about("good < 99%"));
+    assert!(!about("errors.timeout > 0") && !about("errors.status > 1%") && !about("good < 5"));
     assert!(!about("p95 > 1s") && !about("status.5xx > 0") && !about("rate < 1"));
 }
 

@@ -1,9 +1,10 @@
-//! Shared by `bench`, `ab` and `compare`. Runs a plan while its progress is watched, stops it on a
-//! signal, and turns the outcome into output and an exit code.
+//! Shared by `bench`, `ab` and `compare`. Runs a plan while its progress is watched, and turns the
+//! outcome into output and an exit code.
 //!
-//! Invariant: the first SIGINT or SIGTERM ends the load and keeps the measurements; a second one
-//! ends the process. A closed pipe on standard output is not a failure.
+//! Invariant: a signal ends the load and keeps the measurements (`interrupt`). A closed pipe on
+//! standard output is not a failure.
 
+use super::interrupt::Interrupt;
 use crate::output::note;
 use anyhow::Context as _;
 use load::{Control, Ended, Outcome, Plan, Progress};
@@ -28,8 +29,12 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 ///
 /// # Errors
 /// If nothing could be measured.
-pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> anyhow::Result<Outcome> {
-    measure_watched(plan, move |control, clock| watch(control.progress(clock)))
+pub(crate) fn measure(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    mut watch: impl FnMut(Progress) + Send,
+) -> anyhow::Result<Outcome> {
+    measure_watched(plan, interrupt, move |control, clock| watch(control.progress(clock)))
 }
 
 /// Runs the plan. `watch` is called with the run's control during the run and once after its end.
@@ -38,10 +43,10 @@ pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> an
 /// If nothing could be measured.
 pub(crate) fn measure_watched(
     plan: &Plan,
+    interrupt: &Interrupt,
     mut watch: impl FnMut(&Control, &dyn Clock) + Send,
 ) -> anyhow::Result<Outcome> {
-    let (clock, control) = (SystemClock::new(), Control::new());
-    stop_on_signals(&control).context("cannot watch for signals")?;
+    let (clock, control) = (SystemClock::new(), Control::stopped_by(interrupt.flag()));
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let (control, clock) = (&control, &clock);
@@ -145,20 +150,6 @@ pub(crate) fn write_with(
         let _ = std::fs::remove_file(beside);
     }
     moved.with_context(cannot)
-}
-
-/// Makes the first SIGINT or SIGTERM stop the run, and a second one end the process.
-///
-/// # Errors
-/// As the system reports them.
-pub(crate) fn stop_on_signals(control: &Control) -> io::Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM] {
-        // The order matters: the first signal must find the flag unset before it sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, EXIT_FAILED.into(), control.stop_flag())?;
-        signal_hook::flag::register(signal, control.stop_flag())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@
 //! - 1: pages failed or were incomplete, or the run was stopped.
 //! - 2: the run could not start.
 
+use super::interrupt::Interrupt;
 use super::measure;
 use super::outputs::OutputArgs;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use browse::{PageEnd, PageOutcome, PagePlan, VISITORS_MAX, Watch};
-use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
+use load::{Arrival, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
 use report::run::Condition;
@@ -51,7 +52,7 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     outputs.check()?;
     outputs.check_pages()?;
     let plan = page_plan(url, args, load)?;
-    let outcome = load_pages(&plan)?;
+    let outcome = load_pages(&plan, &Interrupt::on_signals()?)?;
     let mut run = PageRun::from(&outcome);
     let judged = outputs.judge_pages(&run);
     run.thresholds = judged.iter().map(Condition::from).collect();
@@ -189,16 +190,14 @@ fn refuse_others(load: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the plan and shows the progress on a terminal. The first signal ends the run and keeps the
+/// Runs the plan and shows the progress on a terminal. A signal ends the run and keeps the
 /// measurements so far.
 ///
 /// # Errors
 /// If nothing could be measured.
-pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
+pub(crate) fn load_pages(plan: &PagePlan, interrupt: &Interrupt) -> anyhow::Result<PageOutcome> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let control = Control::new();
-    measure::stop_on_signals(&control).context("cannot watch for signals")?;
-    let watch = Arc::new(Watch::stopped_by(control.stop_flag()));
+    let watch = Arc::new(Watch::stopped_by(interrupt.flag()));
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let watched = Arc::clone(&watch);

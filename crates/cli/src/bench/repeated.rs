@@ -1,13 +1,15 @@
 //! Repeats the same load, one run after the other.
 //!
-//! Invariant: runs are independent, each with its own connections, warm-up and record. An
-//! interruption ends the current run and the series. All measurements until then are kept.
+//! Invariant: runs are independent, each with its own connections, warm-up and record. A signal
+//! ends the current run and the series, also in the pause between two runs. All measurements until
+//! then are kept.
 
 use super::host::HostWatch;
+use super::interrupt::Interrupt;
 use super::live::Display;
 use super::measure;
 use crate::output::note;
-use load::{Ended, Outcome, Plan};
+use load::{Outcome, Plan};
 use report::run::Run;
 
 /// A finished run.
@@ -18,18 +20,29 @@ pub(super) struct Made {
     pub(super) record: Run,
 }
 
-/// Makes `runs` runs and shows the progress of each.
-///
-/// # Errors
-/// If nothing could be measured in a run. Earlier runs of the series are then lost.
-pub(super) fn make(plan: &Plan, runs: u16) -> anyhow::Result<Vec<Made>> {
+/// The runs of a series.
+pub(super) struct Series {
+    /// The finished runs.
+    pub(super) made: Vec<Made>,
+    /// Why nothing could be measured in the next run, which ended the series.
+    pub(super) failure: Option<anyhow::Error>,
+}
+
+/// Makes `runs` runs and shows the progress of each. A signal or a run in which nothing could be
+/// measured ends the series.
+pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> Series {
     let mut made: Vec<Made> = Vec::new();
     for number in 1..=runs {
         if number > 1 {
             std::thread::sleep(measure::REST);
+            if interrupt.is_set() {
+                break;
+            }
         }
-        let one = once(plan)?;
-        let is_stopped = one.outcome.ended == Ended::Stopped;
+        let one = match once(plan, interrupt) {
+            Ok(one) => one,
+            Err(failure) => return Series { made, failure: Some(failure) },
+        };
         if runs > 1 {
             note(format_args!(
                 "run {number} of {runs}: {} good req/s",
@@ -37,17 +50,14 @@ pub(super) fn make(plan: &Plan, runs: u16) -> anyhow::Result<Vec<Made>> {
             ));
         }
         made.push(one);
-        if is_stopped {
-            break;
-        }
     }
-    Ok(made)
+    Series { made, failure: None }
 }
 
-fn once(plan: &Plan) -> anyhow::Result<Made> {
+fn once(plan: &Plan, interrupt: &Interrupt) -> anyhow::Result<Made> {
     let host = HostWatch::start(plan.warmup);
     let mut display = Display::of(plan);
-    let measured = measure::measure_watched(plan, |control, clock| display.look(control, clock));
+    let measured = measure::measure_watched(plan, interrupt, |control, clock| display.look(control, clock));
     display.clear();
     let outcome = measured?;
     let mut record = Run::from(&outcome);

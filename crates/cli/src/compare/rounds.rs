@@ -5,14 +5,15 @@
 //! is made, so an interrupted comparison leaves files that `compare` can read.
 
 use super::Args;
+use crate::bench::interrupt::Interrupt;
 use crate::bench::measure;
 use crate::bench::page::{load_pages, page_plan};
 use crate::output::note;
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use browse::{PageEnd, PagePlan};
 use load::{Ended, Plan};
 use platform::{Clock as _, SystemClock};
-use report::compare::{RUNS_MAX, Side, Unit};
+use report::compare::{CompareError, RUNS_MAX, SIDES_MAX, Side, Unit};
 use report::number;
 use report::page::PageRun;
 use report::run::{Round, Run};
@@ -26,20 +27,56 @@ pub(super) const ROUNDS_DEFAULT: u16 = 10;
 /// Largest number of rounds: the number of runs that a side may have.
 pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 
-/// Loads each URL in every round. The inner `Err` is the reason there is nothing to compare: the
-/// comparison was interrupted.
+/// The runs of the complete rounds, and why there are not more.
+pub(super) struct Loaded {
+    pub(super) sides: Vec<Side>,
+    pub(super) cut_short: Option<CutShort>,
+}
+
+/// Why not all rounds were made.
+pub(super) enum CutShort {
+    /// A signal came. The text names the round.
+    Interrupted(String),
+    /// A URL could not be loaded, a run had no good response, or a run could not be written.
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for CutShort {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Loads each URL in every round.
 ///
 /// # Errors
-/// If a URL cannot be loaded, a run has no good response, or a run cannot be written.
-pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Side>, String>> {
-    ensure!(urls.len() > 1, "a comparison needs at least two sides; name another file, directory or URL");
+/// If the number of URLs is out of range, a URL is none, or the directory cannot be written. Nothing
+/// has been loaded then.
+pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Loaded> {
+    ensure!(urls.len() > 1, CompareError::Sides);
+    ensure!(urls.len() <= SIDES_MAX, CompareError::SidesMany(urls.len()));
     let loads = loads(urls, args)?;
-    let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
     let mut files = match &args.out {
         Some(directory) => create(directory, urls.len())?,
         None => Vec::new(),
     };
+    let interrupt = Interrupt::on_signals()?;
     let mut sides: Vec<Side> = urls.iter().map(|url| Side { name: url.clone(), runs: Vec::new() }).collect();
+    let cut_short = make_rounds(&loads, args, &interrupt, &mut sides, &mut files).err();
+    let rounds = sides.iter().map(|side| side.runs.len()).min().unwrap_or_default();
+    sides.iter_mut().for_each(|side| side.runs.truncate(rounds));
+    Ok(Loaded { sides, cut_short })
+}
+
+/// Makes the rounds, and adds each run to its side and its file.
+fn make_rounds(
+    loads: &[Load],
+    args: &Args,
+    interrupt: &Interrupt,
+    sides: &mut [Side],
+    files: &mut [(String, File)],
+) -> Result<(), CutShort> {
+    let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
     let mut random = stats::Random::from_seed(args.order_seed);
     for round in 1..=args.rounds {
         let mut order: Vec<usize> = (0..loads.len()).collect();
@@ -47,19 +84,15 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Si
         for place in order {
             let (Some(load), Some(side)) = (loads.get(place), sides.get_mut(place)) else { continue };
             let made_in = Round { comparison: comparison.clone(), number: round.into() };
-            let Some((run, json)) = load.run(made_in)? else {
-                return Ok(Err(format!(
-                    "the comparison was interrupted in round {round} of {}",
-                    args.rounds
-                )));
+            let Some((run, json)) = load.run(made_in, interrupt)? else {
+                let reason = format!("the comparison was interrupted in round {round} of {}", args.rounds);
+                return Err(CutShort::Interrupted(reason));
             };
             let (what, unit) = load.words();
-            ensure!(
-                run.good_per_s > Some(0.0),
-                "{}: no good {what} in round {round}: {}",
-                side.name,
-                failures(&run)
-            );
+            if run.good_per_s.is_none_or(|rate| rate <= 0.0) {
+                let (name, failures) = (&side.name, failures(&run));
+                return Err(anyhow!("{name}: no good {what} in round {round}: {failures}").into());
+            }
             note(format_args!(
                 "round {round} of {}: {} {}  {}",
                 args.rounds,
@@ -74,7 +107,7 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Si
             std::thread::sleep(measure::REST);
         }
     }
-    Ok(Ok(sides))
+    Ok(())
 }
 
 /// The way to load one side.
@@ -84,17 +117,21 @@ enum Load {
 }
 
 impl Load {
-    /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted.
-    fn run(&self, round: Round) -> anyhow::Result<Option<(Run, String)>> {
+    /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted, also before it
+    /// began.
+    fn run(&self, round: Round, interrupt: &Interrupt) -> anyhow::Result<Option<(Run, String)>> {
+        if interrupt.is_set() {
+            return Ok(None);
+        }
         match self {
             Self::Requests(plan) => {
-                let outcome = measure::measure(plan, |_| {})?;
+                let outcome = measure::measure(plan, interrupt, |_| {})?;
                 let run = Run { round: Some(round), ..Run::from(&outcome) };
                 let json = run.to_json();
                 Ok((outcome.ended != Ended::Stopped).then_some((run, json)))
             }
             Self::Pages(plan) => {
-                let outcome = load_pages(plan)?;
+                let outcome = load_pages(plan, interrupt)?;
                 let run = PageRun { round: Some(round), ..PageRun::from(&outcome) };
                 Ok((outcome.ended != PageEnd::Stopped).then(|| (Run::from(&run), run.to_json())))
             }

@@ -1,14 +1,16 @@
 //! A socket of the worker's poll as an async stream, with or without TLS, and its byte counts.
 //!
 //! Invariant: nothing here registers wakers. The owner polls again at each event of the socket.
-//! Events are edge-triggered, so reads and writes continue until the system has nothing more.
+//! Events are edge-triggered, so reads and writes continue until the system has nothing more, or
+//! until the bytes of a turn are read ([`Octets::is_turn_over`]).
 
+use crate::connection::TURN_BYTES_MAX;
 use mio::net::TcpStream;
 use net::{Stamp, receive};
 use std::io::{self, ErrorKind, Write as _};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
@@ -51,10 +53,13 @@ impl AsyncRead for Socket {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.octets.is_turn_over() {
+            return Poll::Pending;
+        }
         let room = buffer.initialize_unfilled();
         let (bytes, stamp) = ready!(poll_io(|| receive(&self.stream, room)))?;
         buffer.advance(bytes);
-        self.octets.came(stamp);
+        self.octets.came(bytes, stamp);
         Poll::Ready(Ok(()))
     }
 }
@@ -92,9 +97,16 @@ pub(super) struct Octets {
     is_established: AtomicBool,
     /// When the last bytes arrived, by the wall clock in nanoseconds; 0 if unknown.
     stamp_ns: AtomicU64,
+    /// Bytes that were read in this turn.
+    turn_bytes: AtomicUsize,
+    /// The first bytes, until their kind is known.
+    first: Mutex<Vec<u8>>,
     /// The kind of the first bytes.
     greeting: OnceLock<Greeting>,
 }
+
+/// Number of bytes that tell what a server speaks.
+const GREETING_BYTES: usize = 4;
 
 /// The first bytes that a server sends on an HTTP/2 connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +140,20 @@ impl Octets {
         self.is_established.load(Ordering::Relaxed)
     }
 
-    /// Records when bytes arrived.
-    fn came(&self, stamp: Option<Stamp>) {
+    /// Begins a turn of the connection.
+    pub(super) fn begin_turn(&self) {
+        self.turn_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the turn has read as many bytes as it may. There may be more, and no event will
+    /// tell.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.turn_bytes.load(Ordering::Relaxed) >= TURN_BYTES_MAX
+    }
+
+    /// Records how many bytes were read, and when they arrived.
+    fn came(&self, bytes: usize, stamp: Option<Stamp>) {
+        self.turn_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.stamp_ns.store(stamp.map_or(0, Stamp::as_nanos), Ordering::Relaxed);
     }
 
@@ -138,9 +162,28 @@ impl Octets {
         Stamp::from_nanos(self.stamp_ns.load(Ordering::Relaxed))
     }
 
-    /// The kind of the server's first bytes, if there were any.
+    /// The kind of the server's first bytes so far, if there were any.
     pub(super) fn greeting(&self) -> Option<Greeting> {
-        self.greeting.get().copied()
+        let known = self.greeting.get().copied();
+        known.or_else(|| (!self.first().is_empty()).then_some(Greeting::Other))
+    }
+
+    /// Learns the kind of the first bytes. They may come one by one.
+    fn greet(&self, octets: &[u8]) {
+        if self.greeting.get().is_some() {
+            return;
+        }
+        let mut first = self.first();
+        let missing = GREETING_BYTES.saturating_sub(first.len());
+        first.extend(octets.iter().take(missing));
+        if first.len() >= GREETING_BYTES {
+            self.greeting.get_or_init(|| Greeting::of(&first));
+        }
+    }
+
+    fn first(&self) -> MutexGuard<'_, Vec<u8>> {
+        // The bytes are still usable after a panic in another thread.
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes received and sent since the last call.
@@ -168,9 +211,7 @@ impl AsyncRead for Counted {
             Wire::Secured(stream) => Pin::new(stream).poll_read(context, buffer),
         })?;
         let octets = buffer.filled().get(before..).unwrap_or_default();
-        if !octets.is_empty() {
-            this.octets.greeting.get_or_init(|| Greeting::of(octets));
-        }
+        this.octets.greet(octets);
         this.octets.received.fetch_add(octets.len() as u64, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
@@ -199,5 +240,23 @@ impl AsyncWrite for Counted {
             Wire::Plain(socket) => Pin::new(socket).poll_shutdown(context),
             Wire::Secured(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Greeting, Octets};
+
+    #[test]
+    fn greeting_may_come_byte_by_byte() {
+        let greeting = |octets: &[u8]| {
+            let connection = Octets::default();
+            octets.chunks(1).for_each(|octet| connection.greet(octet));
+            connection.greeting()
+        };
+        assert_eq!(greeting(&[0, 0, 18, 4, 0, 0, 0, 0, 0]), Some(Greeting::Settings));
+        assert_eq!(greeting(b"HTTP/1.1 400 Bad Request"), Some(Greeting::Http1));
+        assert_eq!((greeting(b"SSH-2.0"), greeting(b"SS")), (Some(Greeting::Other), Some(Greeting::Other)));
+        assert_eq!(greeting(b""), None);
     }
 }

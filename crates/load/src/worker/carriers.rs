@@ -107,6 +107,7 @@ impl Worker<'_> {
         place.connection.is_stirred = false;
         let was_proven = place.connection.is_proven();
         let turned = place.connection.turn(&mut self.tools);
+        let is_unread = place.connection.is_unread();
         if !was_proven && place.connection.is_proven() {
             let now = self.tools.clock.monotonic();
             self.shared.alive(now);
@@ -130,6 +131,9 @@ impl Worker<'_> {
             }
         }
         self.leave_room(slot);
+        if is_unread {
+            self.stir(slot);
+        }
     }
 
     /// Handles a connection that could not be made.
@@ -226,8 +230,7 @@ impl Worker<'_> {
             return self.carry(exchange);
         }
         self.note_end(&exchange, self.tools.clock.monotonic());
-        self.tools.recorder.counters.started -= u64::from(exchange.measured);
-        self.waiting.push_front(exchange);
+        self.waiting.push_front(Exchange { is_returned: true, ..exchange });
         self.is_freed = true;
     }
 
@@ -241,7 +244,7 @@ impl Worker<'_> {
             id
         });
         self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
+        self.wakes.push(Reverse((now.plus(time), State::Thinking, kept)));
     }
 
     /// Lets a user with a place on a connection continue after thinking.

@@ -15,7 +15,7 @@ impl Worker<'_> {
     pub(super) fn close_account(&mut self, now: Monotonic) {
         while let Some(Reverse((moment, paused, _))) = self.wakes.pop().filter(|Reverse((at, ..))| *at <= now)
         {
-            self.tools.recorder.ledger.wake(paused, moment);
+            self.tools.recorder.ledger.pass(paused, State::Late, moment);
         }
         for exchange in &self.too_late {
             let ledger = &mut self.tools.recorder.ledger;

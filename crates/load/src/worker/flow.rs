@@ -126,7 +126,7 @@ impl Worker<'_> {
         self.in_flight += 1;
         if exchange.measured {
             self.in_flight_measured += 1;
-            self.tools.recorder.counters.started += 1;
+            self.tools.recorder.counters.started += u64::from(!exchange.is_returned);
         }
     }
 
@@ -242,11 +242,25 @@ impl Worker<'_> {
         self.turn_carriers();
     }
 
+    /// Goes on with connections whose last turn did not read all bytes.
+    pub(super) fn read_on(&mut self) {
+        for id in std::mem::take(&mut self.unread) {
+            let Some(place) = self.slots.remembered(id) else { continue };
+            let ready = Readiness { readable: true, closed: false };
+            let turn = place.connection.turn(ready, &mut self.tools);
+            self.settle(id.slot, turn);
+        }
+    }
+
     /// Acts on the result of a connection.
     fn settle(&mut self, slot: usize, mut turn: Turn) {
         loop {
             turn = match turn {
                 Turn::Waiting => return,
+                Turn::Unread => {
+                    let id = self.slots.id(slot).filter(|id| !self.unread.contains(id));
+                    return self.unread.extend(id);
+                }
                 Turn::Drained => return self.leave(slot),
                 Turn::Answered { answer, end, reusable } => {
                     match self.answered(slot, answer, end, reusable) {
@@ -354,7 +368,7 @@ impl Worker<'_> {
             self.part(slot, now);
         }
         self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
+        self.wakes.push(Reverse((now.plus(time), State::Thinking, kept)));
     }
 
     /// Lets a user with a reserved connection continue after thinking.
@@ -504,7 +518,7 @@ impl Worker<'_> {
             if exchange.measured {
                 self.tools.recorder.pauses.add(now, until);
             }
-            self.wakes.push(Reverse((until, Some(State::Connecting), None)));
+            self.wakes.push(Reverse((until, State::Connecting, None)));
         }
     }
 
@@ -533,7 +547,7 @@ impl Worker<'_> {
         }
         self.sweep_carriers(now);
         while let Some(late) = self.waiting.pop_front_if(|first| now.since(first.intended) >= timeout) {
-            self.tools.recorder.failure(&late, now, FailureKind::Timeout);
+            self.tools.recorder.never_sent(&late, now);
             self.users.ready += usize::from(late.of_user);
         }
     }

@@ -137,9 +137,9 @@ impl Sum {
             self.transactions += 1;
             return Ok(());
         }
+        let end_ms = sample.start_ms.checked_add(sample.elapsed_ms).ok_or("the end is beyond all time")?;
         self.count += 1;
         self.first_ms = Some(self.first_ms.map_or(sample.start_ms, |first| first.min(sample.start_ms)));
-        let end_ms = sample.start_ms.checked_add(sample.elapsed_ms).ok_or("its end is beyond all time")?;
         self.last_ms = self.last_ms.max(end_ms);
         let add = |sum: &mut Option<u64>, more: Option<u64>| -> Result<(), String> {
             if let Some(more) = more {

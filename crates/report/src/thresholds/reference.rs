@@ -17,8 +17,9 @@ tester prints each condition below the report with the value that it found. If a
 the exit code is 1. A condition on an unknown value also fails the run, for example on the p95 of a
 run without a good response.
 
-By default, every failed request makes the exit code 1. A condition about `errors` or `good`
-replaces this rule; conditions about other metrics do not. A run that was cut short or has no good
+By default, every failed request makes the exit code 1. A condition about all failures replaces this
+rule: `errors`, or a share of `good` such as `good < 99%`. Conditions about one kind of failure, about
+the number of good responses or about other metrics do not. A run that was cut short or has no good
 response always has exit code 1. A mistake in an expression is an error with exit code 2. The
 message names the column, and no request has been sent.
 

@@ -199,8 +199,8 @@ impl Crowd {
         self.under_way.set(self.under_way.get() - counted);
     }
 
-    /// Waits until the time is up, the run fails, or it is stopped. Also publishes finished seconds,
-    /// and takes the CPU time at the end of the warm-up.
+    /// Waits until the time is up, the run fails, or it is stopped. Also publishes finished
+    /// seconds, and takes the CPU time at the end of the warm-up.
     async fn watched(&self, cpu_before: &Cell<Duration>) -> PageEnd {
         let (mut trend, mut next_trend) = (Trend::default(), self.shared().began.plus(FAILING_EVERY));
         let mut is_measuring = self.shared().plan.warmup.is_zero();

@@ -216,7 +216,8 @@ impl Drop for EndOnPanic<'_> {
 /// Runs every crowd in its own thread.
 fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
-    // All of them are created before the load begins, because they may fail for want of descriptors.
+    // All of them are created before the load begins, because they may fail for want of
+    // descriptors.
     let runtimes: Vec<Runtime> = (0..threads)
         .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
         .collect::<io::Result<_>>()

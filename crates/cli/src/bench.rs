@@ -50,7 +50,8 @@ pub(crate) struct Args {
     load: LoadArgs,
     #[command(flatten)]
     page: PageArgs,
-    /// Number of runs, one after the other. The report shows the best of each figure beside the median
+    /// Number of runs, one after the other. The report shows the best of each figure beside the
+    /// median
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, conflicts_with_all = ["page", "jtl"], value_parser = clap::value_parser!(u16).range(1..=i64::from(RUNS_MAX)))]
     runs: u16,
     /// Exit with 0 even if the self-check calls the run invalid

@@ -203,8 +203,8 @@ impl Segments {
         }
     }
 
-    /// Removes a segment and its files, and drops its notes. Readers with an open file may continue.
-    /// The index is removed first, because a data file without an index is ignored.
+    /// Removes a segment and its files, and drops its notes. Readers with an open file may
+    /// continue. The index is removed first, because a data file without an index is ignored.
     ///
     /// The first returned value is the queue space of the notes, which the caller must release.
     pub(crate) fn forget(&self, id: u32) -> (u64, io::Result<()>) {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a [`Measured`] results only if every proof held and the page equalled the reference
 //! both before and after the load. Otherwise the result is the reason why not. The writes of a load
-//! are undone whatever happened to the visit, because later visits compare pages with the reference.
+//! are undone whatever happened to the visit, because later visits compare pages with the
+//! reference.
 
 use crate::bound::{Figures, bound_by};
 use crate::bystander::Bystander;
@@ -453,8 +454,8 @@ impl Bench<'_> {
         status: &Status,
         observer: &mut dyn Observer,
     ) -> Result<Readings, String> {
-        // A write that has begun is waited for, also after a stop. Otherwise the site could carry it
-        // out after the writes were undone.
+        // A write that has begun is waited for, also after a stop. Otherwise the site could carry
+        // it out after the writes were undone.
         let (control, over, never) = (Control::new(), Stop::default(), Stop::default());
         let groups = self.groups();
         let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);

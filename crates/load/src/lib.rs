@@ -18,8 +18,8 @@
 //! take. Each thread counts for itself, and [`Outcome`] is the sum. The documentation of the
 //! `outcome` module defines every term and figure.
 //!
-//! Other crates show results (`report`), compare runs with each other (`ladder`), and handle signals
-//! and arguments (`cli`).
+//! Other crates show results (`report`), compare runs with each other (`ladder`), and handle
+//! signals and arguments (`cli`).
 
 mod ab_account;
 mod account;
@@ -207,8 +207,8 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
 }
 
-/// Whether the threads of a run busy-wait. Only a run on the host of its server does: the latency of
-/// a network exceeds that of waking.
+/// Whether the threads of a run busy-wait. Only a run on the host of its server does: the latency
+/// of a network exceeds that of waking.
 fn busy_waits(plan: &Plan, threads: usize) -> bool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let users = plan.users.saturating_mul(plan.pipeline);

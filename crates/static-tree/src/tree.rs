@@ -149,8 +149,8 @@ impl Tree {
     pub fn hear(&self, number: u64, selector: &Selector) {
         let mut heard = lock(&self.heard);
         if heard.len() >= HEARD_MAX {
-            // A gap in the numbers makes `lose` check every page. Were only the newest left out, the
-            // others would seem to be all.
+            // A gap in the numbers makes `lose` check every page. Were only the newest left out,
+            // the others would seem to be all.
             heard.clear();
         }
         heard.insert(number, selector.clone());

@@ -308,8 +308,8 @@ impl Shard {
     /// Stores an object in place of the same variant and evicts others if space is needed.
     ///
     /// If the object exceeds a limit, the older variant is removed all the same, because it is out
-    /// of date. If the object was invalidated after its fetch began, or its body is no longer at its
-    /// place on the disk, nothing changes.
+    /// of date. If the object was invalidated after its fetch began, or its body is no longer at
+    /// its place on the disk, nothing changes.
     pub(crate) fn publish(
         &mut self,
         hash: u64,

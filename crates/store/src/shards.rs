@@ -1,7 +1,7 @@
 //! The shards of a store behind their locks.
 //!
-//! Invariant: each hash has exactly one shard, which always exists. No thread holds the locks of two
-//! shards.
+//! Invariant: each hash has exactly one shard, which always exists. No thread holds the locks of
+//! two shards.
 
 use crate::shard::Shard;
 use crate::sync::{Mutex, MutexGuard, sound};

@@ -57,7 +57,8 @@ pub(crate) struct LoadArgs {
     /// Regular expression that matches in the content of every good response
     #[arg(long, value_name = "RE")]
     expect_body: Option<BodyPattern>,
-    /// HTTP version: 1.0, 1.1 or 2. Over https the server must choose 2; over http it must support 2
+    /// HTTP version: 1.0, 1.1 or 2. Over https the server must choose 2; over http it must support
+    /// 2
     #[arg(long, value_name = "V", default_value = "1.1")]
     http: Protocol,
     /// Number of requests that each connection may have in flight [default: 1]

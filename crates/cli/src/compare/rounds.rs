@@ -50,8 +50,8 @@ impl From<anyhow::Error> for CutShort {
 /// Loads each URL in every round.
 ///
 /// # Errors
-/// If the number of URLs is out of range, a URL is none, or the directory cannot be written. Nothing
-/// has been loaded then.
+/// If the number of URLs is out of range, a URL is none, or the directory cannot be written.
+/// Nothing has been loaded then.
 pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Loaded> {
     ensure!(urls.len() > 1, CompareError::Sides);
     ensure!(urls.len() <= SIDES_MAX, CompareError::SidesMany(urls.len()));

@@ -56,7 +56,8 @@ impl<R: BufRead> Rows<R> {
                     return Err(ImportError::line(self.line, TOO_LONG));
                 }
                 self.next_line += 1;
-                // Only the new line is searched; a row of many short lines would be searched for each.
+                // Only the new line is searched; a row of many short lines would be searched for
+                // each.
                 let quotes = self.buffer.iter().skip(begun).filter(|&&byte| byte == b'"').count();
                 is_quoted ^= quotes % 2 == 1;
             }

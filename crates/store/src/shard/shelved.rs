@@ -222,8 +222,8 @@ impl Shard {
     }
 
     /// Records that an object has moved on the disk. Returns false if the object is no longer
-    /// stored, or if `renew` cannot bring the copy up to date. The store refreshes objects under the
-    /// shard's lock, so none is refreshed at `from` after the call of `renew`.
+    /// stored, or if `renew` cannot bring the copy up to date. The store refreshes objects under
+    /// the shard's lock, so none is refreshed at `from` after the call of `renew`.
     pub(crate) fn moved(&mut self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) -> bool {
         let Some(id) = self.places.find(from) else { return false };
         if !renew() {

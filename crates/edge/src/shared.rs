@@ -477,8 +477,9 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::{NoPlace, Shared};
+    use address::Prefix;
     use config::Plan;
-    use net::{Peer, Prefix};
+    use net::Peer;
     use platform::SystemClock;
     use std::sync::Arc;
 

@@ -260,8 +260,8 @@ fn grow(parts: &mut Vec<Part>, ramp: Duration) {
 mod tests {
     use super::{Course, Demand, OpenPart, Part};
     use crate::plan::{Plan, Stop};
-    use crate::target::Target;
     use crate::traffic::{Arrival, Rate, Stage, StageLoad};
+    use address::HttpUrl;
     use platform::Monotonic;
     use std::time::Duration;
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan { users: 4, ..Plan::new(Target::parse("http://h/").unwrap()) }
+        Plan { users: 4, ..Plan::new(HttpUrl::parse("http://h/").unwrap()) }
     }
 
     #[test]

@@ -288,7 +288,7 @@ fn token_of_a_refresh_is_not_forwarded_to_the_origin() {
     writeln!(file, "secret").unwrap();
     let token_file = file.path().to_owned();
     let plan = |plan: &mut config::Plan| {
-        plan.purge_peers = net::Prefixes::default();
+        plan.purge_peers = address::Prefixes::default();
         plan.token_file = Some(token_file);
     };
     let stage = Stage::with(plan, page);

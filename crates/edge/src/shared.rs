@@ -29,6 +29,7 @@ use crate::upkeep::verifier::Verifier;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
+use invalidation::Mode;
 use net::Peer;
 use origin::{Gauges, Origin};
 use platform::{Clock, SystemDisk};
@@ -41,7 +42,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
+use store::{Invalidated, Invalidation, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore, watch};
 
 /// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These

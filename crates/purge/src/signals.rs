@@ -10,8 +10,8 @@ use crate::order::{Invalidation, Reach, Want};
 use crate::tags::{TAG_HEADERS, checked, group_tag};
 use crate::target;
 use bytes::Bytes;
+use invalidation::Mode;
 use message::{Method, ResponseHead, names};
-use store::Mode;
 
 /// A response field that asks for invalidations.
 pub(crate) struct Signal {
@@ -160,8 +160,8 @@ fn paths(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
 mod tests {
     use super::{Signals, is_hidden, signals};
     use crate::order::{Invalidation, Want};
+    use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
-    use store::Mode;
 
     fn of(name: &'static str, value: &'static str) -> Signals {
         let mut answer = ResponseHead::new(Status::OK);

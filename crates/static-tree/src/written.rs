@@ -201,12 +201,13 @@ mod tests {
     use crate::layout::Place;
     use crate::{Candidate, Layout};
     use bytes::Bytes;
+    use invalidation::Mode;
     use message::{ResponseHead, Status};
     use semantics::{Freshness, Moment, VaryRule};
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
-    use store::{Body, Invalidation, Key, Mode, Object, Selector, SiteId, Store, StoreLimits};
+    use store::{Body, Invalidation, Key, Object, Selector, SiteId, Store, StoreLimits};
 
     fn written() -> Written {
         let mut written = Written::default();

@@ -5,11 +5,12 @@
 
 use bytes::Bytes;
 use disk::{Opened, Recovery, Settings, Writer};
+use invalidation::{Ban, Mode};
 use petasos_store as store;
 use platform::{ManualClock, SimulatedDisk};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use store::{Ban, Bans, Invalidation, Mode, Selector, SiteId, SiteNames, Store, StoreLimits};
+use store::{Bans, Invalidation, Selector, SiteId, SiteNames, Store, StoreLimits};
 
 struct Names;
 

@@ -10,13 +10,14 @@ use crate::control::counters::{Cells, Metric};
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use invalidation::Mode;
 use message::ResponseHead;
 use platform::Monotonic;
 use purge::{Invalidation, Reach, Want};
 use semantics::{Changed, ChangedPages, Identity};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Key, Mode};
+use store::Key;
 
 /// The period of `limits.writes_per_minute`.
 const MINUTE: Duration = Duration::from_secs(60);

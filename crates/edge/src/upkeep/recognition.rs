@@ -20,6 +20,7 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
 use flate2::bufread::GzDecoder;
+use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
 use page::{HEAD_BYTES_MAX, document_head, target_on_host};
 use platform::{Monotonic, Timestamp};
@@ -29,7 +30,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::{Invalidation, Mode, Selector};
+use store::{Invalidation, Selector};
 
 /// A detection that no sign has confirmed for this long is dropped.
 pub(crate) const UNCONFIRMED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -4,7 +4,7 @@
 //! Invariant: a visitor's place stays in use to the end of the run. An open loop has no such
 //! places, and its visitors are not counted here.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// The ramp-up of one thread's visitors.
@@ -45,7 +45,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::Turns;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn turns(users: usize, place: (usize, usize)) -> Turns {

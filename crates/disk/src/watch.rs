@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 
 use crate::figures::{FigureCounters, add};
 

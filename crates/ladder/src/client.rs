@@ -10,9 +10,9 @@
 use crate::interrupt::{SLICE, Stop};
 use address::HttpUrl;
 use bytes::BytesMut;
+use clock::{Clock, Monotonic};
 use h1::{BodyDecoder, Decoded, Limits, Strictness};
 use message::{Fields, Method, RequestHead, Version};
-use platform::{Clock, Monotonic};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //! could keep a pipe open.
 
 use crate::interrupt::Stop;
-use platform::Clock;
+use clock::Clock;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@
 
 use crate::plan::Plan;
 use crate::traffic::{Arrival, Rate, StageLoad};
-use platform::Monotonic;
+use clock::Monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -262,7 +262,7 @@ mod tests {
     use crate::plan::{Plan, Stop};
     use crate::traffic::{Arrival, Rate, Stage, StageLoad};
     use address::HttpUrl;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(seconds: u64) -> Monotonic {

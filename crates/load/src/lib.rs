@@ -84,9 +84,9 @@ pub use traffic::{
 pub use verdict::CacheVerdict;
 pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};
 
+use clock::Clock;
 use conclude::{Run, conclude};
 use net::TlsError;
-use platform::Clock;
 use routes::Routes;
 use shared::Shared;
 use std::io;

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
+use clock::Timestamp;
 use load::{
     AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
 };
 use petasos_report::ab::html::{self, Attributes};
 use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
-use platform::Timestamp;
 use std::time::Duration;
 
 /// Times of responses that took 1 ms to connect and then the given times, in milliseconds.

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
+use clock::Timestamp;
 use load::{FailureKind, Failures, Outcome, Plan, Sample, Second};
 use petasos_report::csv::seconds_csv;
 use petasos_report::run::Run;
 use petasos_report::{hdr, import, jtl};
-use platform::Timestamp;
 use std::time::Duration;
 
 fn outcome() -> Outcome {

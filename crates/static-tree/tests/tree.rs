@@ -9,11 +9,11 @@
 )]
 
 use bytes::Bytes;
+use clock::{Clock, ManualClock, Timestamp};
 use flate2::read::GzDecoder;
 use invalidation::Mode;
 use message::{Fields, ResponseHead, Status};
 use petasos_static_tree::{Candidate, Figures, Layout, Limits, OpenError, Refusal, Tree};
-use platform::{Clock, ManualClock, Timestamp};
 use semantics::{Freshness, Moment, VaryRule};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -5,11 +5,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: a failure is a failure")]
 
 use bytes::Bytes;
+use clock::{Monotonic, Timestamp};
 use disk::{Opened, Recovery, Settings, Tier, Writer};
 use invalidation::{Ban, Mode, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
-use platform::{Monotonic, SystemDisk, Timestamp};
+use platform::SystemDisk;
 use proptest::prelude::*;
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -7,11 +7,11 @@
 
 use address::{Address, HttpUrl};
 use bytes::{Bytes, BytesMut};
+use clock::Clock;
 use h1::{BodyDecoder, BodyError, Decoded, Limits, ResponseError, Strictness, WriteError};
 use message::{Method, RequestHead, ResponseHead, names};
 use net::{Stream, TlsClient, TlsError};
 use page::document_head;
-use platform::Clock;
 use profiles::DocumentHead;
 use semantics::Moment;
 use std::io;

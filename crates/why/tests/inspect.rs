@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
+use clock::{ManualClock, Timestamp};
 use petasos_why::findings::{Cacheable, Findings, LooksLike, Sameness};
 use petasos_why::{DIRECT_MEMBERS, FetchError, Fetcher, HeaderLine, Probe, inspect, report, visit};
-use platform::{ManualClock, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
-use platform::Monotonic;
+use clock::Monotonic;
 use semantics::{Culprit, Reason};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -126,7 +126,7 @@ impl Entries {
 mod tests {
     use super::HitForMiss;
     use bytes::Bytes;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use semantics::{Culprit, CulpritKind, Reason};
     use std::time::Duration;
     use store::{Key, SiteId};

@@ -10,9 +10,9 @@ use crate::control::counters::{Cells, Metric};
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use clock::Monotonic;
 use invalidation::Mode;
 use message::ResponseHead;
-use platform::Monotonic;
 use purge::{Invalidation, Reach, Want};
 use semantics::{Changed, ChangedPages, Identity};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,7 +198,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::{Rate, Writes, stamp};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(secs: u64) -> Monotonic {

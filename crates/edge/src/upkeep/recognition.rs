@@ -19,11 +19,11 @@ use crate::control::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use clock::{Monotonic, Timestamp};
 use flate2::bufread::GzDecoder;
 use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
 use page::{HEAD_BYTES_MAX, document_head, target_on_host};
-use platform::{Monotonic, Timestamp};
 use profiles::{DocumentHead, Shown};
 use semantics::{Moment, Policy, format_date};
 use std::io::Read;
@@ -429,7 +429,7 @@ fn beginning(fields: &Fields, octets: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{DOCUMENTS_PER_MINUTE_MAX, Rules, State};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     #[test]

@@ -2,7 +2,8 @@
 //! personal fields. The rate is limited, and the origin must be idle.
 
 use crate::support::{Stage, bare, behind, connect, reason, tagged};
-use platform::{Clock, SystemClock};
+use clock::Clock;
+use platform::SystemClock;
 use std::time::Duration;
 use testkit::{Action, Gate, Seen, eventually, response};
 

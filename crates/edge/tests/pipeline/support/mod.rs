@@ -3,9 +3,10 @@
 pub(crate) mod files;
 
 use address::Address;
+use clock::{Clock, ManualClock, Timestamp};
 use config::Plan;
 use petasos_edge::{Edge, Running};
-use platform::{Clock, ManualClock, SystemClock, Timestamp};
+use platform::SystemClock;
 use semantics::Policy;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

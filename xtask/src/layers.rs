@@ -1,5 +1,5 @@
 //! The layers of the workspace, checked from the manifests: a crate depends only on crates that the
-//! workspace manifest lists before it.
+//! workspace manifest lists before it, and a pure crate on nothing that reaches the system.
 //!
 //! Invariant: the order of `members` is the order of layers. Dependencies of tests are free, because
 //! a test of a lower crate may use the test kit.
@@ -7,10 +7,40 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use toml::Value;
+
+/// Crates that compute from their arguments alone: no socket, clock, disk or random source.
+const PURE: [&str; 12] = [
+    "crates/message",
+    "crates/address",
+    "crates/clock",
+    "crates/h1",
+    "crates/difference",
+    "crates/stats",
+    "crates/profiles",
+    "crates/semantics",
+    "crates/invalidation",
+    "crates/purge",
+    "crates/page",
+    "crates/config",
+];
+/// Published crates that reach the system, or bring event loops and TLS.
+const EFFECTS: [&str; 11] = [
+    "aws-lc-rs",
+    "getrandom",
+    "mio",
+    "nix",
+    "ring",
+    "rustix",
+    "rustls",
+    "signal-hook",
+    "socket2",
+    "tokio",
+    "tokio-rustls",
+];
 
 /// The manifest of the workspace.
 #[derive(Deserialize)]
@@ -43,6 +73,50 @@ impl Manifest {
     }
 }
 
+/// Cargo.lock: all packages that a build may contain.
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    /// Names, with a version where several are in use.
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+impl Workspace {
+    /// The folder of a dependency that is a crate of the workspace.
+    fn folder(&self, name: &str) -> Option<&str> {
+        self.dependencies.get(name)?.get("path")?.as_str()
+    }
+
+    /// The place of a folder in the order of layers.
+    fn rank(&self, folder: &str) -> Option<usize> {
+        self.members.iter().position(|member| member == folder)
+    }
+}
+
+impl Lock {
+    /// A crate of [`EFFECTS`] that a published crate is, or depends on.
+    fn effect(&self, package: &str) -> Option<&'static str> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![package]);
+        while let Some(name) = open.pop() {
+            if let Some(effect) = EFFECTS.into_iter().find(|effect| *effect == name) {
+                return Some(effect);
+            }
+            if seen.insert(name) {
+                let packages = self.package.iter().filter(|package| package.name == name);
+                let used = packages.flat_map(|package| &package.dependencies);
+                open.extend(used.filter_map(|used| used.split(' ').next()));
+            }
+        }
+        None
+    }
+}
+
 /// What is wrong with the layers of the workspace in the current directory, one sentence each.
 ///
 /// # Errors
@@ -51,7 +125,10 @@ pub(crate) fn findings() -> Result<Vec<String>> {
     let root: Root = read(Path::new("Cargo.toml"))?;
     let members = root.workspace.members.iter();
     let manifests = members.map(|folder| read::<Manifest>(&Path::new(folder).join("Cargo.toml")));
-    Ok(inversions(&root.workspace, &manifests.collect::<Result<Vec<_>>>()?))
+    let manifests = manifests.collect::<Result<Vec<_>>>()?;
+    let mut found = inversions(&root.workspace, &manifests);
+    found.extend(impurities(&root.workspace, &manifests, &read(Path::new("Cargo.lock"))?, &PURE));
+    Ok(found)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -62,12 +139,11 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
 /// each member.
 fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
-    let place = |folder: &str| workspace.members.iter().position(|member| member == folder);
     let mut found = Vec::new();
     for (rank, (member, manifest)) in workspace.members.iter().zip(manifests).enumerate() {
         for name in manifest.names() {
-            let folder = workspace.dependencies.get(name).and_then(|written| written.get("path")?.as_str());
-            if folder.and_then(place).is_some_and(|used| used >= rank) {
+            let used = workspace.folder(name).and_then(|folder| workspace.rank(folder));
+            if used.is_some_and(|used| used >= rank) {
                 found.push(format!(
                     "{member} depends on {name}, which the members in Cargo.toml do not list before it"
                 ));
@@ -77,9 +153,32 @@ fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
     found
 }
 
+/// The dependencies of pure crates on crates of the workspace that are not pure, and on published
+/// crates that reach the system.
+fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in pure {
+        let Some(manifest) = workspace.rank(folder).and_then(|rank| manifests.get(rank)) else {
+            found.push(format!("{folder} is listed as pure, but is no member"));
+            continue;
+        };
+        for name in manifest.names() {
+            match (workspace.folder(name), lock.effect(name)) {
+                (Some(used), _) if pure.contains(&used) => {}
+                (Some(_), _) => found.push(format!("{folder} is pure, but depends on {name}, which is not")),
+                (None, Some(effect)) => {
+                    found.push(format!("{folder} is pure, but depends on {name}, which is or uses {effect}"));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Manifest, Root, inversions};
+    use super::{Lock, Manifest, Root, impurities, inversions};
 
     const ROOT: &str = "
         [workspace]
@@ -90,10 +189,26 @@ mod tests {
         outside = '1'
     ";
 
+    const LOCK: &str = "
+        package = [
+            { name = 'outside', dependencies = ['between 1.0.0'] },
+            { name = 'between', dependencies = ['outside', 'tokio'] },
+            { name = 'harmless' },
+        ]
+    ";
+
+    fn manifests(low: &str, high: &str) -> Vec<Manifest> {
+        [low, high].map(|text| toml::from_str(text).unwrap()).into()
+    }
+
     fn found(low: &str, high: &str) -> Vec<String> {
         let root: Root = toml::from_str(ROOT).unwrap();
-        let manifests: Vec<Manifest> = [low, high].map(|text| toml::from_str(text).unwrap()).into();
-        inversions(&root.workspace, &manifests)
+        inversions(&root.workspace, &manifests(low, high))
+    }
+
+    fn impure(high: &str, pure: &[&str]) -> Vec<String> {
+        let (root, lock): (Root, Lock) = (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        impurities(&root.workspace, &manifests("", high), &lock, pure)
     }
 
     #[test]
@@ -109,5 +224,23 @@ mod tests {
             let expected = "low depends on high, which the members in Cargo.toml do not list before it";
             assert_eq!(found(&low, ""), [expected], "{table}");
         }
+    }
+
+    #[test]
+    fn pure_crate_may_depend_on_pure_and_harmless_crates() {
+        let high = "[dependencies]\nlow.workspace = true\nharmless.workspace = true\n\
+                    [dev-dependencies]\noutside = '1'";
+        assert_eq!(impure(high, &["low", "high"]), [""; 0]);
+    }
+
+    #[test]
+    fn pure_crate_with_a_way_to_the_system_is_found() {
+        let high = "[dependencies]\nlow.workspace = true\noutside.workspace = true";
+        let expected = [
+            "high is pure, but depends on low, which is not",
+            "high is pure, but depends on outside, which is or uses tokio",
+        ];
+        assert_eq!(impure(high, &["high"]), expected);
+        assert_eq!(impure("", &["gone"]), ["gone is listed as pure, but is no member"]);
     }
 }

@@ -1,8 +1,8 @@
 //! The layers of the workspace, checked from the manifests: a crate depends only on crates that the
 //! workspace manifest lists before it, and a pure crate on nothing that reaches the system.
 //!
-//! Invariant: the order of `members` is the order of layers. Dependencies of tests are free, because
-//! a test of a lower crate may use the test kit.
+//! Invariant: the order of `members` is the order of layers. Dependencies of tests are free,
+//! because a test of a lower crate may use the test kit.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;

@@ -6,8 +6,8 @@
 //! value of the wrong kind or out of range become a [`Diagnostic`] with place and fix. They are
 //! never ignored.
 //!
-//! This crate binds no address, opens no file and reads no variable by itself, so `petasos check` runs the same code
-//! as a start.
+//! This crate binds no address, opens no file and reads no variable by itself, so `petasos check`
+//! runs the same code as a start.
 
 mod diagnostic;
 mod document;

@@ -1,5 +1,5 @@
-//! The outside world: the machine's clock and properties, and files behind a trait. Code that needs a
-//! disk takes one as a parameter, so that tests can inject faults.
+//! The outside world: the machine's clock and properties, and files behind a trait. Code that needs
+//! a disk takes one as a parameter, so that tests can inject faults.
 //!
 //! Invariant: no other crate asks the system for the time. Sockets are in `net`.
 

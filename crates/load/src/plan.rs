@@ -420,7 +420,7 @@ fn is_token(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, PlanError, Stop, WeightedTarget, USERS_MAX};
+    use super::{Plan, PlanError, Stop, USERS_MAX, WeightedTarget};
     use address::HttpUrl;
     use message::Method;
     use std::time::Duration;

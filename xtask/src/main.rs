@@ -9,6 +9,7 @@ mod crash;
 mod docs;
 mod fuzz;
 mod lab;
+mod layers;
 mod long;
 mod packages;
 mod place;

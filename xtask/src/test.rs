@@ -11,8 +11,9 @@ mod limits;
 
 use crate::{conformance, docs, lab, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
+use clock::Clock;
 use limits::Pace;
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader};

@@ -1,9 +1,10 @@
 //! Style rules that a program can check: file and line lengths, the `//!` at the start of files,
-//! and words that mark unfinished work.
+//! words that mark unfinished work, and the layers of the crates.
 //!
 //! Invariant: limits are only ever lowered. Rules that the compiler or clippy can check are not
 //! repeated here.
 
+use crate::layers;
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const COMMENT_CHARACTERS_MAX: usize = 100;
 const UNFINISHED: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
 
-/// Checks every Rust file that git tracks or would track.
+/// Checks every Rust file that git tracks or would track, and the manifests.
 ///
 /// # Errors
 /// All findings, one a line.
@@ -29,6 +30,10 @@ pub(crate) fn run() -> Result<()> {
         if path.extension().is_some_and(|extension| extension == "rs") {
             check_rust(&path, &mut findings)?;
         }
+    }
+    for finding in layers::findings()? {
+        // Writing into a String cannot fail.
+        let _ = writeln!(findings, "Cargo.toml: {finding}");
     }
     ensure!(findings.is_empty(), "tidy found:\n{findings}");
     Ok(())

@@ -5,9 +5,10 @@
 //! length of the first one, which determines where a response ends. The client measures no times
 //! and ends at the first error.
 
+use clock::{Clock as _, Monotonic};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use platform::{Clock as _, Monotonic, SystemClock};
+use platform::SystemClock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{connect, connect_unspec, sockopt::set_tcp_quickack};
 use std::io::{self, ErrorKind, Read as _, Write as _};

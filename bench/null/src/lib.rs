@@ -11,9 +11,10 @@ mod client;
 
 pub use client::{Asked, Asking};
 
+use clock::{Clock as _, Monotonic};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use platform::{Clock as _, Monotonic, SystemClock};
+use platform::SystemClock;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;

@@ -4,12 +4,14 @@ use crate::figure::{figure, milliseconds};
 use crate::filled::filled;
 use crate::pages::{self, SITE, TAGS};
 use bytes::Bytes;
-use platform::{Clock, SystemClock};
+use clock::Clock;
+use invalidation::Mode;
+use platform::SystemClock;
 use stats::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use store::{Invalidation, Key, Mode, Selector, Store};
+use store::{Invalidation, Key, Selector, Store};
 
 const PAGES: u64 = 1_000_000;
 /// Number of measured look-ups.

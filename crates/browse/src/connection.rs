@@ -6,9 +6,9 @@
 
 use crate::outcome::FetchFailure;
 use bytes::{Bytes, BytesMut};
+use clock::{Clock, Monotonic};
 use h1::{BodyDecoder, Decoded, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
-use platform::{Clock, Monotonic};
 use semantics::Moment;
 use std::io;
 use std::pin::Pin;

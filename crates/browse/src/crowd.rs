@@ -11,7 +11,7 @@ use crate::shared::{Shared, Trend};
 use crate::visit::visit;
 use crate::visitor::Visitor;
 use crate::worker::Worker;
-use platform::Monotonic;
+use clock::Monotonic;
 use stats::Random;
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;

@@ -43,9 +43,9 @@ pub use plan::{
 pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;
 
+use clock::Clock;
 use crowd::{Crowd, CrowdReport};
 use net::{TlsClient, TlsError};
-use platform::Clock;
 use series::Series;
 use shared::Shared;
 use std::io;

@@ -13,9 +13,9 @@
 //! class.
 
 use crate::series::PageSecond;
+use clock::Timestamp;
 use load::{CacheVerdict, Think, Trust};
 use page::{Class, LimitCounts};
-use platform::Timestamp;
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,12 +3,12 @@
 //! Invariant: a plan that passes [`PagePlan::check`] can be run; an error names the flag that is
 //! wrong. A plan is plain data: it opens no connections and resolves no names.
 
+use address::{Address, HttpUrl, HttpUrlError};
 use load::{StatusSet, Think};
-use net::Address;
 use page::Limits;
 use std::path::PathBuf;
 use std::time::Duration;
-use url::{Host, Url};
+use url::Url;
 
 /// The default number of connections to one host over HTTP/1: the number that browsers open.
 pub const CONNECTIONS_PER_HOST_DEFAULT: usize = 6;
@@ -91,8 +91,11 @@ pub struct PagePlan {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PagePlanError {
     /// The text is not a URL of a page.
-    #[error("`{0}` is not the URL of a page ({1}); write for example http://127.0.0.1:8080/")]
-    Url(String, String),
+    #[error(transparent)]
+    Url(#[from] HttpUrlError),
+    /// The value of the `Host` field is not a host name.
+    #[error("`{0}` in the Host field is not a host name; write HOST or HOST:PORT")]
+    Host(String),
     /// The number of visitors is out of range.
     #[error("-c {0}: page mode needs 1 to {VISITORS_MAX} concurrent visitors")]
     Users(usize),
@@ -129,18 +132,8 @@ impl PagePlan {
     /// # Errors
     /// [`PagePlanError::Url`].
     pub fn new(text: &str) -> Result<Self, PagePlanError> {
-        let refuse = |reason: &str| PagePlanError::Url(text.to_owned(), reason.to_owned());
-        let mut url = Url::parse(text).map_err(|error| refuse(&error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(refuse("its scheme is not http or https"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(refuse("it has a user name; give -H 'Authorization: ...' in its place"));
-        }
-        url.set_fragment(None);
-        let expect_status = "2xx".parse().map_err(|_| refuse("no status"))?;
         Ok(Self {
-            url,
+            url: HttpUrl::parse(text)?.into_url(),
             connect_to: None,
             users: 1,
             threads: 0,
@@ -157,7 +150,7 @@ impl PagePlan {
             allowed_hosts: Vec::new(),
             headers: Vec::new(),
             timeout: TIMEOUT_DEFAULT,
-            expect_status,
+            expect_status: StatusSet::default(),
             is_verified: true,
             ca_file: None,
             connections_per_host_max: CONNECTIONS_PER_HOST_DEFAULT,
@@ -170,9 +163,9 @@ impl PagePlan {
     /// of the original URL.
     ///
     /// # Errors
-    /// [`PagePlanError::Url`] if `authority` is not a host.
+    /// [`PagePlanError::Host`] if `authority` is not a host.
     pub fn name_host(&mut self, authority: &str) -> Result<(), PagePlanError> {
-        let refuse = || PagePlanError::Url(authority.to_owned(), "the Host field has no valid host name".to_owned());
+        let refuse = || PagePlanError::Host(authority.to_owned());
         let address = address_of(&self.url).ok_or_else(refuse)?;
         let named = Url::parse(&format!("{}://{authority}/", self.url.scheme())).map_err(|_| refuse())?;
         self.url.set_host(named.host_str()).map_err(|_| refuse())?;
@@ -256,12 +249,7 @@ fn allowed(text: &str) -> Option<(String, Option<u16>)> {
 }
 
 fn address_of(url: &Url) -> Option<Address> {
-    let port = url.port_or_known_default()?;
-    Some(match url.host()? {
-        Host::Domain(name) => Address::Host { name: name.to_owned(), port },
-        Host::Ipv4(ip) => Address::Ip((ip, port).into()),
-        Host::Ipv6(ip) => Address::Ip((ip, port).into()),
-    })
+    Some(Address::of_host(&url.host()?, url.port_or_known_default()?))
 }
 
 #[cfg(test)]

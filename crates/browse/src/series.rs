@@ -7,8 +7,8 @@
 
 use crate::outcome::FetchFailure;
 use crate::turns::Turns;
+use clock::Monotonic;
 use load::{CacheVerdict, SECONDS_MAX};
-use platform::Monotonic;
 use stats::Histogram;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -256,8 +256,8 @@ impl Seconds {
 #[cfg(test)]
 mod tests {
     use super::{Current, FetchFailure, Series, Turns};
+    use clock::Monotonic;
     use load::CacheVerdict;
-    use platform::Monotonic;
     use std::time::Duration;
 
     fn at(millis: u64) -> Monotonic {

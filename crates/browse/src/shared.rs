@@ -8,8 +8,8 @@
 use crate::plan::PagePlan;
 use crate::series::Series;
 use crate::turns::Turns;
+use clock::{Clock, Monotonic};
 use net::TlsClient;
-use platform::{Clock, Monotonic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -3,7 +3,7 @@
 //! Invariant: a visitor's place stays in use to the end of the run. An open loop has no such
 //! places, and its visitors are not counted here.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// The ramp-up of a run's visitors.
@@ -35,7 +35,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::Turns;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn turns(users: usize) -> Turns {

@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+use clock::Clock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use page::{Class, Limit, Limits};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
-use platform::{Clock, Monotonic, SystemClock, Timestamp};
+use clock::{Clock, Monotonic, Timestamp};
+use platform::SystemClock;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -11,9 +11,10 @@
 
 mod common;
 
+use clock::Clock;
 use page::Class;
 use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::web_server::Nginx;

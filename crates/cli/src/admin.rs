@@ -1,8 +1,8 @@
 //! The admin address of a running edge: the arguments that name it, and the call.
 
 use crate::why::runtime;
+use address::Address;
 use anyhow::Context as _;
-use net::Address;
 use platform::SystemClock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

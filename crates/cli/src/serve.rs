@@ -4,8 +4,8 @@
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
-use config::{Diagnostic, Overrides, Plan, SETTINGS};
-use platform::{Machine, SystemClock};
+use config::{Diagnostic, Machine, Overrides, Plan, SETTINGS};
+use platform::SystemClock;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,7 +89,18 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
         None => ("(no file)".to_owned(), String::new()),
     };
     let read = |path: &str| std::fs::read_to_string(path);
-    config::load(&name, &text, overrides, Machine::detect(), &read).map_err(|problems| unusable(&problems))
+    config::load(&name, &text, overrides, &machine(), &read).map_err(|problems| unusable(&problems))
+}
+
+/// The machine on which this process runs.
+fn machine() -> Machine {
+    Machine {
+        cores: platform::cores(),
+        memory_bytes: platform::memory_bytes(),
+        state_directory: platform::state_directory(),
+        runtime_directory: platform::runtime_directory(),
+        spool_directory: platform::spool_directory(),
+    }
 }
 
 /// Builds one error from all problems of a configuration.

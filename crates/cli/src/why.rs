@@ -10,6 +10,7 @@ use crate::admin::AdminArgs;
 use crate::bench::measure;
 use crate::output::note;
 use crate::values::time;
+use address::HttpUrl;
 use anyhow::Context as _;
 use net::TlsClient;
 use platform::SystemClock;
@@ -17,7 +18,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use why::{Fetcher, HeaderLine, SiteUrl};
+use why::{Fetcher, HeaderLine};
 
 /// Explain whether a page is answered from the cache, and if not, the cause and the fix.
 ///
@@ -55,7 +56,7 @@ pub(crate) struct Args {
 /// # Errors
 /// If the question could not be asked.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let url = SiteUrl::parse(&args.url)?;
+    let url = HttpUrl::parse(&args.url)?;
     let lines = args.header.iter().map(|line| line.parse()).collect::<Result<Vec<HeaderLine>, _>>()?;
     let text = if args.direct { direct(args, &url, &lines)? } else { ask(args, &url, &lines)? };
     measure::write_text(io::stdout(), &text)?;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks the running edge at its admin address.
-fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
+fn ask(args: &Args, url: &HttpUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
     let token = args.edge.token()?;
     let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
     let reply = runtime()?.block_on(why::ask(&fetcher, &args.edge.admin, token.as_deref(), url, lines))?;
@@ -71,7 +72,7 @@ fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<Strin
 }
 
 /// Examines the page of any site by fetching it.
-fn direct(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
+fn direct(args: &Args, url: &HttpUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
     lines.iter().try_for_each(HeaderLine::refuse_ours)?;
     let fetcher = Fetcher { tls: tls(args, url)?, clock: Arc::new(SystemClock::new()) };
     let visit = runtime()?.block_on(why::visit(&fetcher, url, lines, args.pause));
@@ -80,7 +81,7 @@ fn direct(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<St
 }
 
 /// The TLS client for an https URL; `None` for http.
-fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
+fn tls(args: &Args, url: &HttpUrl) -> anyhow::Result<Option<TlsClient>> {
     if !url.is_https() {
         return Ok(None);
     }

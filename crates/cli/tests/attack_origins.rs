@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use platform::{Clock, SystemClock};
+use clock::Clock;
+use platform::SystemClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use platform::{Clock as _, Monotonic, SystemClock};
+use clock::{Clock as _, Monotonic};
+use platform::SystemClock;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::Path;

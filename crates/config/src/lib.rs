@@ -6,11 +6,12 @@
 //! value of the wrong kind or out of range become a [`Diagnostic`] with place and fix. They are
 //! never ignored.
 //!
-//! This crate binds no address and opens no file by itself, so `petasos check` runs the same code
-//! as a start.
+//! This crate binds no address, opens no file and reads no variable by itself, so `petasos check`
+//! runs the same code as a start.
 
 mod diagnostic;
 mod document;
+mod machine;
 mod peers;
 mod plan;
 pub mod quantity;
@@ -24,13 +25,12 @@ mod void;
 
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use document::{Document, Overrides, nearest};
+pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
 pub use reference::settings_reference;
 pub use setting::{Kind, Scope, Setting, Value};
 pub use table::SETTINGS;
-
-use platform::Machine;
 
 /// Reads the text of a file, given its path as the configuration wrote it.
 pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
@@ -39,7 +39,7 @@ pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
 ///
 /// - `name` is the text's name in messages, usually its path.
 /// - `overrides` are `(key, value)` pairs from flags; they win over the text.
-/// - `machine` supplies the figures that defaults are derived from.
+/// - `machine` supplies the figures and directories that defaults are derived from.
 /// - `read` reads the further files that the text names: profiles, lists of peers, error pages and
 ///   the token file.
 ///
@@ -50,7 +50,7 @@ pub fn load(
     name: &str,
     text: &str,
     overrides: &Overrides,
-    machine: Machine,
+    machine: &Machine,
     read: &ReadFile<'_>,
 ) -> Result<Plan, Vec<Diagnostic>> {
     plan::resolve(&Document::parse(name, text)?, overrides, machine, read)

@@ -6,7 +6,7 @@
 
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
-use net::{Prefix, Prefixes};
+use address::{Prefix, Prefixes};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl PeerEntry {
                 "`{FILE_SIGN}` needs the path of a file; write for example @/etc/petasos/cdn.txt"
             )),
             Some(path) => Ok(Self::File(path.to_owned())),
-            None => text.parse().map(Self::Prefix).map_err(|error: net::PrefixError| error.to_string()),
+            None => text.parse().map(Self::Prefix).map_err(|error: address::PrefixError| error.to_string()),
         }
     }
 }

@@ -9,15 +9,15 @@ mod contradictions;
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
+use crate::machine::Machine;
 use crate::peers;
 use crate::rules::{chosen, widened};
 use crate::sense;
 use crate::setting::{Setting, Value};
 use crate::table::SETTINGS;
 use crate::void::void_settings;
+use address::{Address, OriginUrl, Prefixes};
 use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
-use net::{Address, OriginUrl, Prefixes};
-use platform::Machine;
 use profiles::{AUTO, DEFAULT, Profile};
 use semantics::{Pattern, Policy};
 use std::collections::HashMap;
@@ -81,15 +81,11 @@ const FILE_SETTINGS: [&str; 7] = [
 
 /// The directory that the setting `key` names. `none` gives no directory; a setting that was left
 /// out gives `default`.
-fn directory_or_default(
-    top: &Lookup<'_>,
-    key: &'static str,
-    default: fn() -> Option<PathBuf>,
-) -> Option<PathBuf> {
+fn directory_or_default(top: &Lookup<'_>, key: &'static str, default: Option<PathBuf>) -> Option<PathBuf> {
     match top.text(key) {
         Some("none") => None,
         Some(directory) => Some(PathBuf::from(directory)),
-        None => default(),
+        None => default,
     }
 }
 
@@ -288,12 +284,12 @@ impl Plan {
     /// core and 1 GiB of memory.
     pub fn for_origin(origin: OriginUrl) -> Self {
         let lookup = Lookup { levels: Vec::new() };
-        let machine = Machine { cores: 1, memory_bytes: MEMORY_SHARE * (256 << 20) };
+        let machine = Machine::of_size(1, MEMORY_SHARE * (256 << 20));
         let site = Site::resolve(0, origin, Policy::default_profile(), &lookup);
-        Self::assemble(&lookup, machine, PeerLists::default(), vec![site])
+        Self::assemble(&lookup, &machine, PeerLists::default(), vec![site])
     }
 
-    fn assemble(top: &Lookup<'_>, machine: Machine, peers: PeerLists, sites: Vec<Site>) -> Self {
+    fn assemble(top: &Lookup<'_>, machine: &Machine, peers: PeerLists, sites: Vec<Site>) -> Self {
         Self {
             listen: top.address("listen"),
             admin: top.address("admin"),
@@ -304,11 +300,15 @@ impl Plan {
             disk: top.text("disk").map(|directory| Disk {
                 directory: PathBuf::from(directory),
                 bytes_max: top.size("disk_size").unwrap_or(0),
-                state_directory: directory_or_default(top, "state_directory", platform::state_directory),
+                state_directory: directory_or_default(
+                    top,
+                    "state_directory",
+                    machine.state_directory.clone(),
+                ),
                 runtime_directory: directory_or_default(
                     top,
                     "runtime_directory",
-                    platform::runtime_directory,
+                    machine.runtime_directory.clone(),
                 ),
                 power_safe_purges: top.text("purge_durability") == Some("power"),
             }),
@@ -325,7 +325,11 @@ impl Plan {
             token_file: top.text("token_file").map(PathBuf::from),
             create_token: top.value("create_token") == Some(Value::Switch(true)),
             spool: Spool {
-                directory: directory_or_default(top, "spool_directory", || Some(platform::spool_directory())),
+                directory: directory_or_default(
+                    top,
+                    "spool_directory",
+                    Some(machine.spool_directory.clone()),
+                ),
                 bytes_max: top.size("spool_size").unwrap_or(0),
             },
             limits: Limits::resolve(top),
@@ -419,7 +423,7 @@ const PREFIXES_NAMED_MAX: usize = 8;
 
 /// One worker for each core but one, and at least one. The application often shares the machine; a
 /// flood of hits must leave it a core for misses.
-fn default_workers(machine: Machine) -> usize {
+fn default_workers(machine: &Machine) -> usize {
     machine.cores.saturating_sub(1).max(1)
 }
 
@@ -507,7 +511,7 @@ impl PeerLists {
 pub(crate) fn resolve(
     document: &Document,
     overrides: &Overrides,
-    machine: Machine,
+    machine: &Machine,
     read: &ReadFile<'_>,
 ) -> Result<Plan, Vec<Diagnostic>> {
     let (flags, mut problems) = read_flags(overrides);
@@ -670,11 +674,8 @@ fn default(setting: &Setting) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::{Limits, Plan, Policy};
-    use crate::{Overrides, SETTINGS, Scope};
-    use platform::Machine;
+    use crate::{Machine, Overrides, SETTINGS, Scope};
     use semantics::ClientAddress;
-
-    const MACHINE: Machine = Machine { cores: 3, memory_bytes: 4 << 30 };
 
     fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
         let read = |path: &str| match path {
@@ -686,7 +687,7 @@ mod tests {
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
-        crate::load("petasos.toml", text, overrides, MACHINE, &read)
+        crate::load("petasos.toml", text, overrides, &Machine::of_size(3, 4 << 30), &read)
             .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
     }
 
@@ -706,6 +707,21 @@ mod tests {
         let plan = load("", &origin()).unwrap();
         assert_eq!((plan.workers, plan.memory_bytes), (2, 1 << 30));
         assert_eq!(plan.limits, Limits::default());
+    }
+
+    #[test]
+    fn directories_come_from_the_machine_unless_stated() {
+        let machine = Machine { state_directory: Some("/s".into()), ..Machine::of_size(1, 1 << 30) };
+        let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let directories = |text: &str| {
+            let text = format!("disk = '/d'\n{text}");
+            let plan = crate::load("petasos.toml", &text, &origin(), &machine, &read).unwrap();
+            let disk = plan.disk.unwrap();
+            [disk.state_directory, disk.runtime_directory, plan.spool.directory]
+        };
+        assert_eq!(directories(""), [Some("/s".into()), None, Some("/var/tmp".into())]);
+        let stated = "state_directory = 'none'\nruntime_directory = '/r'\nspool_directory = '/t'\n";
+        assert_eq!(directories(stated), [None, Some("/r".into()), Some("/t".into())]);
     }
 
     #[test]

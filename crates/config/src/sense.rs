@@ -5,10 +5,10 @@
 
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
+use crate::machine::Machine;
 use crate::plan::{Lookup, Plan};
 use crate::quantity::format_size;
 use crate::setting::Value;
-use platform::Machine;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
 }
 
 /// Values with which the edge works, but of which the operator should know.
-pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Vec<Diagnostic> {
+pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),
         trust_of_everybody(top, plan),
@@ -118,7 +118,7 @@ fn trust_of_everybody(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, top.place("trusted_proxies")?).with_help(help))
 }
 
-fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Option<Diagnostic> {
+fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Option<Diagnostic> {
     if plan.memory_bytes <= machine.memory_bytes {
         return None;
     }
@@ -165,11 +165,8 @@ fn large_disk_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Plan;
-    use platform::Machine;
+    use crate::{Machine, Plan};
     use std::io;
-
-    const MACHINE: Machine = Machine { cores: 3, memory_bytes: 4 << 30 };
 
     fn load(text: &str) -> Result<Plan, String> {
         let read = |path: &str| match path {
@@ -179,7 +176,7 @@ mod tests {
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         };
         let text = format!("origin = 'http://127.0.0.1:9'\n{text}\n");
-        crate::load("petasos.toml", &text, &Vec::new(), MACHINE, &read)
+        crate::load("petasos.toml", &text, &Vec::new(), &Machine::of_size(3, 4 << 30), &read)
             .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
     }
 

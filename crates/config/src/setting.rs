@@ -5,7 +5,7 @@
 
 use crate::peers::PeerEntry;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
-use net::{Address, OriginUrl};
+use address::{Address, OriginUrl};
 use profiles::{AUTO, Profile};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -155,10 +155,10 @@ impl Kind {
     pub fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Address => {
-                text.parse().map(Value::Address).map_err(|error: net::AddressError| error.to_string())
+                text.parse().map(Value::Address).map_err(|error: address::AddressError| error.to_string())
             }
             Self::Origin => {
-                text.parse().map(Value::Origin).map_err(|error: net::OriginUrlError| error.to_string())
+                text.parse().map(Value::Origin).map_err(|error: address::OriginUrlError| error.to_string())
             }
             Self::Duration => parse_duration(text).map(Value::Duration),
             Self::Size => parse_size(text).map(Value::Size),

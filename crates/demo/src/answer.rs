@@ -1,8 +1,8 @@
 //! Responses: converts the scripts' return values to HTTP, and answers conditional requests.
 
 use bytes::Bytes;
+use clock::Timestamp;
 use message::{Fields, Status, names};
-use platform::Timestamp;
 use rhai::{Array, Dynamic, ImmutableString, Map};
 use std::time::Duration;
 
@@ -101,8 +101,8 @@ fn opaque(tag: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::Answer;
+    use clock::Timestamp;
     use message::Fields;
-    use platform::Timestamp;
     use rhai::Engine;
 
     /// 1994-11-06 08:49:37 UTC.

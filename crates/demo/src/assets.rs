@@ -5,8 +5,8 @@ use crate::answer::Answer;
 use crate::secret;
 use crate::visit::Visit;
 use bytes::Bytes;
+use clock::Timestamp;
 use message::{Fields, Method, Status, names};
-use platform::Timestamp;
 
 struct Asset {
     path: &'static str,

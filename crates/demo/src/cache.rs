@@ -7,7 +7,7 @@
 //! The scripts decide what may be cached, and for how long.
 
 use crate::limits;
-use platform::Timestamp;
+use clock::Timestamp;
 use rhai::Dynamic;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashMap};
@@ -291,7 +291,7 @@ mod tests {
     use super::{Caches, Page, Scope, Stored, row};
     use crate::content::SCHEMA;
     use crate::limits;
-    use platform::Timestamp;
+    use clock::Timestamp;
     use rusqlite::Connection;
     use std::time::Duration;
 

@@ -41,8 +41,8 @@ mod text;
 mod visit;
 mod worker;
 
+use clock::Clock;
 use counters::Counters;
-use platform::Clock;
 use script::context::Shared;
 use scripts::Scripts;
 use server::{Parts, Server};

@@ -2,7 +2,7 @@
 //! process.
 
 use crate::{Options, Site, StartError};
-use platform::Clock;
+use clock::Clock;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGINT, SIGTERM};

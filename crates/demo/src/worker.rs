@@ -146,7 +146,7 @@ fn layers(switches: Switches, state: &RequestState, outcome: &Outcome) -> String
 }
 
 /// Adds the fields that every response of this server has.
-pub(crate) fn complete(fields: &mut Fields, now: platform::Timestamp) {
+pub(crate) fn complete(fields: &mut Fields, now: clock::Timestamp) {
     fields.push(names::DATE, httpdate::fmt_http_date(now.to_system_time()));
     fields.push(names::SERVER, "mission-bicycles");
 }

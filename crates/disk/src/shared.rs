@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use platform::{Clock, Disk, DiskLock};
+use clock::Clock;
+use platform::{Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
 use crate::fill_share::FillShare;

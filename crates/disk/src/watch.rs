@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
-use platform::{Clock, Monotonic, sound};
+use clock::{Clock, Monotonic};
+use platform::sound;
 
 use crate::figures::{FigureCounters, add};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use platform::Monotonic;
+use clock::Monotonic;
 
 use crate::figures::{add, of};
 use crate::index_file::{Entries, Entry};

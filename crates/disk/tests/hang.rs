@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use clock::ManualClock;
 use common::{Wanted, body, read, record, settings};
 use petasos_disk::{Location, OffReason, Opened, Recovery, Tier, open};
-use platform::{HangingDisk, ManualClock, SimulatedDisk};
+use platform::{HangingDisk, SimulatedDisk};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 

@@ -28,11 +28,13 @@ use crate::upkeep::sweeper::Sweeper;
 use crate::upkeep::tree::StaticTree;
 use crate::upkeep::verifier::Verifier;
 use bytes::Bytes;
+use clock::Clock;
 use config::{Limits, Plan};
 use disk::Recovery;
+use invalidation::Mode;
 use net::Peer;
 use origin::{Gauges, Origin};
-use platform::{Clock, SystemDisk};
+use platform::SystemDisk;
 use semantics::Reason;
 use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
@@ -42,7 +44,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
+use store::{Invalidated, Invalidation, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore, watch};
 
 /// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These
@@ -470,8 +472,9 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::{NoPlace, Shared};
+    use address::Prefix;
     use config::Plan;
-    use net::{Peer, Prefix};
+    use net::Peer;
     use platform::SystemClock;
     use std::sync::Arc;
 

@@ -9,10 +9,10 @@ use crate::upkeep::recognition::Recognition;
 use crate::request::refusal::Refusal;
 use crate::control::uncompressed;
 use crate::request::writes::Writes;
+use address::OriginUrl;
+use clock::Clock;
 use config::{Limits, Plan};
-use net::OriginUrl;
 use origin::{Bounds, BreakerLimits, Origin, Settings};
-use platform::Clock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
@@ -154,8 +154,9 @@ fn settings(limits: &Limits) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::Sites;
+    use clock::Clock;
     use config::Plan;
-    use platform::{Clock, SystemClock};
+    use platform::SystemClock;
     use std::sync::Arc;
 
     fn sites(names: &[&[&str]]) -> Sites {

@@ -7,12 +7,13 @@
 #![expect(clippy::expect_used, reason = "the messages below are good")]
 
 use bytes::BytesMut;
+use clock::Clock;
 use message::Method;
 use petasos_h1::{
     BodyDecoder, BodyFraming, Limits, Strictness, parse_request, parse_response, skim_response,
     write_request_head, write_response_head,
 };
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::hint::black_box;
 
 const REQUEST: &[u8] = b"GET /product/city-bike?colour=red&size=m HTTP/1.1\r\n\

@@ -14,7 +14,7 @@ use crate::client::{Client, ClientError, Request};
 use crate::interrupt::Stop;
 use crate::template::{Template, Variables};
 use crate::traffic::Session;
-use platform::Clock;
+use clock::Clock;
 use report::results::BystanderRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -9,13 +9,13 @@
 //! * Reading ends at the time limit, also if the server never stops to send.
 
 use crate::interrupt::{SLICE, Stop};
+use address::HttpUrl;
 use bytes::BytesMut;
+use clock::{Clock, Monotonic};
 use h1::{BodyDecoder, Decoded, Limits, Strictness};
-use load::Target;
 use message::{Fields, Method, RequestHead, Version};
-use platform::{Clock, Monotonic};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 /// Size limit of a response's content in bytes.
@@ -58,7 +58,7 @@ pub(crate) struct Answer {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("{0}")]
-    Url(#[from] load::TargetError),
+    Url(#[from] address::HttpUrlError),
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     #[error("the connection broke: {0}")]
@@ -84,7 +84,7 @@ impl Client<'_> {
     /// Sends a request and reads its response.
     pub(crate) fn ask_for(&self, request: &Request<'_>) -> Result<Answer, ClientError> {
         let begun = self.clock.monotonic();
-        let target = Target::parse(request.url)?;
+        let target = HttpUrl::parse(request.url)?;
         let mut stream = self.connect(&target)?;
         let method = Method::from_token(request.method.as_bytes());
         let octets = octets(&method, &target, request)?;
@@ -105,8 +105,8 @@ impl Client<'_> {
         }
     }
 
-    fn connect(&self, target: &Target) -> Result<TcpStream, ClientError> {
-        let addresses = target.resolve().map_err(ClientError::Connect)?;
+    fn connect(&self, target: &HttpUrl) -> Result<TcpStream, ClientError> {
+        let addresses = (target.host(), target.port()).to_socket_addrs().map_err(ClientError::Connect)?;
         let mut failure = io::Error::from(io::ErrorKind::NotFound);
         for address in addresses {
             match TcpStream::connect_timeout(&address, self.limit) {
@@ -194,9 +194,9 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 /// Encodes a request as bytes.
-fn octets(method: &Method, target: &Target, request: &Request<'_>) -> Result<Vec<u8>, ClientError> {
+fn octets(method: &Method, target: &HttpUrl, request: &Request<'_>) -> Result<Vec<u8>, ClientError> {
     let mut fields = Fields::new();
-    fields.push("Host", request.host.map_or_else(|| target.authority(), str::to_owned));
+    fields.push("Host", request.host.map_or_else(|| target.authority().to_owned(), str::to_owned));
     fields.push("User-Agent", "petasos-ladder");
     fields.push("Accept", "*/*");
     fields.push("Connection", "close");
@@ -208,7 +208,7 @@ fn octets(method: &Method, target: &Target, request: &Request<'_>) -> Result<Vec
     }
     let head = RequestHead {
         method: method.clone(),
-        target: target.path().to_owned().into(),
+        target: target.path_and_query().to_owned().into(),
         version: Version::Http11,
         fields,
     };

@@ -6,8 +6,8 @@
 //! could keep a pipe open.
 
 use crate::interrupt::Stop;
+use clock::Clock;
 use difference::text_of;
-use platform::Clock;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -1,13 +1,13 @@
 //! Chooses free loopback ports for a ladder's services, and recognises loopback addresses.
 
+use address::HttpUrl;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 
-/// Whether an address, as `HOST:PORT`, is one of this machine's loopback.
+/// Whether an address, as `HOST` or `HOST:PORT`, is one of this machine's loopback.
 pub(crate) fn is_here(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    HttpUrl::parse(&format!("http://{address}/")).is_ok_and(|url| url.address().is_loopback())
 }
 
 /// Chooses a free port for each name, preferably the one in `wanted`. Another process may take a
@@ -27,9 +27,19 @@ pub(crate) fn choose(names: &[String], wanted: &BTreeMap<String, u16>) -> io::Re
 
 #[cfg(test)]
 mod tests {
-    use super::choose;
+    use super::{choose, is_here};
     use std::collections::{BTreeMap, BTreeSet};
     use std::net::TcpListener;
+
+    #[test]
+    fn loopback_addresses_are_here_with_or_without_port() {
+        for here in ["localhost", "LocalHost:8080", "127.0.0.2:80", "[::1]:80", "[::1]"] {
+            assert!(is_here(here), "{here}");
+        }
+        for elsewhere in ["", "a.test:80", "192.0.2.1:80", "[::2]:80"] {
+            assert!(!is_here(elsewhere), "{elsewhere}");
+        }
+    }
 
     #[test]
     fn ports_are_distinct_and_taken_ones_are_replaced() {

@@ -9,7 +9,7 @@ use crate::command::tail;
 use crate::interrupt::Stop;
 use crate::ladder::Service;
 use crate::template::Variables;
-use platform::Clock;
+use clock::Clock;
 use probe::{ProcFs, TaskState};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;

@@ -20,8 +20,9 @@ use crate::traffic::{Session, Traffic, shown_to_nobody, weights};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
 use crate::{ports, proof, record, star};
-use load::{Control, Expect, Outcome, Target, WeightedTarget};
-use platform::Clock;
+use address::HttpUrl;
+use clock::Clock;
+use load::{Control, Expect, Outcome, WeightedTarget};
 use probe::{ProcFs, Watch};
 use report::results::{BystanderRecord, Measured, WriteRecord};
 use std::collections::BTreeMap;
@@ -364,7 +365,7 @@ impl Bench<'_> {
         &self,
         traffic: &Traffic,
         step: &Step,
-        target: &Target,
+        target: &HttpUrl,
     ) -> Result<Vec<WeightedTarget>, String> {
         let mut kinds = Vec::new();
         for audience in &traffic.visitors {
@@ -419,7 +420,7 @@ impl Bench<'_> {
 
     fn load_plan(&self, cell: &Cell, step: &Step) -> Result<load::Plan, String> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
-        let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
+        let mut plan = load::Plan::new(HttpUrl::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
         // The generator shares the cores with the site. Were it to wait for them, it would measure
         // itself.

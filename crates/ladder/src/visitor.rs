@@ -8,8 +8,8 @@
 use crate::client::{Answer, Client, Request};
 use crate::template::Variables;
 use crate::traffic::{Content, Exchange, Session};
+use clock::Clock;
 use page::Jar;
-use platform::Clock;
 use url::Url;
 
 /// A site as visitors reach it.

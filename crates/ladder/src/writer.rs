@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::interrupt::Stop;
 use crate::traffic::Write;
 use crate::visitor::{Place, Visitor};
-use platform::Clock;
+use clock::Clock;
 use report::results::WriteRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //! Invariant: each transition leaves one state and enters another, so the terms always add up to
 //! the users' total time. Time outside the measured part is in no term.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// What a user is doing.
@@ -183,7 +183,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::{Account, Ledger, State};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(micros: u64) -> Monotonic {

@@ -7,7 +7,7 @@
 
 use crate::plan::Plan;
 use crate::traffic::{Arrival, Rate, StageLoad};
-use platform::Monotonic;
+use clock::Monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -253,9 +253,9 @@ fn grown(part: Part, start: Monotonic, ramp: Duration) -> [Option<Part>; 2] {
 mod tests {
     use super::{Course, Demand, OpenPart, Part};
     use crate::plan::{Plan, Stop};
-    use crate::target::Target;
     use crate::traffic::{Arrival, Rate, Stage, StageLoad};
-    use platform::Monotonic;
+    use address::HttpUrl;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(seconds: u64) -> Monotonic {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan { users: 4, ..Plan::new(Target::parse("http://h/").unwrap()) }
+        Plan { users: 4, ..Plan::new(HttpUrl::parse("http://h/").unwrap()) }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::outcome::{Drift, Ended, FailureKind, Outcome, StageOutcome, UrlOutcom
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::worker::Report;
-use platform::{Monotonic, Timestamp};
+use clock::{Monotonic, Timestamp};
 use std::time::Duration;
 
 /// Facts about a run that are not in its records.

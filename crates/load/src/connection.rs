@@ -16,10 +16,10 @@ use crate::recorder::Recorder;
 use crate::streams::Several;
 use crate::tls::{RECORD_BYTES_MAX, Tls, TlsSession};
 use bytes::Bytes;
+use clock::{Clock, Monotonic};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use net::{Stamp, StampClock, TlsError, receive};
-use platform::{Clock, Monotonic};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 

@@ -6,7 +6,7 @@
 
 use crate::outcome::Second;
 use crate::series::Series;
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::Control;
-    use platform::{Clock as _, ManualClock, Timestamp};
+    use clock::{Clock as _, ManualClock, Timestamp};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;

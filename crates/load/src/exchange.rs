@@ -4,7 +4,7 @@
 //! read.
 
 use crate::check::LOST_US_PER_REQUEST_MIN;
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// Wake-up allowance of a piece of a response. Waking a thread takes 10 to 100 us, so a sleeping
@@ -139,7 +139,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::Exchange;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(micros: u64) -> Monotonic {

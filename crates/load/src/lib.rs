@@ -48,7 +48,6 @@ mod shared;
 mod slots;
 mod stage_record;
 mod streams;
-mod target;
 mod timer;
 mod tls;
 mod traffic;
@@ -79,7 +78,6 @@ pub use plan::{
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
-pub use target::{Target, TargetError};
 pub use traffic::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError,
     Think,
@@ -87,9 +85,9 @@ pub use traffic::{
 pub use verdict::CacheVerdict;
 pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};
 
+use clock::Clock;
 use conclude::{Run, conclude};
 use net::TlsError;
-use platform::Clock;
 use routes::Routes;
 use shared::Shared;
 use std::io;

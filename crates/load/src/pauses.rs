@@ -3,7 +3,7 @@
 //! Invariant: a pause counts only until the run ends. If a number of requests or a stop from
 //! outside ends the run, its end is known only afterwards.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::Pauses;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     #[test]

@@ -5,9 +5,9 @@
 
 use crate::ab_account::Counting;
 use crate::expect::Expect;
-use crate::target::Target;
 use crate::traffic::{Arrival, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, Think};
 use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
+use address::HttpUrl;
 use bytes::Bytes;
 use message::Method;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Where the requests go, unless [`Plan::targets`] is given.
-    pub target: Target,
+    pub target: HttpUrl,
     /// Several URLs. Each request picks one at random, in proportion to the weights. If the list is
     /// empty, all requests go to [`Plan::target`]. Otherwise the report shows [`Plan::target`] as
     /// the place the load went to.
@@ -104,7 +104,7 @@ pub struct Plan {
     /// The proxy that receives all requests, each with the whole URL in its request line (RFC 9112
     /// section 3.2.2). The path of this target is ignored. If a URL uses TLS, the handshake is made
     /// with the proxy.
-    pub proxy: Option<Target>,
+    pub proxy: Option<HttpUrl>,
     /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every
     /// request.
     pub proxy_auth: Option<String>,
@@ -136,7 +136,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedTarget {
     /// Where its requests go.
-    pub target: Target,
+    pub target: HttpUrl,
     /// Relative frequency of the URL, at least 1.
     pub weight: u32,
     /// Cookies as `name=value` that its requests carry in addition to those of the plan. They tell
@@ -148,7 +148,7 @@ pub struct WeightedTarget {
 
 impl WeightedTarget {
     /// A URL without further cookies, judged by the plan's expectations.
-    pub fn new(target: Target, weight: u32) -> Self {
+    pub fn new(target: HttpUrl, weight: u32) -> Self {
         Self { target, weight, cookies: Vec::new(), expect: None }
     }
 }
@@ -249,7 +249,7 @@ pub enum PlanError {
 impl Plan {
     /// A plan for one user who sends GET requests on a persistent connection. Set [`Plan::stop`]
     /// before running it.
-    pub fn new(target: Target) -> Self {
+    pub fn new(target: HttpUrl) -> Self {
         Self {
             target,
             targets: Vec::new(),
@@ -421,13 +421,14 @@ fn is_token(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, PlanError, Stop, Target, USERS_MAX, WeightedTarget};
+    use super::{Plan, PlanError, Stop, USERS_MAX, WeightedTarget};
     use crate::traffic::{Arrival, Rate, Stage, StageLoad};
+    use address::HttpUrl;
     use message::Method;
     use std::time::Duration;
 
     fn plan() -> Plan {
-        let mut plan = Plan::new(Target::parse("http://127.0.0.1:1/").unwrap());
+        let mut plan = Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap());
         plan.stop = Stop { requests: Some(1), ..Stop::default() };
         plan
     }

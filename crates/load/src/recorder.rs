@@ -10,7 +10,7 @@ use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample,
 use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use crate::verdict::CacheVerdict;
-use platform::Monotonic;
+use clock::Monotonic;
 use stats::Histogram;
 use std::time::Duration;
 
@@ -527,7 +527,7 @@ mod tests {
     use super::{Exchange, Judgement, Received, Recorder, Scope, State};
     use crate::outcome::{FailureKind, Late};
     use crate::verdict::CacheVerdict;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };

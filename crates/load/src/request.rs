@@ -5,8 +5,8 @@
 //! built-in fields that the user did not give come last.
 
 use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
-use crate::target::Target;
 use crate::wire::Protocol;
+use address::HttpUrl;
 use bytes::Bytes;
 use message::names;
 
@@ -55,7 +55,7 @@ fn head(plan: &Plan, of: &WeightedTarget) -> Vec<u8> {
     let target = &of.target;
     let mut head = Vec::new();
     head.extend_from_slice(plan.method.as_bytes());
-    let asked = if plan.proxy.is_some() { target.absolute() } else { target.path().to_owned() };
+    let asked = if plan.proxy.is_some() { target.as_str() } else { target.path_and_query() };
     head.extend_from_slice(format!(" {asked} {}\r\n", plan.http.name()).as_bytes());
     for (name, value) in fields(plan, target, &of.cookies) {
         head.extend_from_slice(name.as_bytes());
@@ -68,7 +68,7 @@ fn head(plan: &Plan, of: &WeightedTarget) -> Vec<u8> {
 }
 
 /// The header fields of the plan's request to a URL, in order. `cookies` are those of the URL.
-pub(crate) fn fields(plan: &Plan, target: &Target, cookies: &[String]) -> Vec<(String, String)> {
+pub(crate) fn fields(plan: &Plan, target: &HttpUrl, cookies: &[String]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let mut field = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
@@ -99,8 +99,8 @@ pub(crate) fn fields(plan: &Plan, target: &Target, cookies: &[String]) -> Vec<(S
     for (name, value) in &plan.headers {
         field(name, value);
     }
-    let authority = target.authority();
-    for (name, value) in [(names::HOST, &*authority), (names::USER_AGENT, USER_AGENT), ("Accept", "*/*")] {
+    let host = target.authority();
+    for (name, value) in [(names::HOST, host), (names::USER_AGENT, USER_AGENT), ("Accept", "*/*")] {
         if !given(name) {
             field(name, value);
         }
@@ -127,12 +127,13 @@ fn base64(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{USER_AGENT, base64, image};
-    use crate::{Body, Plan, PlanError, Protocol, Stop, Target};
+    use crate::{Body, Plan, PlanError, Protocol, Stop};
+    use address::HttpUrl;
     use bytes::Bytes;
     use message::Method;
 
     fn plan() -> Plan {
-        let mut plan = Plan::new(Target::parse("http://example.test:81/a?b").unwrap());
+        let mut plan = Plan::new(HttpUrl::parse("http://example.test:81/a?b").unwrap());
         plan.stop = Stop { requests: Some(1), ..Stop::default() };
         plan
     }
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn request_to_a_proxy_has_the_whole_url() {
-        let proxy = Some(Target::parse("http://proxy.test:3128/").unwrap());
+        let proxy = Some(HttpUrl::parse("http://proxy.test:3128/").unwrap());
         let plan = Plan { proxy, proxy_auth: Some("user:pass".into()), ..plan() };
         let expected = "GET http://example.test:81/a?b HTTP/1.1\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\
                         Host: example.test:81\r\n";

@@ -6,11 +6,11 @@
 use crate::LoadError;
 use crate::plan::{Plan, PlanError, WeightedTarget};
 use crate::slots::Route;
-use crate::target::Target;
 use crate::wire::SourceNet;
+use address::HttpUrl;
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::time::Duration;
 
 /// How long to try each address of a name that has several.
@@ -40,7 +40,7 @@ impl Routes {
         let (mut hosts, mut addresses) = (HashMap::new(), Vec::new());
         let mut by_url = Vec::with_capacity(urls.len());
         for WeightedTarget { target, .. } in &urls {
-            let name = (target.is_secure(), target.host(), target.port());
+            let name = (target.is_https(), target.host(), target.port());
             let route = match hosts.get(&name) {
                 Some(&route) => route,
                 None => {
@@ -111,9 +111,10 @@ fn check_source(address: IpAddr) -> Result<(), LoadError> {
 }
 
 /// The address to use for a target, out of those that the resolver returns.
-fn find_address(target: &Target, source: Option<SourceNet>) -> Result<SocketAddr, LoadError> {
+fn find_address(target: &HttpUrl, source: Option<SourceNet>) -> Result<SocketAddr, LoadError> {
     let resolve_error = |reason: String| LoadError::Resolve { host: target.host(), reason };
-    let addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
+    let found = (target.host(), target.port()).to_socket_addrs();
+    let addresses = found.map_err(|error| resolve_error(error.to_string()))?.collect();
     first_that_answers(addresses, source).ok_or_else(|| resolve_error("the name has no address".to_owned()))
 }
 
@@ -136,11 +137,11 @@ fn first_that_answers(mut addresses: Vec<SocketAddr>, source: Option<SourceNet>)
 mod tests {
     use super::{Routes, first_that_answers};
     use crate::plan::{Plan, WeightedTarget};
-    use crate::target::Target;
+    use address::HttpUrl;
     use std::net::{SocketAddr, TcpListener};
 
     fn routes(urls: &[(&str, u32)]) -> Routes {
-        let target = |text: &str| Target::parse(text).unwrap();
+        let target = |text: &str| HttpUrl::parse(text).unwrap();
         let targets = urls.iter().map(|&(url, weight)| WeightedTarget::new(target(url), weight)).collect();
         Routes::find(&Plan { targets, ..Plan::new(target("http://127.0.0.1:1/")) }).unwrap()
     }
@@ -162,7 +163,7 @@ mod tests {
     fn unusable_local_addresses_are_refused() {
         let from = |source: &str| {
             let source = Some(source.parse().unwrap());
-            Routes::find(&Plan { source, ..Plan::new(Target::parse("http://127.0.0.1:1/").unwrap()) })
+            Routes::find(&Plan { source, ..Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap()) })
         };
         assert!(from("127.0.0.0/8").is_ok());
         // A documentation address (RFC 5737) is assigned to no machine.
@@ -203,8 +204,8 @@ mod tests {
 
     #[test]
     fn proxy_receives_the_requests_of_all_urls() {
-        let mut plan = Plan::new(Target::parse("http://site.invalid/").unwrap());
-        plan.proxy = Some(Target::parse("http://127.0.0.1:3128/").unwrap());
+        let mut plan = Plan::new(HttpUrl::parse("http://site.invalid/").unwrap());
+        plan.proxy = Some(HttpUrl::parse("http://127.0.0.1:3128/").unwrap());
         assert_eq!(Routes::find(&plan).unwrap().addresses(), ["127.0.0.1:3128".parse().unwrap()]);
     }
 

@@ -9,7 +9,7 @@
 //! turns it into time. One rule thus covers constant rates, Poisson arrivals and ramps of both.
 
 use crate::arrival::OpenPart;
-use platform::Monotonic;
+use clock::Monotonic;
 use stats::Random;
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl OpenPart {
 mod tests {
     use super::{Due, Schedule};
     use crate::arrival::OpenPart;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
     use std::time::Duration;
 

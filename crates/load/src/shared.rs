@@ -18,7 +18,7 @@ use crate::routes::Routes;
 use crate::tls::Tls;
 use crate::{GONE_AFTER, LoadError};
 use bytes::Bytes;
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

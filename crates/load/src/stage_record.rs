@@ -7,7 +7,7 @@ use crate::exchange::Exchange;
 use crate::outcome::{FailureKind, Failures, Late, Times, VerdictTimes};
 use crate::recorder::micros;
 use crate::verdict::CacheVerdict;
-use platform::Monotonic;
+use clock::Monotonic;
 use stats::Histogram;
 
 /// Counters and histograms of one stage.

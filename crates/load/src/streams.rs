@@ -26,12 +26,12 @@ use crate::request::fields;
 use crate::routes::Routes;
 use crate::wire::Protocol;
 use bytes::Bytes;
+use clock::Monotonic;
 use dialling::{Made, Spoken, make};
 use http::Request;
 use http2::Http2;
 use mio::net::TcpStream;
 use pipeline::Line;
-use platform::Monotonic;
 use socket::{Greeting, Octets, Socket};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -314,11 +314,11 @@ impl Carrier {
 fn request(plan: &Plan, of: &WeightedTarget) -> Result<Request<()>, PlanError> {
     let target = &of.target;
     let fields = fields(plan, target, &of.cookies);
-    let scheme = if target.is_secure() { "https" } else { "http" };
+    let scheme = if target.is_https() { "https" } else { "http" };
     let is_host = |name: &str| name.eq_ignore_ascii_case("host");
     let host =
         fields.iter().rfind(|(name, _)| is_host(name)).map(|(_, value)| value.as_str()).unwrap_or_default();
-    let uri = format!("{scheme}://{host}{}", target.path());
+    let uri = format!("{scheme}://{host}{}", target.path_and_query());
     let mut request = Request::builder().method(plan.method.as_bytes()).uri(uri);
     for (name, value) in fields.iter().filter(|(name, _)| !is_host(name) && !is_of_connections(name)) {
         request = request.header(name, value);

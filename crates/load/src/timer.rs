@@ -4,9 +4,9 @@
 //! Invariant: the timer is set at most once for the same moment; a moment that has passed wakes the
 //! poll at once.
 
+use clock::Monotonic;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use platform::Monotonic;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };

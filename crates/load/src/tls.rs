@@ -6,8 +6,8 @@
 //! browsers; each thread has its own cache.
 
 use crate::plan::Plan;
-use crate::target::Target;
 use crate::wire::{Protocol, TlsOptions};
+use address::HttpUrl;
 use net::{TlsAgreement, TlsClient, TlsError};
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
@@ -42,16 +42,16 @@ impl Tls {
     /// # Errors
     /// If no certificate authorities can be loaded, or a host name cannot be in a certificate.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, TlsError> {
-        let mut targets: Vec<&Target> = plan.targets.iter().map(|weighted| &weighted.target).collect();
+        let mut targets: Vec<&HttpUrl> = plan.targets.iter().map(|weighted| &weighted.target).collect();
         if targets.is_empty() {
             targets.push(&plan.target);
         }
-        if !targets.iter().any(|target| target.is_secure()) {
+        if !targets.iter().any(|target| target.is_https()) {
             return Ok(None);
         }
-        let name = |target: &&Target| -> Result<_, TlsError> {
+        let name = |target: &&HttpUrl| -> Result<_, TlsError> {
             let host = plan.tls.name.clone().unwrap_or_else(|| target.host());
-            let name = target.is_secure().then(|| ServerName::try_from(host.clone()));
+            let name = target.is_https().then(|| ServerName::try_from(host.clone()));
             name.transpose().map_err(|_| TlsError::Name(host))
         };
         let names = targets.iter().map(name).collect::<Result<_, _>>()?;

@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target, Think};
+use address::HttpUrl;
+use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Think};
 use platform::SystemClock;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const ADDED_US_MAX: u64 = 40_000;
 
 fn run(server: &Paced, requests: u64, arrival: Arrival, users: usize) -> Outcome {
     let stop = Stop { requests: Some(requests), ..Stop::default() };
-    let plan = Plan { stop, arrival, users, ..Plan::new(Target::parse(&server.url()).unwrap()) };
+    let plan = Plan { stop, arrival, users, ..Plan::new(HttpUrl::parse(&server.url()).unwrap()) };
     petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap()
 }
 
@@ -120,7 +121,7 @@ fn littles_law_agrees_with_the_account_of_the_users_time() {
         threads: 1,
         connections_per_host_max: Some(2),
         think: Think::Constant(Duration::from_millis(2)),
-        ..Plan::new(Target::parse(&server.url()).unwrap())
+        ..Plan::new(HttpUrl::parse(&server.url()).unwrap())
     };
     let outcome = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap();
     let (check, of) = (&outcome.check, outcome.check.account);

@@ -4,9 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
 use petasos_load::{
-    Arrival, Control, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop,
-    Target, Think, WeightedTarget,
+    Arrival, Control, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop, Think,
+    WeightedTarget,
 };
 use platform::SystemClock;
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use testkit::{Action, Gate, Origin, response};
 
 fn plan(origin: &Origin) -> Plan {
-    Plan::new(Target::parse(&format!("{}/page", origin.url())).unwrap())
+    Plan::new(HttpUrl::parse(&format!("{}/page", origin.url())).unwrap())
 }
 
 fn run(plan: &Plan) -> Outcome {
@@ -217,7 +218,7 @@ fn connections_linger_while_users_open_new_ones() {
 fn urls_are_chosen_by_weight_and_use_their_hosts_connections() {
     let (left, right) = (origin(), origin());
     let target = |origin: &Origin, path: &str, weight| {
-        WeightedTarget::new(Target::parse(&format!("{}{path}", origin.url())).unwrap(), weight)
+        WeightedTarget::new(HttpUrl::parse(&format!("{}{path}", origin.url())).unwrap(), weight)
     };
     let targets = vec![target(&left, "/a", 1), target(&left, "/b", 2), target(&right, "/c", 5)];
     let stop = Stop { requests: Some(800), ..Stop::default() };
@@ -387,7 +388,7 @@ fn connections_use_the_given_local_addresses() {
         }
         peers
     });
-    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/")).unwrap());
     plan.stop.requests = Some(6);
     plan.source = Some("127.0.0.0/29".parse().unwrap());
     let plan = Plan { keep_alive: false, linger: Duration::from_secs(9), threads: 1, ..plan };
@@ -408,7 +409,7 @@ fn each_cookie_has_its_own_expected_page() {
     let of = |cookies: &[&str], expect: Expect| WeightedTarget {
         cookies: cookies.iter().map(|cookie| (*cookie).to_owned()).collect(),
         expect: Some(Expect { length: Length::Variable, ..expect }),
-        ..WeightedTarget::new(Target::parse(&format!("{}/page", origin.url())).unwrap(), 1)
+        ..WeightedTarget::new(HttpUrl::parse(&format!("{}/page", origin.url())).unwrap(), 1)
     };
     let greeted = |name: &str| {
         let body = Some(format!("^Hello, name={name}$").parse().unwrap());

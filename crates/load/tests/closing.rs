@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
-use petasos_load::{Close, Control, Plan, Stop, Target};
+use address::HttpUrl;
+use petasos_load::{Close, Control, Plan, Stop};
 use platform::SystemClock;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -55,7 +56,7 @@ fn ends_with_fin(mut stream: TcpStream) -> bool {
 const REQUESTS: usize = 50;
 
 fn plan(url: &str) -> Plan {
-    let mut plan = Plan::new(Target::parse(url).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(url).unwrap());
     plan.keep_alive = false;
     plan.stop = Stop { requests: Some(REQUESTS as u64), ..Stop::default() };
     plan

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
 use bytes::Bytes;
 use h2::{Reason, server};
 use http::Response;
 use petasos_load::{
     Arrival, Body, Control, Ended, FailureKind, LoadError, Outcome, Plan, Protocol, Rate, Stage, StageLoad,
-    Stop, Target, Think, Trust,
+    Stop, Think, Trust,
 };
 use platform::SystemClock;
 use std::collections::BTreeSet;
@@ -135,7 +136,7 @@ async fn answer(
 
 /// A plan for `requests` requests by one user.
 fn plan(address: SocketAddr, requests: u64) -> Plan {
-    let mut plan = Plan::new(Target::parse(&format!("http://{address}/page?x")).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/page?x")).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     plan.http = Protocol::H2;
     plan

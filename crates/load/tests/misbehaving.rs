@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
 use message::Method;
-use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Protocol, Stop, Target};
+use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Protocol, Stop};
 use platform::SystemClock;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use testkit::{Action, Gate, HeldPort, Origin, response};
 
 /// A plan for `requests` requests by one user.
 fn plan(origin: &Origin, requests: u64) -> Plan {
-    let mut plan = Plan::new(Target::parse(&format!("{}/page", origin.url())).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("{}/page", origin.url())).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     plan
 }
@@ -269,7 +270,7 @@ fn response_that_is_not_http_is_malformed() {
 #[test]
 fn a_refused_connection_is_an_error_with_the_reason() {
     let nobody = HeldPort::take();
-    let mut plan = Plan::new(Target::parse(&format!("http://{}/", nobody.address())).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("http://{}/", nobody.address())).unwrap());
     plan.stop.requests = Some(1_000);
     let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err();
     let LoadError::Unreachable { reason, .. } = &error else { panic!("{error}") };
@@ -278,7 +279,7 @@ fn a_refused_connection_is_an_error_with_the_reason() {
 
 #[test]
 fn a_name_without_address_is_an_error_with_the_name() {
-    let mut plan = Plan::new(Target::parse("http://nowhere.invalid/").unwrap());
+    let mut plan = Plan::new(HttpUrl::parse("http://nowhere.invalid/").unwrap());
     plan.stop.requests = Some(1);
     let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err();
     assert!(matches!(&error, LoadError::Resolve { host, .. } if host == "nowhere.invalid"), "{error}");
@@ -297,7 +298,7 @@ fn target_that_dies_leaves_the_earlier_measurements() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
         }
     });
-    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/")).unwrap());
     plan.stop.requests = Some(1_000_000);
     let outcome = run(&plan);
     server.join().unwrap();
@@ -353,7 +354,7 @@ fn endless_response_does_not_hold_up_the_end_of_the_time() {
         }
     });
     for pipeline in [1, 2] {
-        let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+        let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/")).unwrap());
         plan.stop.time = Some(Duration::from_millis(500));
         let outcome = run(&Plan { pipeline, threads: 1, ..plan });
         assert_eq!((outcome.requests(), outcome.unfinished), (0, pipeline as u64));

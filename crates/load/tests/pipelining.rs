@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
 use petasos_load::{
-    Arrival, Control, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, Target, WeightedTarget,
+    Arrival, Control, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, WeightedTarget,
 };
 use platform::SystemClock;
 use std::io::{Read as _, Write as _};
@@ -68,7 +69,7 @@ fn answer(mut stream: TcpStream, answers: usize, seen: &Seen) {
 }
 
 fn plan(address: SocketAddr, requests: u64) -> Plan {
-    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/")).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     Plan { pipeline: 8, threads: 1, ..plan }
 }
@@ -169,7 +170,7 @@ fn schedule_does_not_wait_for_a_stalled_server() {
 #[test]
 fn urls_of_several_hosts_use_separate_connections() {
     let ((one, of_one), (other, of_other)) = (serve(usize::MAX), serve(usize::MAX));
-    let target = |address: SocketAddr| Target::parse(&format!("http://{address}/x")).unwrap();
+    let target = |address: SocketAddr| HttpUrl::parse(&format!("http://{address}/x")).unwrap();
     let targets =
         [(one, 1), (other, 3)].map(|(address, weight)| WeightedTarget::new(target(address), weight));
     let outcome = run(&Plan { targets: targets.to_vec(), users: 2, ..plan(one, 400) });

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
 use petasos_load::{
-    Arrival, Control, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Target, Think, WeightedTarget,
+    Arrival, Control, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, WeightedTarget,
 };
 use platform::SystemClock;
 use std::time::Duration;
@@ -32,7 +33,7 @@ fn secure(nginx: &Nginx, requests: u64) -> Plan {
 }
 
 fn plan(url: &str, requests: u64) -> Plan {
-    let mut plan = Plan::new(Target::parse(url).unwrap());
+    let mut plan = Plan::new(HttpUrl::parse(url).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     plan.threads = 1;
     plan
@@ -143,7 +144,7 @@ fn connection_options_work_with_every_transport() {
         let outcome = run_all(&bounded, 60);
         assert!(outcome.connections <= 2 + 60 / REQUESTS_PER_CONNECTION * 2, "{}", outcome.connections);
         run_all(&Plan { source: Some("127.0.0.0/24".parse().unwrap()), ..plan.clone() }, 60);
-        let also = Target::parse(&plan.target.to_string().replace("/page", "/page?other")).unwrap();
+        let also = HttpUrl::parse(&plan.target.to_string().replace("/page", "/page?other")).unwrap();
         let targets = [(plan.target.clone(), 3), (also, 1)];
         let targets = targets.map(|(target, weight)| WeightedTarget::new(target, weight)).to_vec();
         let weighted = run_all(&Plan { targets, ..plan.clone() }, 60);
@@ -162,7 +163,7 @@ fn connection_options_work_with_every_transport() {
 fn server_that_refuses_http2_is_reported_as_such() {
     let nginx = start_nginx();
     let url = format!("https://localhost:{}/page", nginx.secure_http1_port);
-    let plan = Plan { target: Target::parse(&url).unwrap(), http: Protocol::H2, ..secure(&nginx, 1) };
+    let plan = Plan { target: HttpUrl::parse(&url).unwrap(), http: Protocol::H2, ..secure(&nginx, 1) };
     let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err().to_string();
     let reason = "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake";
     assert!(error.ends_with(reason), "{error}");

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_load::{Control, FailureKind, LoadError, Outcome, Plan, Protocol, Stop, Target};
+use address::HttpUrl;
+use petasos_load::{Control, FailureKind, LoadError, Outcome, Plan, Protocol, Stop};
 use platform::SystemClock;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +12,8 @@ use testkit::{Action, Certificate, Origin, TlsFront, response};
 
 /// A plan for `requests` requests by one user who trusts the server's authority.
 fn plan(front: &TlsFront, requests: u64) -> Plan {
-    let mut plan = Plan::new(Target::parse(&format!("https://localhost:{}/", front.address.port())).unwrap());
+    let url = format!("https://localhost:{}/", front.address.port());
+    let mut plan = Plan::new(HttpUrl::parse(&url).unwrap());
     plan.stop = Stop { requests: Some(requests), ..Stop::default() };
     let file = std::env::temp_dir().join(format!(
         "petasos-load-{}-{}.pem",

@@ -4,7 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use petasos_load::{Control, Outcome, Plan, Stop, Target, Trust};
+use address::HttpUrl;
+use petasos_load::{Control, Outcome, Plan, Stop, Trust};
 use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,7 @@ fn run_beside(busy_loops: usize, url: &str) -> Outcome {
             // Worker threads inherit the lower priority, so that the busy loops take precedence.
             rustix::process::setpriority_process(None, 10).unwrap();
             let stop = Stop { time: Some(TIME), ..Stop::default() };
-            let target = Target::parse(url).unwrap();
+            let target = HttpUrl::parse(url).unwrap();
             let plan = Plan { stop, users: USERS, threads: 1, ..Plan::new(target) };
             petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap()
         });

@@ -1,16 +1,12 @@
-//! Network basics for the accelerator and the load tester: addresses, listeners, streams, TLS and
-//! time limits.
+//! Network basics for the accelerator and the load tester: listeners, streams, TLS and time limits.
 //!
 //! Invariant: a listening socket is created once and lives longer than any acceptor that uses it. A
 //! bind error names the address and says how to fix it. This crate transfers bytes and does not
 //! know HTTP.
 
-mod address;
 mod input;
 mod listen;
-mod origin_url;
 mod patience;
-mod prefixes;
 mod stamps;
 mod stream;
 mod tls;
@@ -18,12 +14,9 @@ mod tls_agreement;
 mod tls_named;
 mod tls_suites;
 
-pub use address::{Address, AddressError};
 pub use input::make_room;
 pub use listen::{Acceptor, BindError, Listener, bind};
-pub use origin_url::{OriginUrl, OriginUrlError};
 pub use patience::Patience;
-pub use prefixes::{Prefix, PrefixError, Prefixes};
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
 pub use stream::{IdleStream, Peer, Stream};
 pub use tls::{TlsClient, TlsError, TlsStream, TlsTerms};

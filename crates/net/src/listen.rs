@@ -5,7 +5,8 @@
 //! distributes connections over the workers. A port on which another process listens is an error
 //! nevertheless.
 
-use crate::{Address, Peer, Stream};
+use crate::{Peer, Stream};
+use address::Address;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -248,7 +249,8 @@ fn remove_stale_socket(address: &Address, path: &Path) -> Result<(), BindError> 
 #[cfg(test)]
 mod tests {
     use super::{BindError, bind};
-    use crate::{Address, Stream};
+    use crate::Stream;
+    use address::Address;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     fn loopback() -> Address {

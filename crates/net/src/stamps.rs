@@ -8,10 +8,10 @@
 //! Invariant: a returned moment is never after the moment at which the bytes were read. Without a
 //! stamp it equals that moment.
 
+use clock::{Clock, Monotonic};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, cmsg_space, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
-use platform::{Clock, Monotonic};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -108,7 +108,8 @@ impl StampClock {
 #[cfg(test)]
 mod tests {
     use super::{Stamp, StampClock, ask_for_stamps, receive};
-    use platform::{Clock as _, Monotonic, SystemClock};
+    use clock::{Clock as _, Monotonic};
+    use platform::SystemClock;
     use std::io::{ErrorKind, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;

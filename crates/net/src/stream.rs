@@ -3,7 +3,7 @@
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
 
-use crate::Address;
+use address::Address;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -234,7 +234,8 @@ impl AsyncWrite for Stream {
 #[cfg(test)]
 mod tests {
     use super::{Peer, Stream};
-    use crate::{Address, bind};
+    use crate::bind;
+    use address::Address;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]

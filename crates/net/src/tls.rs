@@ -431,7 +431,8 @@ fn because(errors: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{TlsClient, TlsError, TlsTerms};
-    use crate::{Address, Stream, TlsAgreement, TlsSuites, TlsVersion};
+    use crate::{Stream, TlsAgreement, TlsSuites, TlsVersion};
+    use address::Address;
     use std::io::ErrorKind;
     use testkit::{Certificate, Origin, TlsFront, response};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

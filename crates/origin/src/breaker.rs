@@ -16,7 +16,7 @@
 
 use crate::error::FetchError;
 use crate::usual::UsualWait;
-use platform::Monotonic;
+use clock::Monotonic;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -387,7 +387,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::{Begun, Breaker, BreakerLimits, BreakerState, Failure};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use proptest::prelude::*;
     use std::collections::HashSet;
     use std::time::Duration;

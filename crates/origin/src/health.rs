@@ -10,7 +10,7 @@ use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState,
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
 use crate::origin::Origin;
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 

@@ -4,8 +4,8 @@
 //! that is taken out was not idle for too long, and neither closed nor readable a moment ago. The
 //! newest connection is used first, so that surplus ones grow old and are closed.
 
+use clock::Monotonic;
 use net::IdleStream;
-use platform::Monotonic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -70,8 +70,8 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::Pool;
+    use clock::Monotonic;
     use net::{IdleStream, Stream};
-    use platform::Monotonic;
     use std::time::Duration;
     use tokio::net::UnixStream;
 

@@ -177,8 +177,8 @@ fn unshared(head: &ResponseHead) -> ResponseHead {
 mod tests {
     use super::{Kept, PrivateCache};
     use bytes::Bytes;
+    use clock::{Monotonic, Timestamp};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-    use platform::{Monotonic, Timestamp};
     use semantics::Moment;
     use url::Url;
 

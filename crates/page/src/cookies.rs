@@ -8,8 +8,8 @@
 //! must contain a dot and be a parent domain of the host. `HttpOnly` and `SameSite` are ignored:
 //! scripts do not run, and every request belongs to the page.
 
+use clock::Timestamp;
 use message::{Fields, names};
-use platform::Timestamp;
 use semantics::parse_date;
 use std::time::Duration;
 use url::{Host, Url};
@@ -214,8 +214,8 @@ fn path_matches(path: &str, cookie: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{COOKIES_MAX, Jar};
+    use clock::Timestamp;
     use message::Fields;
-    use platform::Timestamp;
     use url::Url;
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);

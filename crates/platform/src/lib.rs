@@ -1,11 +1,9 @@
-//! The outside world behind traits: time, files, and the properties of the machine. Code that needs
-//! a clock or a disk takes one of these as a parameter, so that tests can control time and inject
-//! disk faults.
+//! The outside world: the machine's clock and properties, and files behind a trait. Code that needs
+//! a disk takes one as a parameter, so that tests can inject faults.
 //!
 //! Invariant: no other crate asks the system for the time. Sockets are in `net`.
 
 mod aside;
-mod clock;
 mod disk;
 mod faulty_disk;
 mod hanging_disk;
@@ -14,12 +12,15 @@ mod resident;
 mod simulated_disk;
 mod simulated_world;
 mod sound;
+mod system_clock;
 
-pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
 pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
-pub use machine::{Machine, resident_bytes, runtime_directory, spool_directory, state_directory};
+pub use machine::{
+    cores, memory_bytes, resident_bytes, runtime_directory, spool_directory, state_directory,
+};
 pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{Fault, SimulatedDisk};
 pub use sound::sound;
+pub use system_clock::SystemClock;

@@ -4,30 +4,21 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The resources that defaults are derived from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// Processor cores that this process may use, at least 1.
-    pub cores: usize,
-    /// Memory in bytes: the machine's, or the control group's limit if that is smaller.
-    pub memory_bytes: u64,
-}
-
 /// The memory that is assumed if the system does not report it.
 const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 
-impl Machine {
-    /// The machine on which this process runs. A value that cannot be read is assumed to be one
-    /// core or 1 GiB.
-    pub fn detect() -> Self {
-        let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
-        let total = memory_total(&read("/proc/meminfo")).unwrap_or(MEMORY_BYTES_UNKNOWN);
-        let limit = read("/sys/fs/cgroup/memory.max").trim().parse().unwrap_or(u64::MAX);
-        Self {
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: total.min(limit),
-        }
-    }
+/// Processor cores that this process may use; 1 if the system does not report them.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Memory in bytes: the machine's, or the control group's limit if that is smaller. A machine that
+/// does not report its memory is assumed to have 1 GiB.
+pub fn memory_bytes() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
+    let total = memory_total(&read("/proc/meminfo")).unwrap_or(MEMORY_BYTES_UNKNOWN);
+    let limit = read("/sys/fs/cgroup/memory.max").trim().parse().unwrap_or(u64::MAX);
+    total.min(limit)
 }
 
 /// The directory for files that must survive a restart of the machine.
@@ -85,7 +76,7 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, memory_total, resident_bytes};
+    use super::{cores, memory_bytes, memory_total, resident_bytes};
 
     #[test]
     fn total_memory_is_read_in_bytes() {
@@ -95,8 +86,7 @@ mod tests {
 
     #[test]
     fn detected_machine_has_cores_and_memory() {
-        let machine = Machine::detect();
-        assert!(machine.cores >= 1 && machine.memory_bytes > 1 << 20);
+        assert!(cores() >= 1 && memory_bytes() > 1 << 20);
     }
 
     #[test]

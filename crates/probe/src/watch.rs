@@ -7,7 +7,7 @@
 
 use crate::host::{CpuTimes, Link};
 use crate::procfs::ProcFs;
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -255,7 +255,8 @@ mod tests {
     use super::{Group, Sampler, watch};
     use crate::procfs::ProcFs;
     use crate::procfs::tests::write_process;
-    use platform::{Monotonic, SystemClock};
+    use clock::Monotonic;
+    use platform::SystemClock;
 
     fn group(roots: &[u32]) -> Vec<Group> {
         vec![Group { name: "site".to_owned(), roots: roots.to_vec() }]

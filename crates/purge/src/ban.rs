@@ -7,10 +7,10 @@ use crate::ban_expression::{self, BanError};
 use crate::equivalents::Equivalents;
 use crate::pattern::{self, Pattern};
 use bytes::Bytes;
-use message::{Status, names};
+use invalidation::{Haystack, Need, Stored};
+use message::names;
 use semantics::canonical_target;
 use std::fmt;
-use store::{Haystack, Need};
 
 /// A ban: the stored responses that meet all of its conditions are invalidated.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,15 +116,11 @@ impl Ban {
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
-
-    fn holds_of(&self, stored: &impl Facts) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(stored))
-    }
 }
 
-impl store::Ban for Ban {
-    fn matches(&self, stored: &store::Stored<'_>) -> bool {
-        self.holds_of(stored)
+impl invalidation::Ban for Ban {
+    fn matches(&self, stored: &dyn Stored) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(stored))
     }
 
     fn need(&self) -> Option<Need> {
@@ -140,37 +136,6 @@ impl store::Ban for Ban {
 
     fn text(&self) -> &str {
         &self.text
-    }
-}
-
-/// The data of a stored response that conditions are tested against.
-trait Facts {
-    fn host(&self) -> &[u8];
-    fn target(&self) -> &[u8];
-    fn status(&self) -> Status;
-    fn lines(&self, name: &[u8]) -> Vec<&[u8]>;
-    fn tags(&self) -> Vec<&[u8]>;
-}
-
-impl Facts for store::Stored<'_> {
-    fn host(&self) -> &[u8] {
-        self.host()
-    }
-
-    fn target(&self) -> &[u8] {
-        self.target()
-    }
-
-    fn status(&self) -> Status {
-        self.status()
-    }
-
-    fn lines(&self, name: &[u8]) -> Vec<&[u8]> {
-        self.values(name)
-    }
-
-    fn tags(&self) -> Vec<&[u8]> {
-        self.tags()
     }
 }
 
@@ -194,14 +159,14 @@ impl Condition {
         Some(Need { haystack, pattern })
     }
 
-    fn holds(&self, stored: &impl Facts) -> bool {
+    fn holds(&self, stored: &dyn Stored) -> bool {
         match &self.subject {
             Subject::Target => {
                 self.test.holds_of_target(stored.target()) || self.test.may_hold_of_equivalents(stored)
             }
             Subject::Host => self.test.holds(&[stored.host(), h1::split_port(stored.host()).0]),
             Subject::Status => self.test.holds(&[stored.status().to_string().as_bytes()]),
-            Subject::Field(name) => self.test.holds(&stored.lines(name)),
+            Subject::Field(name) => self.test.holds(&stored.values(name)),
             Subject::Tags => {
                 let mut values = stored.tags();
                 values.sort_unstable();
@@ -242,9 +207,9 @@ impl Test {
     /// Whether the test may hold for another target under which visitors receive the stored
     /// response, as its `No-Vary-Search` allows. [`Test::Differs`] and [`Test::Avoids`] look at the
     /// stored target alone.
-    fn may_hold_of_equivalents(&self, stored: &impl Facts) -> bool {
+    fn may_hold_of_equivalents(&self, stored: &dyn Stored) -> bool {
         let equivalents =
-            || Equivalents::of(&stored.lines(names::NO_VARY_SEARCH.as_bytes()), stored.target());
+            || Equivalents::of(&stored.values(names::NO_VARY_SEARCH.as_bytes()), stored.target());
         match self {
             Self::Equals(text) => equivalents().is_some_and(|equivalents| equivalents.contain(text)),
             Self::Matches(pattern) => equivalents().is_some_and(|equivalents| equivalents.may_meet(pattern)),
@@ -287,19 +252,19 @@ impl fmt::Display for Subject {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ban, Facts, Pages};
+    use super::{Ban, Pages};
     use crate::pattern::Pattern;
+    use invalidation::{Ban as _, Haystack, Stored};
     use message::Status;
-    use store::Haystack;
 
-    struct Stored<'a> {
+    struct Page<'a> {
         host: &'a [u8],
         target: &'a [u8],
         lines: &'a [(&'a str, &'a str)],
         tags: &'a [&'a [u8]],
     }
 
-    impl Facts for Stored<'_> {
+    impl Stored for Page<'_> {
         fn host(&self) -> &[u8] {
             self.host
         }
@@ -312,7 +277,7 @@ mod tests {
             Status::OK
         }
 
-        fn lines(&self, name: &[u8]) -> Vec<&[u8]> {
+        fn values(&self, name: &[u8]) -> Vec<&[u8]> {
             let named = self.lines.iter().filter(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
             named.map(|(_, value)| value.as_bytes()).collect()
         }
@@ -323,7 +288,7 @@ mod tests {
     }
 
     fn holds(ban: &str) -> bool {
-        let stored = Stored {
+        let stored = Page {
             host: b"www.example.org:8080",
             target: b"/news/1?page=2",
             lines: &[("Content-Type", "text/html; charset=utf-8"), ("Link", "<a>"), ("link", "<b>")],
@@ -332,15 +297,15 @@ mod tests {
         let ban = Ban::parse(ban).unwrap_or_else(|error| panic!("{ban}: {error}"));
         let again = Ban::parse(&ban.to_string()).unwrap();
         assert_eq!(again, ban, "written and read again");
-        let holds = ban.holds_of(&stored);
+        let holds = ban.matches(&stored);
         assert!(!holds || is_need_found(&ban, &stored), "{ban} means a response without its need");
         holds
     }
 
     /// Whether the ban has no need, or one that is found in the response. Searches as the store
     /// does.
-    fn is_need_found(ban: &Ban, stored: &Stored<'_>) -> bool {
-        let Some(need) = store::Ban::need(ban) else { return true };
+    fn is_need_found(ban: &Ban, stored: &Page<'_>) -> bool {
+        let Some(need) = ban.need() else { return true };
         let regex = regex::bytes::RegexBuilder::new(&need.pattern).unicode(false).build().unwrap();
         let mut tags = stored.tags();
         tags.sort_unstable();
@@ -351,7 +316,7 @@ mod tests {
             Haystack::Target => &[stored.target][..],
             Haystack::Tags => &tags[..],
             Haystack::Field(name) => {
-                lines = stored.lines(name);
+                lines = stored.values(name);
                 &lines[..]
             }
         };
@@ -363,8 +328,8 @@ mod tests {
         let meets = |asked: &str, host: &str, target: &str| {
             let pattern = Pages::Pattern(Pattern::compile(b"^/a.*z$").unwrap());
             let (host, target) = (host.as_bytes(), target.as_bytes());
-            let stored = Stored { host, target, lines: &[], tags: &[] };
-            Ban::of_pages(asked.as_bytes(), pattern).holds_of(&stored)
+            let stored = Page { host, target, lines: &[], tags: &[] };
+            Ban::of_pages(asked.as_bytes(), pattern).matches(&stored)
         };
         assert!(meets("A.test", "a.test", "/abz") && meets("a.test", "a.test:8080", "/az"));
         assert!(meets("", "b.test", "/az"));
@@ -374,7 +339,7 @@ mod tests {
 
     #[test]
     fn bans_of_pages_can_be_read_again() {
-        let stored = Stored { host: b"a.test:81", target: b"/a.b?c=(d\xfc", lines: &[], tags: &[] };
+        let stored = Page { host: b"a.test:81", target: b"/a.b?c=(d\xfc", lines: &[], tags: &[] };
         let prefix = |octets: &'static [u8]| Ban::of_pages(b"a.test", Pages::Prefix(octets.into()));
         for (ban, means) in [
             (prefix(b"/a.b?c=(d\xfc"), true),
@@ -386,7 +351,7 @@ mod tests {
             (Ban::of_host(b"A.test"), true),
             (Ban::of_host(b"a.test:82"), false),
         ] {
-            assert_eq!(ban.holds_of(&stored), means, "{ban}");
+            assert_eq!(ban.matches(&stored), means, "{ban}");
             assert!(!means || is_need_found(&ban, &stored), "{ban}");
             assert_eq!(Ban::parse(&ban.to_string()).unwrap(), ban);
         }
@@ -398,8 +363,8 @@ mod tests {
     fn ban_covers_targets_equivalent_by_no_vary_search() {
         let holds = |ban: &str, rule: &'static str, target: &str| {
             let lines = [("No-Vary-Search", rule)];
-            let stored = Stored { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };
-            Ban::parse(ban).unwrap().holds_of(&stored)
+            let stored = Page { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };
+            Ban::parse(ban).unwrap().matches(&stored)
         };
         let utm = "params=(\"utm\")";
         for (ban, meant) in [

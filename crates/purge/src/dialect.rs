@@ -14,9 +14,9 @@ use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
 use bytes::Bytes;
 use h1::{EffectiveAuthority, Target};
+use invalidation::Mode;
 use message::{Fields, Method, RequestHead, names};
 use std::sync::Arc;
-use store::Mode;
 
 /// The methods that invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

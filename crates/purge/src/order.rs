@@ -7,8 +7,8 @@
 use crate::ban::Ban;
 use crate::pattern::Pattern;
 use bytes::Bytes;
+use invalidation::Mode;
 use std::sync::Arc;
-use store::Mode;
 
 /// The sites that a purge covers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -144,9 +144,9 @@ mod tests {
     use crate::malformed::{Fault, Malformed};
     use crate::order::{Invalidation, Order, Reach, Style, Want};
     use bytes::Bytes;
+    use invalidation::Mode;
     use message::Status;
     use serde_json::Value;
-    use store::Mode;
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
         let want = Want::Everything { reach: Reach::Everywhere };

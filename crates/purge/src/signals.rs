@@ -13,8 +13,8 @@ use crate::order::{Invalidation, Reach, Want};
 use crate::tags::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, group_tag};
 use crate::target;
 use bytes::Bytes;
+use invalidation::Mode;
 use message::{Method, ResponseHead, names};
-use store::Mode;
 
 /// A response field that asks for invalidations.
 pub(crate) struct Signal {
@@ -206,8 +206,8 @@ mod tests {
     use crate::order::{Invalidation, Want};
     use crate::pattern::PATTERN_BYTES_MAX;
     use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
+    use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
-    use store::Mode;
 
     fn of(name: &'static str, value: &'static str) -> Signals {
         let mut answer = ResponseHead::new(Status::OK);

@@ -3,14 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
+use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_purge::{Ban, Pages, Pattern, Want, read};
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId, Store,
-    StoreLimits,
+    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
 };
 
 /// Host, target, status, media type and tags of the stored responses.

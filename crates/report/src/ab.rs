@@ -127,7 +127,7 @@ fn write_summary(text: &mut String, outcome: &Outcome, counts: &Counts) -> std::
     writeln!(text, "Server Port:            {}", plan.target.port())?;
     write_tls(text, outcome)?;
     writeln!(text)?;
-    writeln!(text, "Document Path:          {}", plan.target.path())?;
+    writeln!(text, "Document Path:          {}", plan.target.path_and_query())?;
     match plan.expect.length {
         Length::Variable => writeln!(text, "Document Length:        Variable")?,
         Length::Constant => {
@@ -168,7 +168,7 @@ fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let plan = &outcome.plan;
     let name = plan.tls.name.clone().unwrap_or_else(|| plan.target.host());
     // IP addresses are not sent as server names (RFC 6066 section 3).
-    if plan.target.is_secure() && plan.tls.server_name && name.parse::<IpAddr>().is_err() {
+    if plan.target.is_https() && plan.tls.server_name && name.parse::<IpAddr>().is_err() {
         writeln!(text, "TLS Server Name:        {name}")?;
     }
     Ok(())

@@ -215,7 +215,8 @@ fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::{fraction, is_meaningful, report};
-    use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Target, Times};
+    use address::HttpUrl;
+    use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
     use std::time::Duration;
 
     /// Responses that took 100 µs to connect and then the given times.
@@ -230,7 +231,7 @@ mod tests {
     }
 
     fn outcome(good: u64, failed: u64) -> Outcome {
-        let mut plan = Plan::new(Target::parse("http://example.test:8080/page").unwrap());
+        let mut plan = Plan::new(HttpUrl::parse("http://example.test:8080/page").unwrap());
         plan.stop = Stop { requests: Some(good + failed), ..Stop::default() };
         Outcome {
             elapsed: Duration::from_secs(2),

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
+use clock::Timestamp;
 use load::{
-    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Target,
-    Times,
+    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
 };
 use petasos_report::ab::html::{self, Attributes};
 use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
-use platform::Timestamp;
 use std::time::Duration;
 
 /// Times of responses that took 1 ms to connect and then the given times, in milliseconds.
@@ -31,7 +31,7 @@ fn times_us(processing_us: impl IntoIterator<Item = u64>) -> Times {
 
 /// Ten good responses within two seconds.
 fn ten_good() -> Outcome {
-    let mut plan = Plan::new(Target::parse("http://example.test:8080/page?x").unwrap());
+    let mut plan = Plan::new(HttpUrl::parse("http://example.test:8080/page?x").unwrap());
     plan.stop = Stop { requests: Some(10), ..Stop::default() };
     plan.users = 2;
     plan.keep_alive = false;
@@ -202,7 +202,7 @@ Beyond ab
 fn report_names_the_tls_server_name_that_was_sent() {
     let said = |url: &str, change: fn(&mut Plan)| {
         let mut outcome = ten_good();
-        outcome.plan.target = Target::parse(url).unwrap();
+        outcome.plan.target = HttpUrl::parse(url).unwrap();
         change(&mut outcome.plan);
         let text = report(&outcome, Parts::default());
         text.lines().find_map(|line| line.strip_prefix("TLS Server Name:        ")).map(str::to_owned)

@@ -2,15 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use load::{FailureKind, Failures, Outcome, Plan, Sample, Second, Target};
+use address::HttpUrl;
+use clock::Timestamp;
+use load::{FailureKind, Failures, Outcome, Plan, Sample, Second};
 use petasos_report::csv::seconds_csv;
 use petasos_report::run::Run;
 use petasos_report::{hdr, import, jtl};
-use platform::Timestamp;
 use std::time::Duration;
 
 fn outcome() -> Outcome {
-    let plan = Plan { users: 3, ..Plan::new(Target::parse("http://h.test/?a=1,2").unwrap()) };
+    let plan = Plan { users: 3, ..Plan::new(HttpUrl::parse("http://h.test/?a=1,2").unwrap()) };
     let good = Sample {
         start_us: 1_500,
         connect_us: 2_000,

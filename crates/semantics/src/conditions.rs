@@ -6,8 +6,8 @@
 //! `If-Match`.
 
 use crate::dates::parse_date;
+use clock::Timestamp;
 use message::{Fields, ResponseHead, list_members, names};
-use platform::Timestamp;
 
 /// The result of a request's conditions for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

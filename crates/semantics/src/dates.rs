@@ -5,7 +5,7 @@
 //! The rest of the date is unambiguous without the day of the week.
 
 use bytes::Bytes;
-use platform::Timestamp;
+use clock::Timestamp;
 
 /// The moment that an HTTP date names; `None` if `value` has none of the three forms or is before
 /// 1970.
@@ -135,7 +135,7 @@ const LAST_MOMENT: Timestamp = Timestamp::from_secs(253_402_300_799);
 #[cfg(test)]
 mod tests {
     use super::{format_date, parse_date};
-    use platform::Timestamp;
+    use clock::Timestamp;
 
     const EXAMPLE: Timestamp = Timestamp::from_secs(784_111_777);
 

@@ -225,7 +225,7 @@ fn whole_secs(duration: Duration) -> i64 {
 mod tests {
     use super::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
     use crate::{Directives, Moment, Policy, Reason, Scope};
-    use platform::{ManualClock, Timestamp};
+    use clock::{ManualClock, Timestamp};
     use std::time::Duration;
 
     const fn secs(secs: u64) -> Duration {

@@ -337,8 +337,8 @@ const UNDERSTOOD_STATUSES: [u16; 20] =
 mod tests {
     use super::{Judgement, Storable, judge_response};
     use crate::{Moment, Policy, Reason};
+    use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-    use platform::Timestamp;
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

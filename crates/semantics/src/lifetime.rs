@@ -11,8 +11,8 @@ use crate::directives::decimal_secs;
 use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
 use crate::static_files::is_for_any_cookie;
 use crate::{Directives, Moment, Policy, StaleOnError, stated_directives};
+use clock::Timestamp;
 use message::{Fields, RequestHead, ResponseHead, Status, names};
-use platform::Timestamp;
 use std::time::Duration;
 
 /// The freshness lifetime, counted from the generation of the response, and its source.
@@ -230,8 +230,8 @@ fn seconds(secs: u32) -> Duration {
 mod tests {
     use super::{Lifetime, initial_age, lifetime, stale_windows};
     use crate::{Moment, Policy, StaleOnError, stated_directives};
+    use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-    use platform::Timestamp;
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

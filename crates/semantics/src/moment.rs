@@ -5,7 +5,7 @@
 //! monotonic clock that stands still while the machine sleeps. Both remaining errors are on the
 //! safe side: a response seems older than it is.
 
-use platform::{Clock, Monotonic, Timestamp};
+use clock::{Clock, Monotonic, Timestamp};
 use std::time::Duration;
 
 /// One moment, read from the wall clock and the monotonic clock.
@@ -38,7 +38,7 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::Moment;
-    use platform::{ManualClock, Timestamp};
+    use clock::{ManualClock, Timestamp};
     use std::time::Duration;
 
     #[test]

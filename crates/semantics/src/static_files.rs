@@ -165,8 +165,8 @@ mod tests {
     use super::{is_for_any_cookie, is_static_path, loses_cookies};
     use crate::tests::policy_of;
     use crate::{Judgement, Moment, judge_response};
+    use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-    use platform::Timestamp;
     use profiles::{Pattern, Policy};
     use std::time::Duration;
 

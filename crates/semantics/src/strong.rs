@@ -5,8 +5,8 @@
 //! `conditions`.
 
 use crate::dates::parse_date;
+use clock::Timestamp;
 use message::{Fields, names};
-use platform::Timestamp;
 use std::time::Duration;
 
 /// The entity tag with its quotes, if there is exactly one and it is well-formed and strong.

@@ -1,13 +1,13 @@
 //! Parts of the decisions compared with slow and readable models from the text of the RFCs: list
 //! syntax and directives, patterns, Vary and forwarding. Whole decisions are compared in `sharing`.
 
+use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
     Directives, Forwarding, Judgement, Moment, Pattern, Policy, RequestClass, VaryRule, classify_request,
     explain_refusal, explain_request, invalidated_targets, judge_response, selecting_rule, shared_fields,
     updated_head, validation_fields,
 };
-use platform::{Monotonic, Timestamp};
 use proptest::prelude::*;
 
 /// RFC 9110 sections 5.6.1 and 5.6.4, one byte after the other: the members of a list, and whether

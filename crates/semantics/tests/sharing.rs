@@ -5,12 +5,12 @@
 #[path = "support/rfc9111.rs"]
 mod rfc9111;
 
+use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
     Directives, Freshness, Judgement, Moment, Policy, Reason, Reuse, Storable, format_date, judge_response,
     reuse, reuse_on_error,
 };
-use platform::{Monotonic, Timestamp};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;

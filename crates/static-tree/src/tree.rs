@@ -16,7 +16,7 @@ use crate::manifest::Manifest;
 use crate::written::{Written, is_valid};
 use crate::{Candidate, Layout, OpenError, Refusal};
 use bytes::Bytes;
-use platform::Clock;
+use clock::Clock;
 use semantics::Moment;
 use std::collections::BTreeMap;
 use std::io;

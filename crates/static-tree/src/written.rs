@@ -11,8 +11,8 @@ use crate::Layout;
 use crate::candidate::Page;
 use crate::layout::Place;
 use bytes::Bytes;
+use clock::Monotonic;
 use message::ResponseHead;
-use platform::Monotonic;
 use semantics::canonical_target;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -201,12 +201,13 @@ mod tests {
     use crate::layout::Place;
     use crate::{Candidate, Layout};
     use bytes::Bytes;
+    use invalidation::Mode;
     use message::{ResponseHead, Status};
     use semantics::{Freshness, Moment, VaryRule};
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
-    use store::{Body, Invalidation, Key, Mode, Object, Selector, SiteId, Store, StoreLimits};
+    use store::{Body, Invalidation, Key, Object, Selector, SiteId, Store, StoreLimits};
 
     fn written() -> Written {
         let mut written = Written::default();

@@ -9,19 +9,18 @@
 )]
 
 use bytes::Bytes;
+use clock::{Clock, ManualClock, Timestamp};
 use flate2::read::GzDecoder;
+use invalidation::Mode;
 use message::{Fields, ResponseHead, Status};
 use petasos_static_tree::{Candidate, Figures, Layout, Limits, OpenError, Refusal, Tree};
-use platform::{Clock, ManualClock, Timestamp};
 use semantics::{Freshness, Moment, VaryRule};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
-use store::{
-    Body, Invalidation, Key, Mode, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
-};
+use store::{Body, Invalidation, Key, Object, Publication, Published, Selector, SiteId, Store, StoreLimits};
 use tempfile::TempDir;
 
 const LIMITS: Limits = Limits { pages_max: 3, bytes_max: 1 << 20 };

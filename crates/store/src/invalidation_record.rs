@@ -5,7 +5,8 @@
 
 use crate::octets::{put_counted, put_list, take_bytes, take_counted, take_list, take_u8};
 use crate::record::SiteNames;
-use crate::{Ban, Invalidation, Mode, Selector, SiteId};
+use crate::{Invalidation, Selector, SiteId};
+use invalidation::{Ban, Mode};
 use std::sync::Arc;
 
 /// The format of the records. Raise it when it changes.

@@ -5,7 +5,7 @@
 //! Times above 68 years are cut off there.
 
 use crate::octets::{put_u64, take_u8, take_u64};
-use platform::{Monotonic, Timestamp};
+use clock::{Monotonic, Timestamp};
 use semantics::{Freshness, Moment};
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ impl From<Judged> for Freshness {
 #[cfg(test)]
 mod tests {
     use super::Judged;
-    use platform::{Monotonic, Timestamp};
+    use clock::{Monotonic, Timestamp};
     use semantics::{Freshness, Moment};
     use std::time::Duration;
 

@@ -17,14 +17,15 @@
 //! sweep.
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
-use crate::invalidation::Response;
 use crate::list::{Compared, List, Sievable, Sieved};
 use crate::listed::{Listed, Listing};
 use crate::mark::Mark;
+use crate::selector::Response;
 use crate::sieve::Searched;
 use crate::tags::Tags;
-use crate::{Key, Mode, Selector, SiteId};
+use crate::{Key, Selector, SiteId};
 use bytes::Bytes;
+use invalidation::Mode;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

@@ -8,12 +8,10 @@
 //! Invariant: each entry is either loose or in one block. A block's sieve is compiled while no lock
 //! is held, so its entries stay loose until it is ready. The answers are the same in both places.
 
-use crate::Ban;
-use crate::Mode;
-use crate::invalidation::Need;
 use crate::listed::{Listed, Listing};
 use crate::sieve::{BANS_MAX, Searched, Sieve};
 use crate::tags::Tags;
+use invalidation::{Ban, Mode, Need};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -246,13 +244,13 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::{BLOCKS, LOOSE_MIN, List, Sievable};
+    use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::invalidation::{Haystack, Need, Stored};
     use crate::ledger::{Subject, TagIds};
     use crate::listed::{Listed, Listing};
     use crate::sieve::Searched;
     use crate::tags::Tags;
-    use crate::{Ban, Mode, SiteId};
+    use invalidation::{Ban, Haystack, Mode, Need, Stored};
     use message::{ResponseHead, Status};
     use std::sync::Arc;
 
@@ -260,7 +258,7 @@ mod tests {
     struct TargetBan(String);
 
     impl Ban for TargetBan {
-        fn matches(&self, stored: &Stored<'_>) -> bool {
+        fn matches(&self, stored: &dyn Stored) -> bool {
             stored.target() == self.0.as_bytes()
         }
 

@@ -4,12 +4,13 @@
 //! Invariant: `covers` returns true only if the newer entry matches everything that the older one
 //! matches.
 
-use crate::invalidation::Stored;
+use crate::SiteId;
 use crate::ledger::{Subject, TagIds, spelled};
+use crate::selector::StoredView;
 use crate::tags::Tags;
 use crate::weight::allocated;
-use crate::{Ban, Mode, SiteId};
 use bytes::Bytes;
+use invalidation::{Ban, Mode};
 use semantics::canonical_target;
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ impl Listing {
     }
 
     /// Whether the entry matches a response. The caller has compared the sites.
-    pub(crate) fn means(&self, subject: &Subject<'_>, stored: &Stored<'_>) -> bool {
+    pub(crate) fn means(&self, subject: &Subject<'_>, stored: &StoredView<'_>) -> bool {
         match self {
             Self::Prefix { hosts, prefix } => {
                 let [http, https] = hosts;

@@ -6,12 +6,13 @@
 //! ledger. An object that was checked up to the current number needs no further check. Lock order:
 //! shard, then ledger.
 
+use crate::Selector;
 use crate::hash::KeyHasher;
 use crate::ledger::{Ledger, Recorded, Subject, TagIds};
 use crate::list::{Compared, Sievable};
 use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
-use crate::{Mode, Selector};
 use bytes::Bytes;
+use invalidation::Mode;
 use std::sync::atomic::Ordering;
 
 /// The invalidations of a store.

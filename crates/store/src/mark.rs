@@ -1,6 +1,6 @@
 //! The numbers of the last invalidations of one page, host, tag or site.
 
-use crate::Mode;
+use invalidation::Mode;
 
 /// The numbers of the last hard and the last soft invalidation; zero if there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

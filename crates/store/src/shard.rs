@@ -10,19 +10,20 @@
 //! ones only.
 
 use crate::budget::Budget;
-use crate::invalidation::Unknown;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
 use crate::log::{Admitted, Judged, Log};
 use crate::places::Places;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
+use crate::selector::Unknown;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slowly::push_slowly;
-use crate::{Key, Lookup, Mode, Object, Publication, Published, Shelved, StoreLimits};
+use crate::{Key, Lookup, Object, Publication, Published, Shelved, StoreLimits};
 use bytes::Bytes;
 use disk::Location;
 use hashbrown::HashTable;
+use invalidation::Mode;
 use message::Fields;
 use semantics::{VaryRule, canonical_target};
 pub(crate) use shelved::Adoption;

@@ -4,9 +4,10 @@
 //! Invariant: a ban that the sieve rejects does not match the response. A ban that passes may still
 //! not match and must be evaluated.
 
-use crate::invalidation::{Haystack, Need, Stored};
 use crate::ledger::Subject;
+use crate::selector::StoredView;
 use crate::tags::Tags;
+use invalidation::{Haystack, Need, Stored};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use semantics::canonical_target;
 use std::cell::OnceCell;
@@ -43,7 +44,7 @@ struct Mesh {
 /// A response that sieves search. The searchable forms of its tags are built on first use.
 pub(crate) struct Searched<'a> {
     subject: Subject<'a>,
-    stored: Stored<'a>,
+    stored: StoredView<'a>,
     tags: OnceCell<Vec<Box<[u8]>>>,
 }
 
@@ -130,14 +131,14 @@ impl<'a> Searched<'a> {
     /// A response to search. `known` holds the tags that its tag numbers refer to.
     pub(crate) const fn new(subject: Subject<'a>, known: &'a Tags) -> Self {
         let Subject { host, target, response, tags, .. } = subject;
-        Self { subject, stored: Stored { host, target, response, tags, known }, tags: OnceCell::new() }
+        Self { subject, stored: StoredView { host, target, response, tags, known }, tags: OnceCell::new() }
     }
 
     pub(crate) const fn subject(&self) -> &Subject<'a> {
         &self.subject
     }
 
-    pub(crate) const fn stored(&self) -> &Stored<'a> {
+    pub(crate) const fn stored(&self) -> &StoredView<'a> {
         &self.stored
     }
 
@@ -156,10 +157,11 @@ mod tests {
     use super::{Searched, Sieve};
     use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::invalidation::{Haystack, Need, Unknown};
     use crate::ledger::{Subject, TagIds};
+    use crate::selector::Unknown;
     use crate::tags::Tags;
     use bytes::Bytes;
+    use invalidation::{Haystack, Need};
     use message::{ResponseHead, Status};
 
     fn need(haystack: Haystack, pattern: &str) -> Need {

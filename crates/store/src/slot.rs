@@ -4,12 +4,12 @@
 //! the slot from others in its scope.
 
 use crate::Object;
-use crate::invalidation::{Response, Unknown};
 use crate::ledger::{Subject, TagIds};
 use crate::log::Admitted;
 use crate::octets::{length, put_short, take_short};
 use crate::s3fifo::Hits;
 use crate::scopes::Scope;
+use crate::selector::{Response, Unknown};
 use crate::weight::allocated;
 use std::sync::Arc;
 

@@ -5,12 +5,13 @@
 //! may then be reused. `live` counts the objects with the tag that were stored, or checked, after
 //! its last hard invalidation.
 
+use crate::SiteId;
 use crate::hash::TextHasher;
 use crate::mark::Mark;
 use crate::slowly::push_slowly;
 use crate::weight::allocated;
-use crate::{Mode, SiteId};
 use hashbrown::HashTable;
+use invalidation::Mode;
 
 /// All tags.
 #[derive(Debug)]
@@ -166,8 +167,9 @@ fn entry_mut(entries: &mut [Option<Tag>], id: u32) -> &mut Tag {
 #[cfg(test)]
 mod tests {
     use super::Tags;
+    use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::{Mode, SiteId};
+    use invalidation::Mode;
 
     #[test]
     fn tag_exists_while_an_object_or_hold_uses_it() {

@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
+use invalidation::{Ban, Haystack, Mode, Need, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Body, Haystack, Invalidation, Key, Lookup, Mode, Need, Object, Publication, Published, Selector,
-    SiteId, Store, StoreLimits, Stored,
+    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -24,7 +24,7 @@ const LISTED: u32 = 600;
 struct NeverBan(String);
 
 impl Ban for NeverBan {
-    fn matches(&self, _: &Stored<'_>) -> bool {
+    fn matches(&self, _: &dyn Stored) -> bool {
         false
     }
 
@@ -86,7 +86,7 @@ fn both(number: u32) -> Selector {
 struct TargetBan(String);
 
 impl Ban for TargetBan {
-    fn matches(&self, _: &Stored<'_>) -> bool {
+    fn matches(&self, _: &dyn Stored) -> bool {
         false
     }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
+use invalidation::{Ban, Haystack, Mode, Need, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use semantics::{Freshness, Moment, VariantKey, VaryRule};
@@ -15,8 +16,7 @@ use shuttle::{check_pct, check_random, thread};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Body, Haystack, Invalidation, Key, Lookup, Mode, Need, Object, Publication, Published, Selector,
-    SiteId, Store, StoreLimits, Stored,
+    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -26,7 +26,7 @@ const TAG: &[u8] = b"news";
 struct BanAll;
 
 impl Ban for BanAll {
-    fn matches(&self, stored: &Stored<'_>) -> bool {
+    fn matches(&self, stored: &dyn Stored) -> bool {
         stored.target() == b"/"
     }
 
@@ -44,7 +44,7 @@ impl Ban for BanAll {
 struct OtherBan(&'static str);
 
 impl Ban for OtherBan {
-    fn matches(&self, _: &Stored<'_>) -> bool {
+    fn matches(&self, _: &dyn Stored) -> bool {
         false
     }
 

@@ -11,6 +11,7 @@
 )]
 
 use bytes::Bytes;
+use invalidation::{Ban, Haystack, Mode, Need, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use proptest::prelude::*;
@@ -18,8 +19,7 @@ use semantics::{Freshness, Moment, Policy, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Body, Haystack, Invalidation, Key, Lookup, Mode, Need, Object, Publication, Published, Selector,
-    SiteId, Store, StoreLimits, Stored,
+    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
 };
 
 const HOSTS: [&str; 3] = ["a.example", "b.example", "A.example:80"];
@@ -73,7 +73,7 @@ impl FieldBan {
 }
 
 impl Ban for FieldBan {
-    fn matches(&self, stored: &Stored<'_>) -> bool {
+    fn matches(&self, stored: &dyn Stored) -> bool {
         assert!(stored.status() == Status::OK && !stored.host().is_empty());
         let colors = stored.values(b"COLOR");
         assert_eq!(colors.len(), 1);

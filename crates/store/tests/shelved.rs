@@ -5,10 +5,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: a failure is a failure")]
 
 use bytes::Bytes;
+use clock::{Monotonic, Timestamp};
 use disk::{Opened, Recovery, Settings, Tier, Writer};
+use invalidation::{Ban, Mode, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
-use platform::{Monotonic, SystemDisk, Timestamp};
+use platform::SystemDisk;
 use proptest::prelude::*;
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,8 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Bans, Body, Examination, Examined, Invalidation, Key, Lookup, Mode, Object, Publication, Published,
-    Selector, SiteId, SiteNames, Store, StoreLimits, Stored,
+    Bans, Body, Examination, Examined, Invalidation, Key, Lookup, Object, Publication, Published, Selector,
+    SiteId, SiteNames, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(3);
@@ -39,7 +41,7 @@ impl SiteNames for Names {
 struct Colored(String);
 
 impl Ban for Colored {
-    fn matches(&self, stored: &Stored<'_>) -> bool {
+    fn matches(&self, stored: &dyn Stored) -> bool {
         stored.values(b"Color").contains(&self.0.as_bytes())
     }
 

@@ -4,12 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a test: a failure is a failure")]
 
 use bytes::Bytes;
+use clock::ManualClock;
 use disk::{Opened, Recovery, Settings, Writer};
+use invalidation::{Ban, Mode};
 use petasos_store as store;
-use platform::{ManualClock, SimulatedDisk};
+use platform::SimulatedDisk;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use store::{Ban, Bans, Invalidation, Mode, Selector, SiteId, SiteNames, Store, StoreLimits};
+use store::{Bans, Invalidation, Selector, SiteId, SiteNames, Store, StoreLimits};
 
 struct Names;
 

@@ -5,8 +5,9 @@
 //! Invariant: a single thread does all work and sleeps until the next response is due, so that the
 //! server does not compete with the measured program. It may answer late, and records that.
 
+use clock::{Clock, Monotonic};
 use net::{StampClock, ask_for_stamps, receive};
-use platform::{Clock, Monotonic, SystemClock};
+use platform::SystemClock;
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
 use std::collections::VecDeque;
@@ -275,7 +276,7 @@ impl Serving {
 #[cfg(test)]
 mod tests {
     use super::{Delayed, Writing};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::io::{Read as _, Write as _};
     use std::net::TcpStream;
     use std::time::Duration;

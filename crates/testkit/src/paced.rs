@@ -5,8 +5,9 @@
 //! when the kernel has received the request, even if the reading thread wakes up later. It ends
 //! before the first byte of the response is written.
 
+use clock::{Clock, Monotonic};
 use net::{StampClock, ask_for_stamps, receive};
-use platform::{Clock, Monotonic, SystemClock};
+use platform::SystemClock;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 //! Invariant: the edge's statements come first and are not changed. The software of a cookie and
 //! the advice about it come from the same tables as for other sites.
 
-use crate::SiteUrl;
 use crate::lines::{Lines, bytes_text, seconds_text};
+use address::HttpUrl;
 use difference::is_hidden;
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
 use profiles::{AUTO, Policy, Use, known_cookie};
@@ -14,7 +14,7 @@ use semantics::is_static_path;
 const FACTS_COLUMN: usize = 13;
 
 /// Formats the answer about `url` as text.
-pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
+pub fn answer_text(url: &HttpUrl, answer: &Answer) -> String {
     let mut lines = Lines::default();
     lines.paragraph(0, &url.to_string());
     lines.gap();
@@ -145,7 +145,7 @@ fn asks(lines: &mut Lines, answer: &Answer) {
 }
 
 /// The stored response, and the reason why the last response was not stored.
-fn store(lines: &mut Lines, url: &SiteUrl, answer: &Answer) {
+fn store(lines: &mut Lines, url: &HttpUrl, answer: &Answer) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
             let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
@@ -165,12 +165,12 @@ fn store(lines: &mut Lines, url: &SiteUrl, answer: &Answer) {
 }
 
 /// Whether a redirect leads to the URL in question.
-fn leads_to_itself(url: &SiteUrl, location: &str) -> bool {
-    let target = url.resolve(location).unwrap_or_else(|| location.to_owned());
+fn leads_to_itself(url: &HttpUrl, location: &str) -> bool {
+    let target = url.join(location).unwrap_or_else(|| location.to_owned());
     target == url.to_string()
 }
 
-fn stored_facts(lines: &mut Lines, url: &SiteUrl, stored: &StoredAnswer) {
+fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
     let part = if stored.is_part { " of a part of the content" } else { "" };
     let size = bytes_text(stored.content_bytes);
     fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
@@ -226,11 +226,11 @@ fn stored_facts(lines: &mut Lines, url: &SiteUrl, stored: &StoredAnswer) {
     }
 }
 
-fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
+fn key_facts(lines: &mut Lines, url: &HttpUrl, key: &KeyAnswer) {
     fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
     if key.is_equivalent {
         fact(lines, "", "No-Vary-Search makes this page equivalent to the requested one");
-    } else if key.target != url.target() {
+    } else if key.target != url.path_and_query() {
         fact(lines, "", "the site's profile leaves out parts of the URL that do not change the page");
     }
     if !key.variant_fields.is_empty() {
@@ -249,7 +249,8 @@ fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
 #[cfg(test)]
 mod tests {
     use super::answer_text;
-    use crate::{ANSWER_MEMBERS, SiteUrl};
+    use crate::ANSWER_MEMBERS;
+    use address::HttpUrl;
     use edge::why::{Answer, Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute};
     use std::collections::BTreeSet;
 
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_answer_fits_a_terminal() {
-        let (url, passed) = (SiteUrl::parse("https://a.test/page").unwrap(), answer());
+        let (url, passed) = (HttpUrl::parse("https://a.test/page").unwrap(), answer());
         let text = answer_text(&url, &passed);
         assert!(text.contains("stored     for others: 200, 12.3 kB"), "{text}");
         let missed =
@@ -330,7 +331,7 @@ mod tests {
         let told = |is_equivalent| {
             let key = answer().key.map(|key| KeyAnswer { is_equivalent, ..key });
             answer_text(
-                &SiteUrl::parse("https://a.test/page?utm_source=x").unwrap(),
+                &HttpUrl::parse("https://a.test/page?utm_source=x").unwrap(),
                 &Answer { key, ..answer() },
             )
         };
@@ -349,7 +350,7 @@ mod tests {
                 ..stored
             });
             let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
-            answer_text(&SiteUrl::parse("https://a.test/page").unwrap(), &answer)
+            answer_text(&HttpUrl::parse("https://a.test/page").unwrap(), &answer)
         };
         assert!(told("https://a.test/page").contains("redirects for ever"));
         assert!(!told("https://a.test/other").contains("redirects for ever"));
@@ -360,7 +361,7 @@ mod tests {
         let told = |no_cache_overridden| {
             let stored = answer().stored.map(|stored| StoredAnswer { no_cache_overridden, ..stored });
             let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
-            answer_text(&SiteUrl::parse("https://a.test/static/a.css").unwrap(), &answer)
+            answer_text(&HttpUrl::parse("https://a.test/static/a.css").unwrap(), &answer)
         };
         assert!(told(true).contains("by the profile, although the response says no-cache"));
         assert!(!told(false).contains("although the response says no-cache"));
@@ -375,7 +376,7 @@ mod tests {
             stored: None,
             ..answer()
         };
-        let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
+        let text = answer_text(&HttpUrl::parse("http://a.test/").unwrap(), &answer);
         assert!(text.contains("Set-Cookie: pll_language (Polylang, preference)"), "{text}");
         assert!(text.contains("PLL_COOKIE") && text.contains("stored     nothing"), "{text}");
     }
@@ -385,7 +386,7 @@ mod tests {
         let text = |name: &str| {
             let reason = "store-refused-set-cookie".to_owned();
             let answer = Answer { reason, culprit: cause("cookie", name), ..answer() };
-            let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
+            let text = answer_text(&HttpUrl::parse("http://a.test/").unwrap(), &answer);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         for name in ["PHPSESSID", "unknown"] {
@@ -401,7 +402,7 @@ mod tests {
     fn static_path_is_suggested_for_a_file_with_cookies() {
         let mut answer =
             Answer { reason: "pass-cookie".to_owned(), culprit: cause("cookie", "PHPSESSID"), ..answer() };
-        let url = SiteUrl::parse("http://a.test/").unwrap();
+        let url = HttpUrl::parse("http://a.test/").unwrap();
         let mut text = |target: &str| {
             answer.key.as_mut().unwrap().target = target.to_owned();
             answer_text(&url, &answer).split_whitespace().collect::<Vec<_>>().join(" ")

@@ -4,12 +4,13 @@
 //! changed.
 
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
-use crate::{FetchError, HeaderLine, SiteUrl};
+use crate::{FetchError, HeaderLine};
+use address::{Address, HttpUrl};
 use bytes::Bytes;
 use difference::text_of;
 use edge::why::{Answer, Question};
 use message::{Fields, Method, RequestHead, Status, Version, names};
-use net::{Address, Stream};
+use net::Stream;
 
 /// The default admin address: the default of the setting `admin`.
 pub const ADMIN_DEFAULT: &str = "127.0.0.1:8081";
@@ -66,7 +67,7 @@ pub async fn ask(
     fetcher: &Fetcher,
     admin: &Address,
     token: Option<&str>,
-    url: &SiteUrl,
+    url: &HttpUrl,
     lines: &[HeaderLine],
 ) -> Result<Reply, AskError> {
     let address = admin.to_string();

@@ -3,10 +3,11 @@
 //! Invariant: a difference that also occurs between two plain responses is not attributed to
 //! another probe.
 
+use crate::Probe;
 use crate::fetch::Answer;
 use crate::findings::{Change, LooksLike, Sameness, SpotText};
 use crate::visit::Visit;
-use crate::{Probe, SiteUrl};
+use address::HttpUrl;
 use difference::{Difference, Nature, Spot, compare, snippet, text_of};
 use message::{Fields, names};
 use profiles::cookies_set;
@@ -99,7 +100,7 @@ fn is_among(range: &Range<usize>, known: &[Spot]) -> bool {
 }
 
 /// Lists the status and the fields for caches that differ, with the values of `other`.
-fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> {
+fn changed_fields(url: &HttpUrl, plain: &Answer, other: &Answer) -> Vec<String> {
     let mut changed = Vec::new();
     if plain.head.status != other.head.status {
         changed.push(format!("status: {}", other.head.status));
@@ -115,7 +116,7 @@ fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> 
         let moves = name == names::EXPIRES && before.is_some() && after.is_some();
         let is_same = |before: &Option<String>, after: &Option<String>| match (before, after) {
             (Some(before), Some(after)) if name == names::LOCATION => {
-                url.resolve(before).map(without_query) == url.resolve(after).map(without_query)
+                url.join(before).map(without_query) == url.join(after).map(without_query)
             }
             _ => before == after,
         };

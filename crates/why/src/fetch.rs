@@ -5,13 +5,13 @@
 //! fault that strict parsing reports is kept with the response. Redirects are not followed, and
 //! nothing is sent twice.
 
-use crate::SiteUrl;
+use address::{Address, HttpUrl};
 use bytes::{Bytes, BytesMut};
+use clock::Clock;
 use h1::{BodyDecoder, BodyError, Decoded, Limits, ResponseError, Strictness, WriteError};
 use message::{Method, RequestHead, ResponseHead, names};
-use net::{Address, Stream, TlsClient, TlsError};
+use net::{Stream, TlsClient, TlsError};
 use page::document_head;
-use platform::Clock;
 use profiles::DocumentHead;
 use semantics::Moment;
 use std::io;
@@ -128,7 +128,7 @@ impl Fetcher {
     /// [`FetchError`].
     pub async fn fetch(
         &self,
-        url: &SiteUrl,
+        url: &HttpUrl,
         request: RequestHead,
         content: &[u8],
     ) -> Result<Answer, FetchError> {
@@ -185,7 +185,7 @@ pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchE
 }
 
 /// Connects to the first address of the host that accepts the connection.
-async fn connect(url: &SiteUrl) -> Result<Stream, FetchError> {
+async fn connect(url: &HttpUrl) -> Result<Stream, FetchError> {
     let addresses = match url.address() {
         Address::Host { name, port } => {
             let found = tokio::net::lookup_host((name.as_str(), port)).await;

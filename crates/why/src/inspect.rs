@@ -80,7 +80,7 @@ fn page(visit: &Visit) -> Page {
         content_type: first(fields, names::CONTENT_TYPE),
         content_bytes: plain.content.len() as u64,
         is_cut: plain.is_cut,
-        location: location.map(|location| visit.url.resolve(&location).unwrap_or(location)),
+        location: location.map(|location| visit.url.join(&location).unwrap_or(location)),
         caching_fields: caching_fields.collect(),
         strict_fault: plain.strict_fault.as_ref().map(ToString::to_string),
     }

@@ -2,7 +2,7 @@
 //! address. Any other site is probed with a few requests.
 //!
 //! ```text
-//!   SiteUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
+//!   HttpUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
 //!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings
 //!                          -> report, JSON
 //! ```
@@ -27,7 +27,6 @@ mod probe;
 mod reference;
 mod remedy;
 mod settings;
-mod site_url;
 mod text;
 mod verdict;
 mod visit;
@@ -41,6 +40,5 @@ pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;
 pub use probe::Probe;
 pub use reference::{ANSWER_MEMBERS, DIRECT_MEMBERS, why_reference};
-pub use site_url::{SiteUrl, SiteUrlError};
 pub use text::report;
 pub use visit::{PAUSE_DEFAULT, Visit, visit};

@@ -3,7 +3,8 @@
 //! Invariant: every probe is a GET of the same page on the same host. It differs from the plain
 //! probe only in the part that it tests. [`Probe::ALL`] limits the number of requests to a site.
 
-use crate::{HeaderLine, SiteUrl};
+use crate::HeaderLine;
+use address::HttpUrl;
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use semantics::{AcceptedCodings, SHARED_USER_AGENT, validation_fields};
 
@@ -76,13 +77,13 @@ impl Probe {
 
     /// The request of this probe. `plain` is the response to the plain probe; without a validator
     /// in it, there is no conditional probe.
-    pub fn request(self, url: &SiteUrl, lines: &[HeaderLine], plain: &ResponseHead) -> Option<RequestHead> {
+    pub fn request(self, url: &HttpUrl, lines: &[HeaderLine], plain: &ResponseHead) -> Option<RequestHead> {
         let mut head = plain_request(url, lines);
         match self {
             Self::Plain | Self::PlainAgain => {}
             Self::NoiseCookies => add_cookies(&mut head.fields, NOISE_COOKIES),
             Self::UnknownCookie => add_cookies(&mut head.fields, UNKNOWN_COOKIE),
-            Self::NoiseParameters => head.target = url.target_with(NOISE_PARAMETERS).into(),
+            Self::NoiseParameters => head.target = url.with_parameters(NOISE_PARAMETERS).into(),
             Self::Compressed | Self::CompressedVia => {
                 head.fields.set(names::ACCEPT_ENCODING, AcceptedCodings::BrotliAndGzip.value());
                 if self == Self::CompressedVia {
@@ -102,10 +103,10 @@ impl Probe {
 }
 
 /// The request of the plain probe.
-pub(crate) fn plain_request(url: &SiteUrl, lines: &[HeaderLine]) -> RequestHead {
+pub(crate) fn plain_request(url: &HttpUrl, lines: &[HeaderLine]) -> RequestHead {
     RequestHead {
         method: Method::Get,
-        target: url.target().to_owned().into(),
+        target: url.path_and_query().to_owned().into(),
         version: Version::Http11,
         fields: base_fields(url, lines),
     }
@@ -113,7 +114,7 @@ pub(crate) fn plain_request(url: &SiteUrl, lines: &[HeaderLine]) -> RequestHead 
 
 /// The fields of the plain probe: those that Petasos sends on a shareable fetch, and the user's
 /// lines. A user's line replaces the field of the same name.
-fn base_fields(url: &SiteUrl, lines: &[HeaderLine]) -> Fields {
+fn base_fields(url: &HttpUrl, lines: &[HeaderLine]) -> Fields {
     let given = |name: &str| lines.iter().any(|line| line.field().is(name));
     let mut fields = Fields::new();
     for (name, value) in
@@ -141,7 +142,8 @@ fn add_cookies(fields: &mut Fields, cookies: &str) {
 #[cfg(test)]
 mod tests {
     use super::{NOISE_COOKIES, Probe};
-    use crate::{HeaderLine, SiteUrl};
+    use crate::HeaderLine;
+    use address::HttpUrl;
     use message::{Fields, RequestHead, ResponseHead, Status};
     use semantics::{Policy, RequestClass, classify_request};
 
@@ -149,7 +151,7 @@ mod tests {
         let lines: Vec<HeaderLine> = lines.iter().map(|line| line.parse().unwrap()).collect();
         let mut plain = ResponseHead::new(Status::OK);
         plain.fields.push("ETag", "\"1\"");
-        probe.request(&SiteUrl::parse("http://a/b").unwrap(), &lines, &plain).unwrap()
+        probe.request(&HttpUrl::parse("http://a/b").unwrap(), &lines, &plain).unwrap()
     }
 
     fn values(fields: &Fields, name: &str) -> Vec<String> {
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn without_validator_there_is_no_conditional_probe() {
         let plain = ResponseHead::new(Status::OK);
-        let url = SiteUrl::parse("http://a/").unwrap();
+        let url = HttpUrl::parse("http://a/").unwrap();
         assert_eq!(Probe::Conditional.request(&url, &[], &plain), None);
     }
 

@@ -6,7 +6,8 @@
 
 use crate::fetch::{Answer, FetchError, Fetcher};
 use crate::probe::plain_request;
-use crate::{HeaderLine, Probe, SiteUrl};
+use crate::{HeaderLine, Probe};
+use address::HttpUrl;
 use std::time::Duration;
 
 /// The default pause between two probes. It keeps the load on the site negligible.
@@ -16,7 +17,7 @@ pub const PAUSE_DEFAULT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Visit {
     /// The URL of the page.
-    pub url: SiteUrl,
+    pub url: HttpUrl,
     /// Whether the server's certificate was verified. True also if the fetcher has no TLS.
     pub verified: bool,
     /// The response to the plain probe.
@@ -33,7 +34,7 @@ pub struct Visit {
 /// If the plain probe has no response. Errors of later probes are part of the visit.
 pub async fn visit(
     fetcher: &Fetcher,
-    url: &SiteUrl,
+    url: &HttpUrl,
     lines: &[HeaderLine],
     pause: Duration,
 ) -> Result<Visit, FetchError> {

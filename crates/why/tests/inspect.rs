@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+use address::HttpUrl;
+use clock::{ManualClock, Timestamp};
 use petasos_why::findings::{Cacheable, Findings, LooksLike, Sameness};
-use petasos_why::{DIRECT_MEMBERS, FetchError, Fetcher, HeaderLine, Probe, SiteUrl, inspect, report, visit};
-use platform::{ManualClock, Timestamp};
+use petasos_why::{DIRECT_MEMBERS, FetchError, Fetcher, HeaderLine, Probe, inspect, report, visit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ const NOW_SECS: u64 = 784_111_777;
 fn ask(origin: &Origin, path: &str, lines: &[&str]) -> Findings {
     let clock = Arc::new(ManualClock::at(Timestamp::from_secs(NOW_SECS)));
     let fetcher = Fetcher { tls: None, clock };
-    let url = SiteUrl::parse(&format!("{}{path}", origin.url())).unwrap();
+    let url = HttpUrl::parse(&format!("{}{path}", origin.url())).unwrap();
     let lines: Vec<HeaderLine> = lines.iter().map(|line| line.parse().unwrap()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     inspect(&runtime.block_on(visit(&fetcher, &url, &lines, Duration::ZERO)).unwrap())
@@ -304,7 +305,7 @@ fn content_coded_unasked_is_not_examined() {
 fn nothing_is_sent_in_clear_text_for_https() {
     let origin = Origin::start(|_| response("200 OK", &[], b"x"));
     let fetcher = Fetcher { tls: None, clock: Arc::new(ManualClock::default()) };
-    let url = SiteUrl::parse(&origin.url().replace("http:", "https:")).unwrap();
+    let url = HttpUrl::parse(&origin.url().replace("http:", "https:")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
     assert_eq!(visit.unwrap_err(), FetchError::NotSecured);
@@ -349,7 +350,7 @@ fn silent_site_times_out() {
     let wait = gate.clone();
     let origin = Origin::start(move |_| vec![Action::Await(wait.clone())]);
     let fetcher = Fetcher { tls: None, clock: Arc::new(ManualClock::default()) };
-    let url = SiteUrl::parse(&origin.url()).unwrap();
+    let url = HttpUrl::parse(&origin.url()).unwrap();
     // Paused time of the runtime: whenever all tasks wait, time jumps to the end of the wait.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

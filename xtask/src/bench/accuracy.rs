@@ -9,8 +9,9 @@
 //! the load tester sent the request, which counts as waiting in an open loop.
 
 use super::{markdown, starved};
+use address::HttpUrl;
 use anyhow::{Context, Result};
-use load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target};
+use load::{Arrival, Control, Outcome, Plan, Rate, Stop};
 use platform::SystemClock;
 use std::time::Duration;
 use testkit::Paced;
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn measure(server: &Paced, arrival: Arrival, time: Duration) -> Result<Outcome> {
     let stop = Stop { time: Some(time), ..Stop::default() };
-    let plan = Plan { stop, arrival, users: 4, ..Plan::new(Target::parse(&server.url())?) };
+    let plan = Plan { stop, arrival, users: 4, ..Plan::new(HttpUrl::parse(&server.url())?) };
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
 }
 

@@ -11,9 +11,10 @@ mod peers;
 
 use super::{build, markdown, optimised};
 use anyhow::{Context, Result};
+use clock::Clock;
 use origin::{Origin, WORKERS};
 use peers::{PEERS, Peer, Running, Yard};
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -5,10 +5,10 @@
 //! low. Each connection carries one request only.
 
 use anyhow::{Context, Result, bail};
+use clock::Clock;
 use h1::{BodyDecoder, Limits, Strictness, skim_response};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use platform::Clock;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,12 +19,14 @@
 //! bound.
 
 use super::markdown;
+use address::HttpUrl;
 use anyhow::{Context, Result, ensure};
+use clock::Monotonic;
 use load::{
     Arrival, Control, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop,
-    Target, Trust,
+    Trust,
 };
-use platform::{Monotonic, SystemClock};
+use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -228,8 +230,8 @@ fn on_core(core: usize) -> Result<()> {
 
 fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
-    let mut plan =
-        Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..Plan::new(Target::parse(url)?) };
+    let plan = Plan::new(HttpUrl::parse(url)?);
+    let mut plan = Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..plan };
     // The front's certificate authority is new in each run, so it cannot be verified.
     plan.tls.is_verified = false;
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
@@ -285,8 +287,8 @@ fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) 
 #[cfg(test)]
 mod tests {
     use super::{CASES, Case, STARVED, is_right, late_s};
+    use clock::Monotonic;
     use load::{Account, SelfCheck, Trust};
-    use platform::Monotonic;
     use std::time::Duration;
     use testkit::Served;
 

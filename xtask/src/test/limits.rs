@@ -4,7 +4,7 @@
 //! because they outlive the command that started them. The next `cargo xtask lab NAME down` stops
 //! them.
 
-use platform::{Clock, Monotonic};
+use clock::{Clock, Monotonic};
 use probe::ProcFs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::mpsc::{RecvTimeoutError, channel};

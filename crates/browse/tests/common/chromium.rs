@@ -5,7 +5,8 @@
 //! runs in real time: Chromium's virtual clock ignores the favicon and can end before it is
 //! requested. The server records the requests.
 
-use platform::{Clock, SystemClock};
+use clock::Clock;
+use platform::SystemClock;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -10,9 +10,10 @@
 
 mod chromium;
 
+use clock::Clock;
 use page::Class;
 use petasos_browse::{PagePlan, Watch, run};
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -20,7 +20,8 @@
 use super::crawl::crawl;
 use super::site::{Editor, HOST, Site};
 use super::visitor::{Lab, is_hit};
-use platform::{Clock as _, Monotonic, SystemClock};
+use clock::{Clock as _, Monotonic};
+use platform::SystemClock;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -18,7 +18,8 @@
 
 use super::crawl::crawl;
 use super::visitor::{Form, Lab, Owners, Visitor, is_hit};
-use platform::{Clock as _, SystemClock};
+use clock::Clock as _;
+use platform::SystemClock;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::traffic::{RATE, Traffic, Visit};

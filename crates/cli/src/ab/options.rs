@@ -10,7 +10,8 @@
 
 use super::usage::later_option;
 use crate::values::header;
-use load::{Expect, Length, Plan, Protocol, Stop, Target};
+use address::HttpUrl;
+use load::{Expect, Length, Plan, Protocol, Stop};
 use message::Method;
 use net::TlsVersion;
 use report::ab::html::Attributes;
@@ -153,16 +154,16 @@ fn refusal(letter: char) -> String {
 /// The host name in the last `Host` header field of the plan, for the TLS handshake.
 fn named_by_host(plan: &Plan) -> Option<String> {
     let (_, host) = plan.headers.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
-    Target::parse(&format!("https://{host}/")).ok().map(|target| target.host())
+    HttpUrl::parse(&format!("https://{host}/")).ok().map(|target| target.host())
 }
 
 /// Parses a proxy given as `HOST:PORT`.
-fn proxy(text: &str) -> Result<Target, String> {
+fn proxy(text: &str) -> Result<HttpUrl, String> {
     let bad = || format!("invalid proxy {text:?} for -X: write HOST:PORT, as in 127.0.0.1:3128");
     let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
     let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#']);
     match port.parse() {
-        Ok(1..=u16::MAX) if is_host => Target::parse(&format!("http://{text}/")).map_err(|_| bad()),
+        Ok(1..=u16::MAX) if is_host => HttpUrl::parse(&format!("http://{text}/")).map_err(|_| bad()),
         _ => Err(bad()),
     }
 }
@@ -178,17 +179,17 @@ fn tls_version(text: &str) -> Result<Option<TlsVersion>, String> {
 }
 
 /// Parses the URL, which needs a path and may omit `http://`.
-fn target(url: &str) -> Result<Target, String> {
+fn target(url: &str) -> Result<HttpUrl, String> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let has_path = with_scheme.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     if !has_path {
         return Err(format!("{url}: invalid URL: it needs a path, as in http://HOST/"));
     }
-    Target::parse(&with_scheme).map_err(|error| error.to_string())
+    HttpUrl::parse(&with_scheme).map_err(|error| error.to_string())
 }
 
 impl Options {
-    fn new(target: Target) -> Self {
+    fn new(target: HttpUrl) -> Self {
         let mut plan = Plan::new(target);
         plan.http = Protocol::Http10;
         plan.keep_alive = false;
@@ -288,7 +289,7 @@ impl Options {
 
     /// Options on the command line that change nothing, each with the condition that it lacks.
     pub(crate) fn without_effect(&self) -> Vec<String> {
-        let is_plain = !self.plan.target.is_secure();
+        let is_plain = !self.plan.target.is_https();
         let needs = |letter: char| match letter {
             'I' | 'Z' | 'f' | 'E' if is_plain => Some("an https URL"),
             'T' if self.body_file.is_none() => Some("-p or -u"),
@@ -380,7 +381,7 @@ mod tests {
         assert!(options.plan.keep_alive && options.quiet);
         assert_eq!((options.plan.stop.requests, options.plan.users), (Some(1000), 20));
         assert_eq!(options.plan.headers, [("X".into(), "1".into()), ("Y".into(), "2".into())]);
-        assert_eq!((options.plan.target.port(), options.plan.target.path()), (81, "/a"));
+        assert_eq!((options.plan.target.port(), options.plan.target.path_and_query()), (81, "/a"));
     }
 
     #[test]

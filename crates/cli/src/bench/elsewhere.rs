@@ -7,7 +7,7 @@
 use anyhow::bail;
 use load::Plan;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 
 /// The hosts of a plan that are not on this machine, each once. With a proxy, only the proxy
 /// counts. Names are resolved; a name without an address is skipped, because the run reports it.
@@ -20,8 +20,8 @@ pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
         if hosts.contains(&host) {
             continue;
         }
-        let addresses = target.resolve().unwrap_or_default();
-        if addresses.iter().any(|address| !is_here(address.ip())) {
+        let mut addresses = host.to_socket_addrs().into_iter().flatten();
+        if addresses.any(|address| !is_here(address.ip())) {
             hosts.push(host);
         }
     }
@@ -56,10 +56,11 @@ fn is_here(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::hosts_elsewhere;
-    use load::{Plan, Target, WeightedTarget};
+    use address::HttpUrl;
+    use load::{Plan, WeightedTarget};
 
-    fn target(url: &str) -> Target {
-        Target::parse(url).unwrap()
+    fn target(url: &str) -> HttpUrl {
+        HttpUrl::parse(url).unwrap()
     }
 
     #[test]

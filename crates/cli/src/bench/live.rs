@@ -6,8 +6,8 @@
 //! After the run, or once it is being stopped, the terminal shows none of the lines. `report::live`
 //! decides what the lines say.
 
+use clock::{Clock, Monotonic};
 use load::{Control, Plan};
-use platform::{Clock, Monotonic};
 use report::live::{self, Glyphs, Live, SPARK_SECONDS_MAX};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;

@@ -8,11 +8,10 @@ use super::idle_flags;
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
+use address::HttpUrl;
 use anyhow::ensure;
 use browse::VISITORS_MAX;
-use load::{
-    BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop, Target,
-};
+use load::{BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -111,7 +110,7 @@ impl LoadArgs {
     /// refused.
     fn shaped(&self, url: &str, in_flight_max_default: usize) -> anyhow::Result<Plan> {
         idle_flags::refuse(self.traffic.idle().into_iter().chain(self.request.idle()))?;
-        let mut plan = Plan::new(Target::parse(url)?);
+        let mut plan = Plan::new(HttpUrl::parse(url)?);
         let is_endless = self.requests.is_none() && !self.traffic.has_stages();
         let time = self.time.or_else(|| is_endless.then_some(TIME_DEFAULT));
         plan.stop = Stop { requests: self.requests, time, ..Stop::default() };

@@ -7,8 +7,9 @@
 use super::interrupt::Interrupt;
 use crate::output::note;
 use anyhow::Context as _;
+use clock::Clock;
 use load::{Control, Ended, Outcome, Plan, Progress};
-use platform::{Clock, SystemClock};
+use platform::SystemClock;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

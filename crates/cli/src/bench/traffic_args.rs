@@ -6,8 +6,9 @@
 
 use super::idle_flags::Idle;
 use crate::values::time;
+use address::HttpUrl;
 use anyhow::{Context as _, ensure};
-use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, WeightedTarget};
+use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTarget};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,7 +163,7 @@ const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// If the file cannot be read, is too large, has a bad line or has no URL.
-fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> {
+fn read_list(path: &Path, base: &HttpUrl) -> anyhow::Result<Vec<WeightedTarget>> {
     let place = || path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {}", place()))?.len();
     ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes; use a smaller list", place());
@@ -177,7 +178,7 @@ fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> 
 }
 
 /// Parses `URL [WEIGHT]`. A URL that begins with `/` is a path on the host of `base`.
-fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
+fn url_of_line(line: &str, base: &HttpUrl) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
     let (url, weight) = (words.next().unwrap_or_default(), words.next());
     ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
@@ -187,10 +188,10 @@ fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
         }
         None => 1,
     };
-    let scheme = if base.is_secure() { "https" } else { "http" };
+    let scheme = if base.is_https() { "https" } else { "http" };
     let text =
         if url.starts_with('/') { format!("{scheme}://{}{url}", base.authority()) } else { url.to_owned() };
-    Ok(WeightedTarget::new(Target::parse(&text)?, weight))
+    Ok(WeightedTarget::new(HttpUrl::parse(&text)?, weight))
 }
 
 fn stage(text: &str) -> Result<Stage, String> {
@@ -222,7 +223,8 @@ fn think(text: &str) -> Result<Think, String> {
 #[cfg(test)]
 mod tests {
     use super::{read_list, stage, think};
-    use load::{Stage, StageLoad, Target, Think};
+    use address::HttpUrl;
+    use load::{Stage, StageLoad, Think};
     use std::time::Duration;
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn url_list_has_weights_and_its_errors_name_the_line() {
-        let base = Target::parse("http://example.test:81/x").unwrap();
+        let base = HttpUrl::parse("http://example.test:81/x").unwrap();
         let directory = tempfile::tempdir().unwrap();
         let read = |text: &str| {
             let path = directory.path().join("list");

@@ -5,7 +5,7 @@ use super::object::Object;
 use crate::cache::Caches;
 use crate::counters::Counters;
 use crate::switches::Switches;
-use platform::{Clock, Monotonic, Timestamp};
+use clock::{Clock, Monotonic, Timestamp};
 use rhai::Dynamic;
 use rusqlite::Connection;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -37,7 +37,7 @@ fn register_text(engine: &mut Engine) {
             serde_json::from_str(text).map(from_json).map_err(|error| failure(&error.to_string()))
         })
         .register_fn("http_date", |seconds: i64| {
-            let moment = platform::Timestamp::from_secs(u64::try_from(seconds).unwrap_or(0));
+            let moment = clock::Timestamp::from_secs(u64::try_from(seconds).unwrap_or(0));
             httpdate::fmt_http_date(moment.to_system_time())
         })
         .register_fn("module_names", || -> Array { scripts::module_names().map(Dynamic::from).collect() });

@@ -58,7 +58,7 @@ mod tests {
     use crate::counters::Counters;
     use crate::scripts::Scripts;
     use crate::switches::Switches;
-    use platform::{ManualClock, Timestamp};
+    use clock::{ManualClock, Timestamp};
     use rhai::Dynamic;
     use rusqlite::Connection;
     use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Tests of the server: connections, limits, the operator's pages and the data directory.
 
 use crate::browser::{LAYERS, Running, options, start};
+use clock::{ManualClock, Timestamp};
 use petasos_demo::{Options, Site};
-use platform::{ManualClock, SystemClock, Timestamp};
+use platform::SystemClock;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::Client;

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use clock::ManualClock;
 use petasos_disk::{
     Durability, Keeper, Location, OpenError, Opened, Progress, Record, Recovery, Settings, Tier, Writer, open,
 };
-use platform::{Disk, ManualClock};
+use platform::Disk;
 
 /// A keeper that keeps the objects listed in `keep`.
 #[derive(Default)]

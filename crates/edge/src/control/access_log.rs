@@ -10,10 +10,10 @@ use crate::request::date::push_log_date;
 use crate::upkeep::leaving::join_in_time;
 use crate::control::log_output::{LogOutput, LogState};
 use bytes::Bytes;
+use clock::Timestamp;
 use config::AccessLog as Target;
 use message::{RequestHead, Status, Version, names};
 use net::Peer;
-use platform::Timestamp;
 use semantics::Reason;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -163,9 +163,9 @@ fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::{AccessLog, Entry, LogOutput, LogState, Writer};
+    use clock::Timestamp;
     use message::{Fields, Method, RequestHead, Status, Version};
     use net::Peer;
-    use platform::Timestamp;
     use semantics::Reason;
     use std::io::{self, Write};
     use std::sync::mpsc::{Receiver, Sender, channel};

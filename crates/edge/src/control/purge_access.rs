@@ -138,9 +138,10 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::{Denied, Entrance};
     use crate::shared::Shared;
+    use address::Prefix;
     use config::Plan;
     use message::Fields;
-    use net::{Peer, Prefix};
+    use net::Peer;
     use platform::SystemClock;
     use std::sync::Arc;
 

@@ -13,11 +13,12 @@ use crate::control::purge_access::{Denied, Entrance};
 use crate::control::reach::Scope;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
+use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
 use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
 use std::sync::Arc;
-use store::{Invalidated, Key, Mode, Selector, SiteId};
+use store::{Invalidated, Key, Selector, SiteId};
 
 /// Maximum number of orders carried out in memory at the same time; others wait.
 pub(crate) const ORDERS_MAX: usize = 4;
@@ -295,12 +296,13 @@ mod tests {
     use bytes::Bytes;
     use config::Plan;
     use disk::Settings;
+    use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
     use purge::{Invalidation, Reach, Want};
     use std::sync::Arc;
     use std::time::Duration;
-    use store::{Key, Mode, SiteId};
+    use store::{Key, SiteId};
 
     /// Longer than the test waits for anything.
     const FOREVER: Duration = Duration::from_secs(3600);

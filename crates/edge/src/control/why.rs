@@ -504,6 +504,7 @@ impl From<Remembered> for RememberedAnswer {
 mod tests {
     use super::{Answer, Asks, Question, answer, split_url};
     use crate::shared::Shared;
+    use address::Prefix;
     use config::Plan;
     use platform::SystemClock;
     use semantics::Policy;
@@ -562,7 +563,7 @@ mod tests {
     fn https_needs_a_trusted_proxy_or_a_public_https_site() {
         let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
-        behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+        behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
         assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
         assert_eq!(scheme(&plan(), "https://a.test/"), "http", "no proxy states the scheme");

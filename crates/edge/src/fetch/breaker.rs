@@ -66,9 +66,10 @@ mod tests {
     use super::{digest, line};
     use crate::sites::Sites;
     use bytes::Bytes;
+    use clock::Clock;
     use config::Plan;
     use origin::{BreakerChange, BreakerState};
-    use platform::{Clock, SystemClock};
+    use platform::SystemClock;
     use std::sync::Arc;
     use std::time::Duration;
     use store::{Key, SiteId};

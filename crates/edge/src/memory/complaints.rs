@@ -4,7 +4,7 @@
 //! apart. The memory is bounded.
 
 use crate::control::operator;
-use platform::Monotonic;
+use clock::Monotonic;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Complaints {
 #[cfg(test)]
 mod tests {
     use super::{Complaints, FAILURES_MAX};
-    use platform::Monotonic;
+    use clock::Monotonic;
 
     fn at(secs: u64) -> Monotonic {
         Monotonic::from_nanos(secs * 1_000_000_000)

@@ -8,7 +8,7 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
-use platform::Monotonic;
+use clock::Monotonic;
 use semantics::{Culprit, CulpritKind};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -219,7 +219,7 @@ fn kept_names(names: &str) -> Bytes {
 mod tests {
     use super::{Distrust, NAMES_BYTES_MAX, State, kept_names};
     use bytes::Bytes;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use store::{Key, SiteId};
 
     fn key(target: &str) -> Key {

@@ -6,7 +6,7 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
-use platform::Monotonic;
+use clock::Monotonic;
 use semantics::{Culprit, Reason};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -151,7 +151,7 @@ fn is_live(by_key: &HashMap<u64, Entry>, recorded: &Recorded) -> bool {
 mod tests {
     use super::HitForMiss;
     use bytes::Bytes;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use semantics::{Culprit, CulpritKind, Reason};
     use std::time::Duration;
     use store::{Key, SiteId};

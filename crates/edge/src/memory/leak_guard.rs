@@ -8,9 +8,9 @@
 //! not checked writes to no memory that another worker writes to.
 
 use crate::memory::distrust::{Distrust, Kept, State};
+use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
-use platform::Monotonic;
 use semantics::{Forwarding, Policy, other_cookies};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -267,8 +267,8 @@ mod tests {
         is_explained, is_guarded,
     };
     use bytes::Bytes;
+    use clock::Monotonic;
     use message::Fields;
-    use platform::Monotonic;
     use semantics::Policy;
     use store::{Key, SiteId};
 

@@ -8,8 +8,8 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use clock::Monotonic;
 use message::{Fields, names};
-use platform::Monotonic;
 use semantics::{AcceptedCodings, Forwarding, Policy, VaryRule, is_selecting};
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -228,8 +228,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::{HALF_LIFE, NOTES_WANTED, Page, Popular};
     use bytes::Bytes;
+    use clock::Monotonic;
     use message::Fields;
-    use platform::Monotonic;
     use proptest::prelude::*;
     use semantics::{Forwarding, Policy, VaryRule};
     use std::collections::HashMap;

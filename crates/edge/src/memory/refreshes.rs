@@ -4,7 +4,7 @@
 //! replaces it, whatever becomes of a single fetch. Refreshes of one page or site are at least
 //! [`REFRESH_AFTER`] apart. Memory does not grow with the number of writes.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,7 +97,7 @@ impl PageRefreshes {
 mod tests {
     use super::{PageRefreshes, Refresh};
     use bytes::Bytes;
-    use platform::Monotonic;
+    use clock::Monotonic;
     use store::{Key, SiteId};
 
     fn at(secs: u64) -> Monotonic {

@@ -3,7 +3,7 @@
 //! Invariant: the text belongs to the wall time given; no clock is read here.
 
 use bytes::Bytes;
-use platform::Timestamp;
+use clock::Timestamp;
 use std::cell::RefCell;
 
 /// Length of an HTTP date in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -46,7 +46,7 @@ pub(crate) fn push_log_date(line: &mut Vec<u8>, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::{http_date, push_log_date};
-    use platform::Timestamp;
+    use clock::Timestamp;
 
     #[test]
     fn http_and_log_dates_show_the_same_second() {

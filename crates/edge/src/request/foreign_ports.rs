@@ -17,8 +17,8 @@ use crate::request::pipeline::Visit;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::memory::sync::{Mutex, PoisonError};
+use clock::Monotonic;
 use message::Fields;
-use platform::Monotonic;
 use std::time::Duration;
 use store::Key;
 
@@ -118,7 +118,7 @@ impl<'a> Visit<'a> {
 #[cfg(test)]
 mod tests {
     use super::ForeignPorts;
-    use platform::Monotonic;
+    use clock::Monotonic;
 
     fn at(secs: u64) -> Monotonic {
         Monotonic::from_nanos(secs * 1_000_000_000)

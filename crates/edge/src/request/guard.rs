@@ -195,7 +195,7 @@ mod tests {
 
     fn plan() -> Plan {
         let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
-        plan.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+        plan.trusted_proxies = ["10.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
         plan
     }
 

@@ -11,7 +11,7 @@ use crate::request::lookup::Wanted;
 use crate::request::pipeline::{Step, Visit};
 use crate::request::refusal::Refusal;
 use crate::memory::sync::{Mutex, PoisonError};
-use platform::Monotonic;
+use clock::Monotonic;
 use semantics::{BeyondLimit, has_unknown_parameters, without_unknown_parameters};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -128,7 +128,7 @@ impl<'a> Visit<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Admitted, PATHS_AT_LIMIT, Window};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn admits(window: &mut Window, secs: u64, path: u64, address: u64) -> bool {

@@ -5,9 +5,9 @@
 //! status codes.
 
 use crate::control::purge_access::Denied;
+use address::OriginUrl;
 use h1::{FramingError, HeadError, RequestError};
 use message::Status;
-use net::OriginUrl;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
 use std::sync::Arc;

@@ -9,9 +9,9 @@ use crate::request::date::http_date;
 use crate::request::forward::VIA;
 use crate::request::refusal::Refusal;
 use bytes::{Bytes, BytesMut};
+use clock::Timestamp;
 use h1::BodyFraming;
 use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
-use platform::Timestamp;
 use semantics::{CacheStatusFacts, Reason, cache_status_value};
 use store::Object;
 
@@ -249,9 +249,9 @@ mod tests {
         write_switch,
     };
     use crate::request::refusal::Refusal;
+    use clock::Timestamp;
     use h1::BodyFraming;
     use message::{Method, ResponseHead, Status, Version};
-    use platform::Timestamp;
     use semantics::{CacheStatusFacts, Freshness, Moment, Reason};
     use std::time::Duration;
     use store::{Body, Object};

@@ -11,13 +11,14 @@ use crate::memory::refreshes::{Refresh, stamp};
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use clock::Monotonic;
+use invalidation::Mode;
 use message::ResponseHead;
-use platform::Monotonic;
 use purge::{Invalidation, Reach, Want};
 use semantics::{Changed, ChangedPages, Identity};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Key, Mode};
+use store::Key;
 
 /// The period of `limits.writes_per_minute`.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -189,7 +190,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::{Rate, Writes, stamp};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(secs: u64) -> Monotonic {

@@ -7,7 +7,7 @@
 use crate::upkeep::disk_threads;
 use crate::upkeep::recognition::{Found, UNCONFIRMED_MAX};
 use crate::sites::Site;
-use platform::Timestamp;
+use clock::Timestamp;
 use rustix::fs::OFlags;
 use semantics::Moment;
 use serde::{Deserialize, Serialize};

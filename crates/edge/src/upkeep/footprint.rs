@@ -7,7 +7,7 @@
 
 use crate::upkeep::disk_threads;
 use crate::shared::Shared;
-use platform::Monotonic;
+use clock::Monotonic;
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
@@ -134,7 +134,7 @@ fn keep(shared: &Shared, watch: &mut Watch, resident_bytes: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::{GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE, Watch};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     const MAX: u64 = 100 << 20;

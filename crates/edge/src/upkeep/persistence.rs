@@ -10,9 +10,11 @@ use crate::control::operator;
 use crate::upkeep::set_aside::SetAside;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
+use clock::Clock;
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
-use platform::{Clock, Disk, SystemDisk};
+use invalidation::Ban;
+use platform::{Disk, SystemDisk};
 use semantics::{Moment, Policy};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -22,7 +24,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use store::{Ban, Bans, Selector, SiteId, SiteNames, Store};
+use store::{Bans, Selector, SiteId, SiteNames, Store};
 
 /// How long the edge waits for the objects of the previous process before it accepts its first
 /// connection. The rest is taken over while it serves.

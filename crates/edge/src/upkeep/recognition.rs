@@ -19,17 +19,18 @@ use crate::control::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use clock::{Monotonic, Timestamp};
 use flate2::bufread::GzDecoder;
+use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
 use page::{HEAD_BYTES_MAX, document_head, target_on_host};
-use platform::{Monotonic, Timestamp};
 use profiles::{DocumentHead, Shown};
 use semantics::{Moment, Policy, format_date};
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::{Invalidation, Mode, Selector};
+use store::{Invalidation, Selector};
 
 /// A detection that no sign has confirmed for this long is dropped.
 pub(crate) const UNCONFIRMED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -428,7 +429,7 @@ fn beginning(fields: &Fields, octets: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{DOCUMENTS_PER_MINUTE_MAX, Rules, State};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     #[test]

@@ -131,12 +131,13 @@ mod tests {
     use crate::shared::Shared;
     use bytes::Bytes;
     use config::Plan;
+    use invalidation::Mode;
     use message::{Fields, ResponseHead, Status};
     use platform::SystemClock;
     use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;
-    use store::{Body, Invalidation, Key, Mode, Object, Publication, Selector, SiteId};
+    use store::{Body, Invalidation, Key, Object, Publication, Selector, SiteId};
 
     #[test]
     fn sweep_stops_within_a_walk_when_the_edge_quits() {

@@ -34,7 +34,7 @@ fn restricted_to(seen: &Seen, allowed: &[&str], refusal: &str) -> Vec<Action> {
 }
 
 fn behind_a_proxy(plan: &mut Plan) {
-    plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+    plan.trusted_proxies = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
 }
 
 fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {

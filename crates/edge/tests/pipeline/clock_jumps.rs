@@ -1,7 +1,7 @@
 //! Jumps of the wall clock, forward and back, at every stage of a request.
 
 use crate::support::{START, Stage, bare, behind, reason, tagged};
-use platform::Timestamp;
+use clock::Timestamp;
 use std::time::Duration;
 use testkit::{Gate, Seen, eventually, response};
 
@@ -13,7 +13,7 @@ const PAGE: &[&str] = &["Cache-Control: max-age=60, stale-while-revalidate=30"];
 
 /// Moves the wall clock by this many seconds.
 fn jump(stage: &Stage, seconds: i64) {
-    let now = platform::Clock::now(&*stage.clock).as_secs();
+    let now = clock::Clock::now(&*stage.clock).as_secs();
     stage.clock.set_wall(Timestamp::from_secs(now.saturating_add_signed(seconds)));
 }
 

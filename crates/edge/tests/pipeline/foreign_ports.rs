@@ -48,7 +48,7 @@ fn pages_of_the_sites_own_ports_are_always_stored() {
     let stage = Stage::with(
         |plan| {
             plan.limits.foreign_ports_max = 0;
-            plan.trusted_proxies = ["127.0.0.0/8".parse::<net::Prefix>().unwrap()].into_iter().collect();
+            plan.trusted_proxies = ["127.0.0.0/8".parse::<address::Prefix>().unwrap()].into_iter().collect();
         },
         page,
     );

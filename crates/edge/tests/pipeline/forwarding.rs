@@ -1,7 +1,7 @@
 //! The forwarded fields of a request: method overrides, and fields added by a trusted proxy.
 
 use crate::support::{Stage, reason};
-use net::Prefix;
+use address::Prefix;
 use testkit::{Response, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";

@@ -2,9 +2,9 @@
 //! disk fails.
 
 use crate::support::{START, admin, connect, metric, plan, reason, start_at, tagged};
+use clock::{ManualClock, Timestamp};
 use config::{Disk, Plan};
 use petasos_edge::Running;
-use platform::{ManualClock, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

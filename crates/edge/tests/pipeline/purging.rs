@@ -1,7 +1,7 @@
 //! Purges in the whole pipeline: permissions, the purged pages, and the purge as a barrier.
 
 use crate::support::{Stage, admin, behind, plan, reason, tagged};
-use net::{Prefix, Prefixes};
+use address::{Prefix, Prefixes};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 //! personal fields. The rate is limited, and the origin must be idle.
 
 use crate::support::{Stage, bare, behind, connect, reason, tagged};
-use platform::{Clock, SystemClock};
+use clock::Clock;
+use platform::SystemClock;
 use std::time::Duration;
 use testkit::{Action, Gate, Seen, eventually, response};
 
@@ -323,7 +324,7 @@ fn token_of_a_refresh_is_not_forwarded_to_the_origin() {
     writeln!(file, "secret").unwrap();
     let token_file = file.path().to_owned();
     let plan = |plan: &mut config::Plan| {
-        plan.purge_peers = net::Prefixes::default();
+        plan.purge_peers = address::Prefixes::default();
         plan.token_file = Some(token_file);
     };
     let stage = Stage::with(plan, page);

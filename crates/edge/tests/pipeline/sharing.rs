@@ -1,7 +1,7 @@
 //! Which responses are shared, and with which clients.
 
 use crate::support::{address, before, connect, metric, plan, reason, start_at};
-use platform::{ManualClock, Timestamp};
+use clock::{ManualClock, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -125,7 +125,7 @@ fn write_rate_counts_a_page_under_more_hosts_than_are_listed() {
 fn unsafe_method_beyond_the_rate_keeps_the_https_page() {
     let limits = |plan: &mut config::Plan| {
         plan.limits.page_writes_per_minute = 0;
-        plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+        plan.trusted_proxies = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
     };
     let stage = Stage::with(limits, |_| response("200 OK", &[FRESH], b"page"));
     let secure = ["X-Forwarded-Proto: https"];

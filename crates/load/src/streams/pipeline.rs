@@ -12,7 +12,7 @@ use crate::connection::Tools;
 use crate::exchange::Exchange;
 use crate::outcome::FailureKind;
 use crate::reader::{Answer, AnswerReader, ReadError};
-use platform::Monotonic;
+use clock::Monotonic;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;

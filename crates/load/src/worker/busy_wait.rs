@@ -8,7 +8,7 @@
 //! ordinary priority. The kernel stops real-time threads that use 95% of a core (sched(7),
 //! `sched_rt_runtime_us`).
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// A thread busy-waits at most this long after its last event. The wake-up latency is below 5% of a
@@ -61,7 +61,7 @@ impl BusyWait {
 #[cfg(test)]
 mod tests {
     use super::{BusyWait, QUIET_MAX, is_useful};
-    use platform::Monotonic;
+    use clock::Monotonic;
 
     #[test]
     fn only_runs_with_a_user_per_thread_and_free_cores_busy_wait() {

@@ -17,8 +17,8 @@ use crate::reader::Answer;
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, Slot, SlotId};
 use crate::streams::{Asked, Came, Carrier, ConnectError};
+use clock::Monotonic;
 use mio::{Interest, Token};
-use platform::Monotonic;
 use std::cmp::Reverse;
 use std::io;
 

@@ -7,7 +7,7 @@
 use super::Worker;
 use crate::account::State;
 use crate::slots::Role;
-use platform::Monotonic;
+use clock::Monotonic;
 use std::cmp::Reverse;
 
 impl Worker<'_> {

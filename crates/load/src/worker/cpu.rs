@@ -3,7 +3,7 @@
 //!
 //! Invariant: time used before the measured part is in no reading.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// Linux reports here how long the calling thread was on a core and how long it waited for one, in

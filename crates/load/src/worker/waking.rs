@@ -5,7 +5,7 @@
 //! saved budget of at most [`SAVED_MAX`]. If [`AWAKE_MIN`] before each start is more, that limit
 //! counts. The rule is a pure function: it reads no clock.
 
-use platform::Monotonic;
+use clock::Monotonic;
 use std::time::Duration;
 
 /// A thread is awake at least this long before a start.
@@ -60,7 +60,7 @@ impl Waking {
 #[cfg(test)]
 mod tests {
     use super::{AWAKE_MAX, AWAKE_MIN, AWAKE_SHARE_MAX, SAVED_MAX, Waking};
-    use platform::Monotonic;
+    use clock::Monotonic;
     use std::time::Duration;
 
     fn at(millis: u64) -> Monotonic {

@@ -123,7 +123,7 @@ mod tests {
             for soft in [false, true] {
                 let content = Call { selectors: selectors.clone(), soft, refill: soft }.content();
                 let order = read(&Route::Native, &Method::Post, &Fields::new(), content.as_bytes()).unwrap();
-                let is_soft = |one: &crate::Invalidation| one.mode == store::Mode::Soft;
+                let is_soft = |one: &crate::Invalidation| one.mode == invalidation::Mode::Soft;
                 assert!(
                     order.invalidations.len() == wants && order.invalidations.iter().all(is_soft) == soft
                 );

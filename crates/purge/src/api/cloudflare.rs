@@ -7,8 +7,8 @@ use crate::malformed::{Fault, Malformed, Place};
 use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::checked;
 use bytes::Bytes;
+use invalidation::Mode;
 use serde_json::Value;
-use store::Mode;
 
 pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
     let object = Object::parse(content)?;

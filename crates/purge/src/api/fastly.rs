@@ -7,8 +7,8 @@ use crate::malformed::{Fault, Malformed, Place};
 use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
+use invalidation::Mode;
 use message::{Fields, names};
-use store::Mode;
 
 /// Largest number of keys in the JSON content of a call.
 const KEYS_MAX: usize = 256;

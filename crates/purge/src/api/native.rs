@@ -18,8 +18,8 @@ use crate::malformed::{Fault, Malformed};
 use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::{checked, group_tag};
 use bytes::Bytes;
+use invalidation::Mode;
 use std::sync::Arc;
-use store::Mode;
 
 /// The types of selectors, what they list and what they invalidate, for the documentation.
 pub(crate) const TYPES: &[(&str, &str, &str)] = &[

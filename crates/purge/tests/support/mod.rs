@@ -1,7 +1,7 @@
 //! Helpers shared by the tests of dialects and of the API.
 
+use invalidation::Mode;
 use petasos_purge::{Invalidation, Reach, Want};
-use store::Mode;
 
 /// An invalidation on one line.
 pub(crate) fn shown(invalidation: &Invalidation) -> String {

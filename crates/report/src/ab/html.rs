@@ -84,7 +84,7 @@ impl Table {
         self.pair(text, "Server Software", &outcome.server_software());
         self.pair(text, "Server Hostname", &target.host());
         self.pair(text, "Server Port", &target.port().to_string());
-        self.pair(text, "Document Path", target.path());
+        self.pair(text, "Document Path", target.path_and_query());
         let length = match plan.expect.length {
             Length::Variable => "Variable".to_owned(),
             Length::Constant => format!("{} bytes", counts.document_bytes),

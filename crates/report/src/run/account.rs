@@ -86,7 +86,8 @@ impl From<&Outcome> for Account {
 #[cfg(test)]
 mod tests {
     use super::Account;
-    use load::{Outcome, Plan, SelfCheck, Target};
+    use address::HttpUrl;
+    use load::{Outcome, Plan, SelfCheck};
     use std::time::Duration;
 
     #[test]
@@ -94,7 +95,7 @@ mod tests {
         let [server, failed, unfinished, unread] = [10, 2, 3, 5].map(Duration::from_secs);
         let account = load::Account { server, failed, unfinished, unread, ..load::Account::default() };
         let check = SelfCheck { account, ..SelfCheck::default() };
-        let plan = Plan::new(Target::parse("http://127.0.0.1:1/").unwrap());
+        let plan = Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap());
         let outcome = Outcome::of(plan, "127.0.0.1:1".parse().unwrap());
         let outcome = Outcome { check, elapsed: Duration::from_secs(10), ..outcome };
         assert_eq!(Account::from(&outcome).effective_users, Some(1.5));

@@ -10,6 +10,7 @@
 mod models;
 
 use bytes::Bytes;
+use clock::Timestamp;
 use message::{Fields, Method, ResponseHead, Status, list_members};
 use models::{DateForms, SearchVariance, wanted_octets};
 use petasos_semantics::structured::{MEMBERS_MAX, Value, parse_dictionary, parse_list};
@@ -18,7 +19,6 @@ use petasos_semantics::{
     RANGES_MAX, RangeAnswer, Scope, VARY_NAMES_MAX, VaryRule, answer_range, answer_range_from_part,
     format_date, groups, joined_extent, multipart_layout, parse_date, stated_directives,
 };
-use platform::Timestamp;
 
 /// Checks `octets`, of which each line is one line of `Cache-Control`.
 pub(crate) fn cache_control(octets: &[u8]) {

@@ -5,10 +5,10 @@
 //! evicted from memory stays on the disk. An object that leaves the index is removed from the disk.
 
 use super::{Admission, Shard};
-use crate::invalidation::{Response, Unknown};
 use crate::ledger::{Subject, TagIds};
 use crate::record::Entry;
 use crate::s3fifo::Hits;
+use crate::selector::{Response, Unknown};
 use crate::slot::{SLOT_BYTES, Slot};
 use crate::{Lookup, Object, OnDisk, Shelved};
 use disk::{Location, Recovered, Tier};

@@ -4,7 +4,8 @@
 //! was sent within [`GRACE`] after that.
 
 use super::lock;
-use platform::{Clock, Monotonic, SystemClock};
+use clock::{Clock, Monotonic};
+use platform::SystemClock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

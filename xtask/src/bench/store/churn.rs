@@ -14,7 +14,8 @@ use super::table::{Table, Target};
 use super::visitors::Visitors;
 use super::{Bench, VISITORS_MAX, mebibytes};
 use anyhow::Result;
-use platform::{Clock as _, SystemClock};
+use clock::Clock as _;
+use platform::SystemClock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -11,7 +11,8 @@ use super::table::{Table, Target};
 use super::visitors::Visitors;
 use super::{Bench, hits, purges};
 use anyhow::{Result, ensure};
-use platform::{Clock as _, SystemClock};
+use clock::Clock as _;
+use platform::SystemClock;
 use std::time::Duration;
 
 /// Size of a page's content, in bytes.

@@ -11,7 +11,8 @@ use super::table::{Table, Target};
 use super::visitors::Visitors;
 use super::{Bench, spread};
 use anyhow::{Result, ensure};
-use platform::{Clock as _, SystemClock};
+use clock::Clock as _;
+use platform::SystemClock;
 use stats::{Random, median};
 use std::time::Duration;
 

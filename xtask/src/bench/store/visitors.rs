@@ -6,10 +6,11 @@
 
 use super::origin::{NUMBER_BYTES, Page};
 use anyhow::{Context, Result, ensure};
+use clock::{Clock as _, Monotonic};
 use h1::{BodyDecoder, Limits, Strictness, skim_response};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use platform::{Clock as _, Monotonic, SystemClock};
+use platform::SystemClock;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

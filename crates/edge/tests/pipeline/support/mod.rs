@@ -2,10 +2,11 @@
 
 pub(crate) mod files;
 
+use address::Address;
+use clock::{Clock, ManualClock, Timestamp};
 use config::Plan;
-use net::Address;
 use petasos_edge::{Edge, Running};
-use platform::{Clock, ManualClock, SystemClock, Timestamp};
+use platform::SystemClock;
 use semantics::Policy;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -161,7 +162,7 @@ pub(crate) fn plan(origin: &str) -> Plan {
     // Only time that the test lets pass counts, not delays of a busy machine.
     plan.limits.stale_wait = plan.limits.flight_wait;
     // Tests purge at the visitors' address, like an origin that is listed in `purge_peers`.
-    plan.purge_peers = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+    plan.purge_peers = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
     plan
 }
 

@@ -9,9 +9,10 @@ use super::visitor::{GET, Got, crowd, join, whole};
 use super::world::{Act, PADDING_BYTES, World};
 use bytes::Bytes;
 use config::Plan;
+use invalidation::Mode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::{Invalidation, Mode, Selector, SiteId};
+use store::{Invalidation, Selector, SiteId};
 
 const MINUTE: &str = "Cache-Control: max-age=60";
 

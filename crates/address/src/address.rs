@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use url::Host;
 
 /// An address to listen on or to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +69,15 @@ pub enum AddressError {
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Address {
+    /// The address of a URL's host and port.
+    pub fn of_host(host: &Host<impl AsRef<str>>, port: u16) -> Self {
+        match host {
+            Host::Domain(name) => Self::Host { name: name.as_ref().to_owned(), port },
+            Host::Ipv4(ip) => Self::Ip((*ip, port).into()),
+            Host::Ipv6(ip) => Self::Ip((*ip, port).into()),
+        }
+    }
+
     /// Whether only this machine can reach a listener at this address.
     pub fn is_loopback(&self) -> bool {
         match self {

@@ -8,19 +8,10 @@ use crate::ledger::TagIds;
 use crate::tags::Tags;
 use crate::{Object, SiteId};
 use bytes::Bytes;
+use invalidation::{Ban, Mode, Stored};
 use message::{ResponseHead, Status, names};
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Arc;
-
-/// The effect of an invalidation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
-    /// The response stays stored and becomes stale at once.
-    Soft,
-    /// The response is removed.
-    Hard,
-}
 
 /// An order to invalidate responses.
 #[derive(Clone, Debug)]
@@ -95,48 +86,9 @@ pub struct Invalidated {
     pub objects: Option<u64>,
 }
 
-/// Conditions on stored responses.
-///
-/// The store evaluates each ban once for every object while it holds a lock. So a ban must be fast
-/// and must not call the store.
-pub trait Ban: fmt::Debug + Send + Sync {
-    /// Whether all conditions hold for the response.
-    fn matches(&self, stored: &Stored<'_>) -> bool;
-
-    /// A condition that every matching response fulfils, if the ban has one. The store searches for
-    /// the needs of many bans at once, and evaluates only the bans whose need was found.
-    fn need(&self) -> Option<Need> {
-        None
-    }
-
-    /// The text of the ban. Bans with equal texts are treated as one.
-    fn text(&self) -> &str;
-}
-
-/// A necessary condition of a ban. It holds for responses without `No-Vary-Search` only: with that
-/// field, a ban may match a response because of another target.
-#[derive(Clone, Debug)]
-pub struct Need {
-    /// The part of the response to search.
-    pub haystack: Haystack,
-    /// A regular expression over bytes, without Unicode, that finds a match there.
-    pub pattern: String,
-}
-
-/// A part of a response that bans search.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Haystack {
-    /// Path and query.
-    Target,
-    /// Each tag by itself, and all tags in alphabetical order joined by commas.
-    Tags,
-    /// Each value of the field with this name.
-    Field(Bytes),
-}
-
-/// The view that a ban has of a response, already stored or about to be.
+/// The view that bans have of a response of this store.
 #[derive(Clone, Copy)]
-pub struct Stored<'a> {
+pub(crate) struct StoredView<'a> {
     pub(crate) host: &'a [u8],
     pub(crate) target: &'a [u8],
     pub(crate) response: &'a dyn Response,
@@ -209,30 +161,25 @@ impl Response for Unknown {
     }
 }
 
-impl<'a> Stored<'a> {
-    /// The host, in lower case, with its port unless that is the default.
-    pub const fn host(&self) -> &'a [u8] {
+impl Stored for StoredView<'_> {
+    fn host(&self) -> &[u8] {
         self.host
     }
 
-    /// Path and query.
-    pub const fn target(&self) -> &'a [u8] {
+    fn target(&self) -> &[u8] {
         self.target
     }
 
-    /// The status of the response.
-    pub fn status(&self) -> Status {
+    fn status(&self) -> Status {
         self.response.status()
     }
 
-    /// The values of the response's fields with this name.
-    pub fn values(&self, name: &[u8]) -> Vec<&'a [u8]> {
+    fn values(&self, name: &[u8]) -> Vec<&[u8]> {
         self.response.values(name)
     }
 
-    /// The tags of the response. The edge's internal tags are left out: they begin with a NUL byte,
-    /// which no field value can contain.
-    pub fn tags(&self) -> Vec<&'a [u8]> {
+    /// The edge's internal tags begin with a NUL byte, which no field value can contain.
+    fn tags(&self) -> Vec<&[u8]> {
         self.tags.iter().map(|id| self.known.text(id)).filter(|text| !text.starts_with(b"\0")).collect()
     }
 }
@@ -255,16 +202,5 @@ impl Response for Object {
 
     fn values<'a>(&'a self, name: &[u8]) -> Vec<&'a [u8]> {
         self.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
-    }
-}
-
-impl fmt::Debug for Stored<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |octets: &[u8]| octets.escape_ascii().to_string();
-        f.debug_struct("Stored")
-            .field("host", &text(self.host))
-            .field("target", &text(self.target))
-            .field("status", &self.status())
-            .finish_non_exhaustive()
     }
 }

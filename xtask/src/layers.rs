@@ -1,0 +1,246 @@
+//! The layers of the workspace, checked from the manifests: a crate depends only on crates that the
+//! workspace manifest lists before it, and a pure crate on nothing that reaches the system.
+//!
+//! Invariant: the order of `members` is the order of layers. Dependencies of tests are free,
+//! because a test of a lower crate may use the test kit.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use toml::Value;
+
+/// Crates that compute from their arguments alone: no socket, clock, disk or random source.
+const PURE: [&str; 12] = [
+    "crates/message",
+    "crates/address",
+    "crates/clock",
+    "crates/h1",
+    "crates/difference",
+    "crates/stats",
+    "crates/profiles",
+    "crates/semantics",
+    "crates/invalidation",
+    "crates/purge",
+    "crates/page",
+    "crates/config",
+];
+/// Published crates that reach the system, or bring event loops and TLS.
+const EFFECTS: [&str; 11] = [
+    "aws-lc-rs",
+    "getrandom",
+    "mio",
+    "nix",
+    "ring",
+    "rustix",
+    "rustls",
+    "signal-hook",
+    "socket2",
+    "tokio",
+    "tokio-rustls",
+];
+
+/// The manifest of the workspace.
+#[derive(Deserialize)]
+struct Root {
+    workspace: Workspace,
+}
+
+#[derive(Deserialize)]
+struct Workspace {
+    /// The folders of the crates, in the order of layers.
+    members: Vec<String>,
+    /// What crates may depend on: a version, or a table that has a `path` for a member.
+    dependencies: BTreeMap<String, Value>,
+}
+
+/// The manifest of a crate, or its part for one target.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Manifest {
+    dependencies: BTreeMap<String, Value>,
+    build_dependencies: BTreeMap<String, Value>,
+    target: BTreeMap<String, Self>,
+}
+
+impl Manifest {
+    /// The names of everything that the crate is built with, without the dependencies of tests.
+    fn names(&self) -> Vec<&str> {
+        let own = self.dependencies.keys().chain(self.build_dependencies.keys()).map(String::as_str);
+        own.chain(self.target.values().flat_map(Self::names)).collect()
+    }
+}
+
+/// Cargo.lock: all packages that a build may contain.
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    /// Names, with a version where several are in use.
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+impl Workspace {
+    /// The folder of a dependency that is a crate of the workspace.
+    fn folder(&self, name: &str) -> Option<&str> {
+        self.dependencies.get(name)?.get("path")?.as_str()
+    }
+
+    /// The place of a folder in the order of layers.
+    fn rank(&self, folder: &str) -> Option<usize> {
+        self.members.iter().position(|member| member == folder)
+    }
+}
+
+impl Lock {
+    /// A crate of [`EFFECTS`] that a published crate is, or depends on.
+    fn effect(&self, package: &str) -> Option<&'static str> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![package]);
+        while let Some(name) = open.pop() {
+            if let Some(effect) = EFFECTS.into_iter().find(|effect| *effect == name) {
+                return Some(effect);
+            }
+            if seen.insert(name) {
+                let packages = self.package.iter().filter(|package| package.name == name);
+                let used = packages.flat_map(|package| &package.dependencies);
+                open.extend(used.filter_map(|used| used.split(' ').next()));
+            }
+        }
+        None
+    }
+}
+
+/// What is wrong with the layers of the workspace in the current directory, one sentence each.
+///
+/// # Errors
+/// If a manifest cannot be read.
+pub(crate) fn findings() -> Result<Vec<String>> {
+    let root: Root = read(Path::new("Cargo.toml"))?;
+    let members = root.workspace.members.iter();
+    let manifests = members.map(|folder| read::<Manifest>(&Path::new(folder).join("Cargo.toml")));
+    let manifests = manifests.collect::<Result<Vec<_>>>()?;
+    let mut found = inversions(&root.workspace, &manifests);
+    found.extend(impurities(&root.workspace, &manifests, &read(Path::new("Cargo.lock"))?, &PURE));
+    Ok(found)
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
+}
+
+/// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
+/// each member.
+fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (rank, (member, manifest)) in workspace.members.iter().zip(manifests).enumerate() {
+        for name in manifest.names() {
+            let used = workspace.folder(name).and_then(|folder| workspace.rank(folder));
+            if used.is_some_and(|used| used >= rank) {
+                found.push(format!(
+                    "{member} depends on {name}, which the members in Cargo.toml do not list before it"
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The dependencies of pure crates on crates of the workspace that are not pure, and on published
+/// crates that reach the system.
+fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in pure {
+        let Some(manifest) = workspace.rank(folder).and_then(|rank| manifests.get(rank)) else {
+            found.push(format!("{folder} is listed as pure, but is no member"));
+            continue;
+        };
+        for name in manifest.names() {
+            match (workspace.folder(name), lock.effect(name)) {
+                (Some(used), _) if pure.contains(&used) => {}
+                (Some(_), _) => found.push(format!("{folder} is pure, but depends on {name}, which is not")),
+                (None, Some(effect)) => {
+                    found.push(format!("{folder} is pure, but depends on {name}, which is or uses {effect}"));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lock, Manifest, Root, impurities, inversions};
+
+    const ROOT: &str = "
+        [workspace]
+        members = ['low', 'high']
+        [workspace.dependencies]
+        low = { path = 'low' }
+        high = { package = 'x-high', path = 'high' }
+        outside = '1'
+    ";
+
+    const LOCK: &str = "
+        package = [
+            { name = 'outside', dependencies = ['between 1.0.0'] },
+            { name = 'between', dependencies = ['outside', 'tokio'] },
+            { name = 'harmless' },
+        ]
+    ";
+
+    fn manifests(low: &str, high: &str) -> Vec<Manifest> {
+        [low, high].map(|text| toml::from_str(text).unwrap()).into()
+    }
+
+    fn found(low: &str, high: &str) -> Vec<String> {
+        let root: Root = toml::from_str(ROOT).unwrap();
+        inversions(&root.workspace, &manifests(low, high))
+    }
+
+    fn impure(high: &str, pure: &[&str]) -> Vec<String> {
+        let (root, lock): (Root, Lock) = (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        impurities(&root.workspace, &manifests("", high), &lock, pure)
+    }
+
+    #[test]
+    fn dependency_on_an_earlier_member_is_allowed() {
+        let low = "[dependencies]\noutside.workspace = true\n[dev-dependencies]\nhigh.workspace = true";
+        assert_eq!(found(low, "[dependencies]\nlow.workspace = true"), [""; 0]);
+    }
+
+    #[test]
+    fn dependency_on_a_later_member_is_found_in_every_table() {
+        for table in ["dependencies", "build-dependencies", "target.'cfg(unix)'.dependencies"] {
+            let low = format!("[{table}]\nhigh = {{ workspace = true }}");
+            let expected = "low depends on high, which the members in Cargo.toml do not list before it";
+            assert_eq!(found(&low, ""), [expected], "{table}");
+        }
+    }
+
+    #[test]
+    fn pure_crate_may_depend_on_pure_and_harmless_crates() {
+        let high = "[dependencies]\nlow.workspace = true\nharmless.workspace = true\n\
+                    [dev-dependencies]\noutside = '1'";
+        assert_eq!(impure(high, &["low", "high"]), [""; 0]);
+    }
+
+    #[test]
+    fn pure_crate_with_a_way_to_the_system_is_found() {
+        let high = "[dependencies]\nlow.workspace = true\noutside.workspace = true";
+        let expected = [
+            "high is pure, but depends on low, which is not",
+            "high is pure, but depends on outside, which is or uses tokio",
+        ];
+        assert_eq!(impure(high, &["high"]), expected);
+        assert_eq!(impure("", &["gone"]), ["gone is listed as pure, but is no member"]);
+    }
+}

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return page::run(&args.url, &args.page, &plan, &args.outputs);
     }
     let mut plan = args.load.plan(&args.url)?;
+    args.load.refuse_idle(std::slice::from_ref(&plan))?;
     args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
     let interrupt = Interrupt::on_signals()?;

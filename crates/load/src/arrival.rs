@@ -179,7 +179,7 @@ impl Course {
             let Demand::Users(users) = part.demand else { return None };
             let end = part.end.map_or(now, |end| end.min(now));
             time += if part.begin < self.start.plus(self.ramp) {
-                (0..users).map(|index| end.since(self.user_begin(*part, index, users))).sum()
+                (0..users).map(|index| end.since(self.user_begin(*part, index, users))).sum::<Duration>()
             } else {
                 end.since(part.begin).mul_f64(users as f64)
             };

@@ -7,9 +7,7 @@ use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
-use crate::summary::{
-    ANSWERS_FEW, Row, Standing, Summary, first_number, load_rows, rows, standing, step_of,
-};
+use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, first_number, load_rows, rows, standing, step_of};
 use difference::is_hidden;
 use crate::table::{no_figures, times};
 use std::fmt::{self, Write as _};

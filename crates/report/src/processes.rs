@@ -26,8 +26,7 @@ pub(crate) fn meters(runs: &[&Measured]) -> Vec<Named> {
 
 /// Counted units per good response, for each meter.
 pub(crate) fn meters_per_page(runs: &[&Measured]) -> Vec<Named> {
-    let figure =
-        |run: &Measured, meter: &MeterRecord| Some((label(meter, &run.meters), meter.per_page?));
+    let figure = |run: &Measured, meter: &MeterRecord| Some((label(meter, &run.meters), meter.per_page?));
     named(runs, |run| run.meters.iter().filter_map(|meter| figure(run, meter)).collect())
 }
 

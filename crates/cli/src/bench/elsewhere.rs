@@ -5,17 +5,16 @@
 //! sent to the target here.
 
 use anyhow::bail;
-use load::Plan;
+use load::{Plan, Target};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 
 /// The hosts of a plan that are not on this machine, each once. With a proxy, only the proxy
 /// counts. Names are resolved; a name without an address is skipped, because the run reports it.
 pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
-    let listed = plan.targets.iter().map(|of| &of.target).filter(|_| plan.proxy.is_none());
-    let named = plan.proxy.as_ref().or_else(|| plan.targets.is_empty().then_some(&plan.target));
+    let proxy = plan.proxy.as_ref();
     let mut hosts: Vec<(String, u16)> = Vec::new();
-    for target in listed.chain(named) {
+    for target in targets(plan).filter(|_| proxy.is_none()).chain(proxy) {
         let host = (target.host(), target.port());
         if hosts.contains(&host) {
             continue;
@@ -26,6 +25,19 @@ pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
         }
     }
     hosts.into_iter().map(|(host, port)| format!("{host}:{port}")).collect()
+}
+
+/// The URLs of a plan that requests are for.
+pub(crate) fn targets(plan: &Plan) -> impl Iterator<Item = &Target> {
+    let named = plan.targets.is_empty().then_some(&plan.target);
+    plan.targets.iter().map(|of| &of.target).chain(named)
+}
+
+/// Whether a target is on the loopback interface. Also true for a name without an address, which
+/// the run reports.
+pub(crate) fn is_loopback(target: &Target) -> bool {
+    let addresses = target.resolve().unwrap_or_default();
+    addresses.is_empty() || addresses.iter().any(|address| address.ip().is_loopback())
 }
 
 /// Asks on the terminal whether these hosts may be loaded.

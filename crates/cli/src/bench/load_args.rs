@@ -3,8 +3,8 @@
 //! Invariant: a plan built here has passed [`Plan::check`]. Only in page mode are the settings that
 //! have another meaning there left out of that check.
 
-use super::elsewhere::{ask, hosts_elsewhere};
-use super::idle_flags;
+use super::elsewhere::{ask, hosts_elsewhere, is_loopback, targets};
+use super::idle_flags::{self, Idle};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
@@ -135,6 +135,31 @@ impl LoadArgs {
         self.request.shape(&mut plan)?;
         self.traffic.shape(&mut plan, in_flight_max_default)?;
         Ok(plan)
+    }
+
+    /// Refuses flags that have no effect on any of these plans. Not for page mode, where a page may
+    /// name files of other hosts.
+    ///
+    /// # Errors
+    /// If there is one; the error has the flag and the advice.
+    pub(crate) fn refuse_idle(&self, plans: &[Plan]) -> anyhow::Result<()> {
+        let has_tls = plans.iter().flat_map(targets).any(Target::is_secure);
+        let of_tls = |flag, is_given: bool| Idle {
+            flag,
+            is_idle: is_given && !has_tls,
+            fix: "no URL is https; leave it out",
+        };
+        let may_redial = || plans.iter().flat_map(targets).any(is_loopback);
+        idle_flags::refuse([
+            of_tls("--insecure", self.insecure),
+            of_tls("--ca", self.ca.is_some()),
+            of_tls("--no-resumption", self.no_resumption),
+            Idle {
+                flag: "--close rst",
+                is_idle: self.close == Close::Rst && !may_redial(),
+                fix: "only connections on loopback end with a reset, and no URL leads there; leave it out",
+            },
+        ])
     }
 
     /// If the target is not on this machine, asks the user for consent and makes the load careful.
@@ -305,6 +330,7 @@ mod tests {
             ("http://h/ --poisson", "--poisson does nothing"),
             ("http://h/ --rate 5 --ramp-to 9 -t 5 --ramp-up 2s", "--ramp-up does nothing"),
             ("http://h/ --content-type text/plain", "--content-type does nothing"),
+            ("http://h/ --stage 5:1s --cooldown 1s", "--cooldown does nothing"),
         ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(reason), "{line:?}: {error}");
@@ -313,9 +339,30 @@ mod tests {
             "http://h/ --rate 5 --think 0 --in-flight-max 7",
             "http://h/ --stage 5/s:1s --stage 5:1s --think 1s --in-flight-max 7",
             "http://h/ --think 1s --form a=1 --content-type text/plain",
+            "http://h/ --stage 5:1s --stage 5:1s --cooldown 1s",
         ] {
             assert!(parse(line).is_ok(), "{line:?} was refused");
         }
+    }
+
+    #[test]
+    fn flags_without_effect_on_any_url_are_refused() {
+        let refusal = |flags: &str, urls: &[&str]| {
+            let command = LoadArgs::augment_args(Command::new("compare").no_binary_name(true));
+            let args =
+                LoadArgs::from_arg_matches(&command.get_matches_from(flags.split_whitespace())).unwrap();
+            let plans: Vec<Plan> = urls.iter().map(|url| args.plan(url).unwrap()).collect();
+            args.refuse_idle(&plans).err().map(|error| error.to_string())
+        };
+        let (plain, secure) = ("http://127.0.0.1/", "https://192.0.2.1/");
+        for flags in ["--insecure", "--ca own.pem", "--no-resumption"] {
+            let error = refusal(flags, &[plain, plain]).unwrap();
+            assert!(error.contains("does nothing here: no URL is https"), "{flags}: {error}");
+            assert_eq!(refusal(flags, &[plain, secure]), None, "{flags}");
+        }
+        let error = refusal("--close rst", &[secure]).unwrap();
+        assert!(error.contains("--close rst does nothing here"), "{error}");
+        assert_eq!((refusal("--close rst", &[plain]), refusal("--close fin", &[secure])), (None, None));
     }
 
     #[test]

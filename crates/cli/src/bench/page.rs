@@ -185,8 +185,8 @@ fn refuse_others(load: &Plan) -> anyhow::Result<()> {
     ensure!(
         *load == taken,
         "--page supports only -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --in-flight-max, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html \
-         and --csv; leave all other flags of the load out"
+         --rate, --in-flight-max, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --seed, --fail-if, \
+         --json, --html and --csv; leave all other flags of the load out"
     );
     Ok(())
 }
@@ -295,5 +295,7 @@ mod tests {
         }
         assert_eq!((share("30%"), share("0.3"), share("100%")), (Ok(0.3), Ok(0.3), Ok(1.0)));
         assert!(share("x%").is_err() && share("-1%").is_err());
+        let error = parse("http://h/ --page --variable-length").unwrap_err().to_string();
+        assert!(error.contains("--seed") && parse("http://h/ --page --seed 7").is_ok(), "{error}");
     }
 }

@@ -82,7 +82,7 @@ impl TrafficArgs {
     }
 
     /// The flags that may have no effect in combination with the others.
-    pub(super) fn idle(&self) -> [Idle; 4] {
+    pub(super) fn idle(&self) -> [Idle; 5] {
         let is_rate = |stage: &Stage| matches!(stage.load, StageLoad::Rate(_));
         let has_rate = self.rate.is_some() || self.stage.iter().any(is_rate);
         let has_users = self.rate.is_none() && (self.stage.is_empty() || !self.stage.iter().all(is_rate));
@@ -101,6 +101,11 @@ impl TrafficArgs {
                 flag: "--think",
                 is_idle: !self.think.is_none() && !has_users,
                 fix: "with a rate, requests (with --page: pages) begin at the rate; leave --think or the rate out",
+            },
+            Idle {
+                flag: "--cooldown",
+                is_idle: !self.cooldown.is_zero() && self.stage.len() == 1,
+                fix: "it is the pause between two stages, and there is one; give another --stage or leave it out",
             },
             Idle {
                 flag: "--ramp-up",

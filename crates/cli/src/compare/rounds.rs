@@ -152,6 +152,9 @@ impl Load {
 fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
     let plan = |url: &String| if args.page.page { args.load.plan_of_pages(url) } else { args.load.plan(url) };
     let mut plans = urls.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
+    if !args.page.page {
+        args.load.refuse_idle(&plans)?;
+    }
     args.load.agree_all(&mut plans)?;
     let load = |(url, plan): (&String, Plan)| {
         Ok(if args.page.page {

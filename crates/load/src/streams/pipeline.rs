@@ -113,7 +113,9 @@ impl Carrier {
             let State::Line(line) = &mut self.state else { return None };
             let mut room = ReadBuf::new(buffer);
             match Pin::new(&mut line.wire).poll_read(context, &mut room) {
-                Poll::Pending if line.is_deaf && !line.wire.octets.is_turn_over() => return Some(line.broken()),
+                Poll::Pending if line.is_deaf && !line.wire.octets.is_turn_over() => {
+                    return Some(line.broken());
+                }
                 Poll::Pending => return None,
                 Poll::Ready(Err(_)) => return Some(line.broken()),
                 Poll::Ready(Ok(())) if room.filled().is_empty() => return Some(self.closed(tools)),

@@ -277,8 +277,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let half = HEAD_BYTES_MAX as usize / 2;
         let tasks = LocalSet::new();
-        let found = [half - 1_000, half + 1_000, 8 * half]
-            .map(|bytes| tasks.block_on(&runtime, no_answer(bytes)));
+        let found =
+            [half - 1_000, half + 1_000, 8 * half].map(|bytes| tasks.block_on(&runtime, no_answer(bytes)));
         let refused = NoAnswer { failure: FetchFailure::BadAnswer, is_silent: false };
         assert_eq!(found, [None, Some(refused), Some(refused)]);
     }

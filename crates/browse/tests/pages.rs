@@ -5,11 +5,11 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use clock::Clock;
+use clock::{Clock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use page::{Class, Limit, Limits};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
-use clock::{Clock, Monotonic, Timestamp};
 use platform::SystemClock;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -124,10 +124,7 @@ fn http2_page_uses_one_connection_or_names_the_reason() {
             format!("https://localhost:{}/", nginx.secure_http1_port),
             "the server does not speak HTTP/2: it did not choose h2 in the TLS handshake",
         ),
-        (
-            format!("{}/", origin.url()),
-            "the server does not speak HTTP/2 without TLS; use --http 1.1",
-        ),
+        (format!("{}/", origin.url()), "the server does not speak HTTP/2 without TLS; use --http 1.1"),
     ] {
         let error = load(&plan(url.clone())).unwrap_err();
         assert_eq!(error.to_string(), format!("{url}: cannot load the page: {reason}"));

@@ -118,9 +118,7 @@ fn reasons(args: &Args, made: &[Made]) -> Vec<String> {
     let is_invalid = |one: &Made| one.outcome.check.trust == Trust::Invalid && !args.accept_invalid;
     if let Some(place) = made.iter().position(is_invalid) {
         let run = if runs == 1 { "the run".to_owned() } else { format!("run {} of {runs}", place + 1) };
-        reasons.push(format!(
-            "the self-check calls {run} invalid (--accept-invalid takes it all the same)"
-        ));
+        reasons.push(format!("the self-check calls {run} invalid (--accept-invalid takes it all the same)"));
     }
     reasons
 }

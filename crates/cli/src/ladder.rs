@@ -12,7 +12,7 @@ use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
 use config::Diagnostic;
-use ladder::{Choice, Effort, LadderError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
+use ladder::{Choice, Effort, Ladder, LadderError, Observer, Options, Phase, Status, Stop, Walk, World};
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::results::Results;
@@ -116,7 +116,10 @@ fn check_loads(wanted: &[String], ladder: &Ladder) -> anyhow::Result<()> {
     let known: Vec<&str> =
         std::iter::once(ladder::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
     match wanted.iter().find(|id| !known.contains(&id.as_str())) {
-        Some(id) => anyhow::bail!("--load {id}: the ladder has no load of this name; its loads are {}", known.join(", ")),
+        Some(id) => anyhow::bail!(
+            "--load {id}: the ladder has no load of this name; its loads are {}",
+            known.join(", ")
+        ),
         None => Ok(()),
     }
 }

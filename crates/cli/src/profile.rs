@@ -43,7 +43,12 @@ struct What {
 /// If the edge did not carry it out.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let detect = args.what.detect.is_some();
-    let site = args.what.forget.as_ref().or(args.what.detect.as_ref()).context("no site is named; give --forget SITE or --detect SITE")?;
+    let site = args
+        .what
+        .forget
+        .as_ref()
+        .or(args.what.detect.as_ref())
+        .context("no site is named; give --forget SITE or --detect SITE")?;
     let content = serde_json::json!({ "site": site, "detect": detect }).to_string();
     let answer = args.edge.call("/profile", content.as_bytes())?;
     let admin = &args.edge.admin;
@@ -55,7 +60,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
     let (before, rules) = (text("before"), text("rules"));
-    let (before, rules) = before.zip(rules).with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
+    let (before, rules) = before
+        .zip(rules)
+        .with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     let change = if before == rules {
         format!("has profile {rules}")
     } else {

@@ -81,7 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         status => bail!("{admin} refuses: {status} {}", reason(&answer)),
     };
-    let outcome = outcome.with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
+    let outcome = outcome
+        .with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     measure::write_text(io::stdout(), &told(outcome, args.soft))?;
     Ok(ExitCode::SUCCESS)
 }

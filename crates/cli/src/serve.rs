@@ -13,9 +13,8 @@ use std::sync::Arc;
 
 /// The subcommand with its flags.
 pub(crate) fn command() -> Command {
-    let command = Command::new("serve")
-        .about("Run the caching reverse proxy in front of a web application")
-        .arg(
+    let command =
+        Command::new("serve").about("Run the caching reverse proxy in front of a web application").arg(
             Arg::new("file")
                 .value_name("FILE")
                 .value_parser(clap::value_parser!(PathBuf))
@@ -82,8 +81,8 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
     let (name, text) = match file {
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let text =
-                String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text; save it as UTF-8", path.display()))?;
+            let text = String::from_utf8(bytes)
+                .with_context(|| format!("{} is not UTF-8 text; save it as UTF-8", path.display()))?;
             (path.display().to_string(), text)
         }
         None => ("(no file)".to_owned(), String::new()),

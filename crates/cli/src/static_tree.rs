@@ -58,8 +58,10 @@ struct RulesArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let What::Rules(args) = &args.what;
     // clap accepts only names from these lists, so the lookups succeed.
-    let server =
-        Server::ALL.into_iter().find(|server| server.name() == args.server).context("the server is unknown")?;
+    let server = Server::ALL
+        .into_iter()
+        .find(|server| server.name() == args.server)
+        .context("the server is unknown")?;
     let layout = Layout::by_name(&args.layout).context("the layout is unknown")?;
     let profile = args.profile.as_deref().unwrap_or_else(|| layout.profile());
     let profile = Profile::shipped(profile).context("the profile is unknown")?;

@@ -44,8 +44,7 @@ fn remote_target_without_terminal_or_consent_is_refused() {
     for arguments in [&["bench", "-n", "1"][..], &["ab"]] {
         let output = petasos([arguments, &["http://192.0.2.1:8080/"]].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
-        let says =
-            "192.0.2.1:8080 is not on this machine, and there is no terminal to ask on; give --yes to load it";
+        let says = "192.0.2.1:8080 is not on this machine, and there is no terminal to ask on; give --yes to load it";
         assert!(output.stderr.contains(says), "{}", output.stderr);
     }
 }

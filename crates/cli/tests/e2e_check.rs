@@ -67,11 +67,7 @@ fn check_refuses_directories_that_cannot_be_used() {
         ("disk = '/proc/none/below'".to_owned(), "cannot write to /proc", "directory of its own"),
         (format!("spool_directory = '{}'", path("missing")), "does not exist", "write \"none\""),
         (format!("spool_directory = '{}'", path("file")), "is not a directory", "write \"none\""),
-        (
-            format!("access_log = '{}'", path("missing/log")),
-            "does not exist",
-            "name a file in a directory",
-        ),
+        (format!("access_log = '{}'", path("missing/log")), "does not exist", "name a file in a directory"),
         (format!("access_log = '{}'", path("foreign")), "is a directory", "name a file in this directory"),
         ("access_log = '/proc/log'".to_owned(), "cannot write to /proc", "name a file in a directory"),
     ] {
@@ -95,7 +91,8 @@ fn check_warns_of_file_systems_smaller_than_limits() {
     ] {
         let (code, said) = check(directory.path(), &text);
         assert_eq!(code, Some(0), "{text}: {said}");
-        for words in ["warning: ", "but the file system of", "petasos.toml:2", "leave space for other files"] {
+        for words in ["warning: ", "but the file system of", "petasos.toml:2", "leave space for other files"]
+        {
             assert!(said.contains(words), "{text}: no {words} in\n{said}");
         }
     }

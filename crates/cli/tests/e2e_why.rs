@@ -121,7 +121,8 @@ fn site_without_http_or_with_a_cut_response_is_explained() {
     let truncated = Origin::start(|_| {
         vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab".to_vec()), Action::Reset]
     });
-    for (origin, words) in [(&close, "without a response"), (&nonsense, "is not HTTP/1"), (&truncated, "broke")]
+    for (origin, words) in
+        [(&close, "without a response"), (&nonsense, "is not HTTP/1"), (&truncated, "broke")]
     {
         let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
         assert_eq!(output.code, Some(2), "{words}");

@@ -547,8 +547,10 @@ pub(crate) fn resolve(
     }
     problems.extend(clashes(document));
     if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
-        let problem =
-            Diagnostic::new("`names` is at the top of the file, but the file has [[site]] tables", names.place.clone());
+        let problem = Diagnostic::new(
+            "`names` is at the top of the file, but the file has [[site]] tables",
+            names.place.clone(),
+        );
         problems.push(problem.with_help("move it into the [[site]] that it belongs to"));
     }
     let top = Lookup { levels: vec![&flags, &document.top] };

@@ -53,7 +53,8 @@ pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
     });
     let times = TIMES.iter().filter_map(|key| {
         let problem = Diagnostic::new(format!("`{key}` must be longer than zero"), top.place(key)?);
-        (top.duration(key) == Some(Duration::ZERO)).then(|| problem.with_help("leave it out to use the default"))
+        (top.duration(key) == Some(Duration::ZERO))
+            .then(|| problem.with_help("leave it out to use the default"))
     });
     sizes.chain(times).chain(unreadable_token(top, read)).collect()
 }

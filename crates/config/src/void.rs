@@ -18,7 +18,8 @@ const UNUSED_BY_LETTER: [(&str, &str); 4] = [
          response that states no lifetime, and at most a day",
     ),
 ];
-const OF_COOKIES: &str = "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
+const OF_COOKIES: &str =
+    "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
 
 /// Finds the settings of one site that have no effect. `value` returns a setting as the operator
 /// wrote it, `place` its place.
@@ -39,7 +40,9 @@ pub(crate) fn void_settings(
     if let (Some(Value::Ports(_)), Some(_)) = (value("ports"), value("host")) {
         let place = place("ports").unwrap_or(Place::Default);
         let problem = Diagnostic::new("`ports` has no effect with `host`", place);
-        problems.push(problem.with_help("leave `ports` out: Petasos stores all pages by the name and port in `host`"));
+        problems.push(
+            problem.with_help("leave `ports` out: Petasos stores all pages by the name and port in `host`"),
+        );
     }
     let in_vain = |key: &'static str| match value(key) {
         Some(Value::Switch(on)) => on,

@@ -110,7 +110,9 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let target = elsewhere.path().join("target");
         fs::write(&target, "").unwrap();
-        for name in ["mark", "lock", "invalidations", "segment-00000007.data", "mark.123.partial", "recognised"] {
+        for name in
+            ["mark", "lock", "invalidations", "segment-00000007.data", "mark.123.partial", "recognised"]
+        {
             for target in [&target, &elsewhere.path().join("missing")] {
                 let directory = tempfile::tempdir().unwrap();
                 let path = directory.path().join(name);

@@ -163,11 +163,7 @@ impl Journal {
         state.submitted += 1;
         let ticket = state.submitted;
         while state.settled < ticket {
-            state = if state.is_busy {
-                sound(self.settled.wait(state))
-            } else {
-                self.write_pending(state)
-            };
+            state = if state.is_busy { sound(self.settled.wait(state)) } else { self.write_pending(state) };
         }
         state.failed.map_or(Ok(()), Err)
     }

@@ -7,17 +7,17 @@
 
 use crate::control::access_log::{AccessLog, Writer};
 use crate::control::admin;
-use crate::upkeep::disk_threads;
 use crate::control::first_look;
+use crate::control::operator;
+use crate::control::token;
+use crate::shared::Shared;
+use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
-use crate::control::operator;
 use crate::upkeep::persistence;
 use crate::upkeep::refill;
-use crate::shared::Shared;
 use crate::upkeep::signals::{Requests, Stops};
 use crate::upkeep::sweeper;
-use crate::control::token;
 use crate::upkeep::tree;
 use crate::upkeep::verifier;
 use crate::worker;

@@ -3,12 +3,12 @@
 //! Invariant: a name belongs to at most one site. If all sites are named, an unknown name finds
 //! none.
 
+use crate::control::uncompressed;
 use crate::request::foreign_ports::ForeignPorts;
 use crate::request::parameter_flood::ParameterFlood;
-use crate::upkeep::recognition::Recognition;
 use crate::request::refusal::Refusal;
-use crate::control::uncompressed;
 use crate::request::writes::Writes;
+use crate::upkeep::recognition::Recognition;
 use address::OriginUrl;
 use clock::Clock;
 use config::{Limits, Plan};

@@ -5,15 +5,15 @@
 //! connection is accepted and idle ones are closed. A worker ends only when no worker has a
 //! connection left, because a fetch of one worker feeds clients of others.
 
+use crate::control::counters::Metric;
+use crate::control::purge_access::Entrance;
 use crate::fetch::breaker;
 use crate::request::client::{Client, Received};
-use crate::control::counters::Metric;
 use crate::request::pipeline::{After, Visit};
-use crate::control::purge_access::Entrance;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Asker};
-use crate::shared::{NoPlace, Place, Shared};
 use crate::request::tunnel::tunnel;
+use crate::shared::{NoPlace, Place, Shared};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};

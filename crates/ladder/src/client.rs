@@ -296,10 +296,9 @@ mod tests {
     /// a limit fails the test instead of hanging.
     #[test]
     fn trickling_response_ends_at_the_limit() {
-        for (head, piece) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1600\r\n\r\n", "abcd"),
-            ("", "HTTP/1.1 103 Early\r\n\r\n"),
-        ] {
+        for (head, piece) in
+            [("HTTP/1.1 200 OK\r\nContent-Length: 1600\r\n\r\n", "abcd"), ("", "HTTP/1.1 103 Early\r\n\r\n")]
+        {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/x", listener.local_addr().unwrap());
             let result = std::thread::scope(|scope| {

@@ -56,7 +56,10 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
     let fault = |message: String, help: &str| vec![Diagnostic::new(message, Place::Default).with_help(help)];
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| {
-        fault(format!("cannot read {name}: {error}"), "give the path of a ladder file; docs/ladder.md describes the format")
+        fault(
+            format!("cannot read {name}: {error}"),
+            "give the path of a ladder file; docs/ladder.md describes the format",
+        )
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();

@@ -270,7 +270,11 @@ fn proof(mut keys: Keys<'_, '_>, names: &Names) -> Option<Proof> {
         }
         _ => {
             let help = "give either `header` with `is`, `matches` or `absent`, or `json` with `pointer` and `is` or `min`";
-            keys.reader.problem(keys.span.clone(), "a proof must test either a header field or a JSON document", help);
+            keys.reader.problem(
+                keys.span.clone(),
+                "a proof must test either a header field or a JSON document",
+                help,
+            );
             return None;
         }
     };
@@ -299,7 +303,11 @@ fn json_test(keys: &mut Keys<'_, '_>) -> Option<JsonTest> {
 /// Checks a JSON pointer (RFC 6901) and returns it unchanged.
 pub(crate) fn pointer(reader: &Reader, text: Spanned<String>) -> String {
     if !text.get_ref().starts_with('/') && !text.get_ref().is_empty() {
-        reader.problem(text.span(), "a JSON pointer must start with `/`", "write for example \"/counters/queries\"");
+        reader.problem(
+            text.span(),
+            "a JSON pointer must start with `/`",
+            "write for example \"/counters/queries\"",
+        );
     }
     text.into_inner()
 }
@@ -317,6 +325,10 @@ pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<Pattern
 pub(crate) fn check_url(reader: &Reader, text: &Spanned<String>) {
     if !text.get_ref().starts_with("http://") {
         let help = "write an http:// URL; ladders do not support TLS";
-        reader.problem(text.span(), format!("the URL `{}` does not begin with http://", text.get_ref()), help);
+        reader.problem(
+            text.span(),
+            format!("the URL `{}` does not begin with http://", text.get_ref()),
+            help,
+        );
     }
 }

@@ -101,7 +101,11 @@ fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
     let json = keys.text("json");
     if (form.is_some() || json.is_some()) && !is_post || form.is_some() && json.is_some() {
         let help = "give `post` with either `form` or `json`";
-        keys.reader.problem(keys.span.clone(), "only a request with `post` can have `form` or `json`, and not both", help);
+        keys.reader.problem(
+            keys.span.clone(),
+            "only a request with `post` can have `form` or `json`, and not both",
+            help,
+        );
     }
     let reader = keys.reader;
     let of = |texts: Vec<(String, Spanned<String>)>| {

@@ -94,7 +94,11 @@ impl<'r, 't> Keys<'r, 't> {
 
     fn wrong_kind(&self, key: &str, expected: &str, value: &Spanned<DeValue<'_>>) {
         let found = value.get_ref().type_str();
-        self.reader.problem(value.span(), format!("`{key}` must be {expected}, but this is a TOML {found}"), "");
+        self.reader.problem(
+            value.span(),
+            format!("`{key}` must be {expected}, but this is a TOML {found}"),
+            "",
+        );
     }
 
     pub(crate) fn text(&mut self, key: &'static str) -> Option<Spanned<String>> {
@@ -110,7 +114,11 @@ impl<'r, 't> Keys<'r, 't> {
         let text = self.text(key).unwrap_or_else(|| Spanned::new(self.span.clone(), String::new()));
         if !missing && text.get_ref().is_empty() && self.table.get(key).is_some_and(|v| v.get_ref().is_str())
         {
-            self.reader.problem(text.span(), format!("`{key}` is empty"), &format!("write for example {example}"));
+            self.reader.problem(
+                text.span(),
+                format!("`{key}` is empty"),
+                &format!("write for example {example}"),
+            );
         }
         text
     }

@@ -375,9 +375,9 @@ impl Bench<'_> {
             };
             kinds.push((audience, visitors));
         }
-        let counts = kinds.iter().map(|(audience, visitors)| {
-            (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64))
-        });
+        let counts = kinds
+            .iter()
+            .map(|(audience, visitors)| (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64)));
         let weights = weights(&counts.collect::<Vec<_>>());
         let weights = weights.ok_or_else(|| format!("the shares of load `{}` are too fine", traffic.id))?;
         let place = self.place(step);

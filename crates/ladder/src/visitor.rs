@@ -126,11 +126,7 @@ impl Visitor {
             Request { method: "GET", url: &url, host: place.host.as_deref(), fields, content: Vec::new() };
         let answer = client.ask_for(&request).map_err(|error| format!("GET {url}: {error}"))?;
         if answer.status == 200 && session.shows.0.is_match(&answer.content) {
-            return Ok(format!(
-                "session {}: its own page, {} bytes",
-                session.name,
-                answer.content.len()
-            ));
+            return Ok(format!("session {}: its own page, {} bytes", session.name, answer.content.len()));
         }
         Err(format!(
             "the page does not show that visitors of session `{}` have logged in: status {}, nothing in the page matches {}",

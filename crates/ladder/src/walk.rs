@@ -158,11 +158,9 @@ pub fn walk<'a>(
     let journal = open_journal(&output, &header, past.is_some(), world.disk)?;
     announce(ladder, &plan, past.as_ref(), observer);
     let services = Services::start(&ladder.services, &variables, &output.directory, world.clock, world.stop)
-        .map_err(
-            |reason| {
-                if world.stop.is_requested() { LadderError::Interrupted } else { LadderError::Service(reason) }
-            },
-        )?;
+        .map_err(|reason| {
+            if world.stop.is_requested() { LadderError::Interrupted } else { LadderError::Service(reason) }
+        })?;
     let commands =
         Commands { clock: world.clock, stop: world.stop, output: output.directory.join(COMMAND_FILE) };
     let environment = environment(ladder, options, &variables, &commands);
@@ -521,7 +519,9 @@ fn write(results: &Results, directory: &Path, disk: &dyn Disk) -> Result<(PathBu
         disk.replace(&results_file, &json)?;
         disk.replace(&report_file, report::html::page(results).as_bytes())
     });
-    written
-        .map_err(|source| LadderError::Disk { what: format!("results in {}", directory.display()), source })?;
+    written.map_err(|source| LadderError::Disk {
+        what: format!("results in {}", directory.display()),
+        source,
+    })?;
     Ok((results_file, report_file))
 }

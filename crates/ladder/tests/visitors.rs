@@ -192,7 +192,8 @@ fn leaked_page_makes_the_load_void() {
     assert!(results.cells.is_empty());
     // Once the site leaks, the proof after the load fails as well.
     assert!(
-        reason(&results.loads[0].cells[0]).ends_with("a request without a session got a page of session `reader`")
+        reason(&results.loads[0].cells[0])
+            .ends_with("a request without a session got a page of session `reader`")
     );
 }
 

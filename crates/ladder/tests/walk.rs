@@ -9,7 +9,9 @@
     reason = "a test that cannot go on panics"
 )]
 
-use petasos_ladder::{Choice, LadderError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk};
+use petasos_ladder::{
+    Choice, LadderError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk,
+};
 use platform::{SystemClock, SystemDisk};
 use report::results::{Outcome, Results};
 use report::summary::{Standing, standing};

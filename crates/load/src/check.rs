@@ -369,8 +369,10 @@ impl SelfCheck {
             && started < open.rate_asked * RATE_SHARE_INVALID
             && open.rate_asked * open.time.as_secs_f64() >= RATE_REQUESTS_MIN
         {
-            let reason =
-                format!("{:.1} requests a second were demanded, but only {started:.1} started", open.rate_asked);
+            let reason = format!(
+                "{:.1} requests a second were demanded, but only {started:.1} started",
+                open.rate_asked
+            );
             self.add(Trust::Invalid, reason);
         }
     }

@@ -242,7 +242,9 @@ pub enum PlanError {
     #[error("the request cannot be sent over HTTP/2: {0}")]
     NotHttp2(String),
     /// The request head is too long.
-    #[error("the request head has {0} bytes, more than {REQUEST_HEAD_BYTES_MAX}; send fewer or shorter header fields")]
+    #[error(
+        "the request head has {0} bytes, more than {REQUEST_HEAD_BYTES_MAX}; send fewer or shorter header fields"
+    )]
     HeadTooLong(usize),
 }
 

@@ -183,7 +183,8 @@ impl Disk for SystemDisk {
             return Ok(Arc::new(AsideFile::open(path)?));
         }
         let write = access == Access::Write;
-        let file = open_no_link(OpenOptions::new().read(true).write(write).create(write).truncate(false), path)?;
+        let file =
+            open_no_link(OpenOptions::new().read(true).write(write).create(write).truncate(false), path)?;
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 

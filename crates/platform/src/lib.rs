@@ -17,9 +17,7 @@ mod system_clock;
 pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
-pub use machine::{
-    cores, memory_bytes, resident_bytes, runtime_directory, spool_directory, state_directory,
-};
+pub use machine::{cores, memory_bytes, resident_bytes, runtime_directory, spool_directory, state_directory};
 pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{Fault, SimulatedDisk};
 pub use sound::sound;

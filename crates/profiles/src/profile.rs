@@ -51,7 +51,9 @@ impl Profile {
             None => Policy::bare(name.to_owned()),
             Some(base) => {
                 let known = others.iter().find(|other| other.name == *base);
-                let unknown = || fault(format!("it extends `{base}`, but there is no such profile; extend a shipped one"));
+                let unknown = || {
+                    fault(format!("it extends `{base}`, but there is no such profile; extend a shipped one"))
+                };
                 Policy { name: name.to_owned(), ..known.ok_or_else(unknown)?.policy.clone() }
             }
         };
@@ -89,7 +91,9 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         let list = match means {
             CookieWord::Key => {
                 if let Some(name) = names.iter().find(|name| name.contains('*')) {
-                    return Err(format!("a [[cookie]] for the key has the pattern `{name}`; write each name in full"));
+                    return Err(format!(
+                        "a [[cookie]] for the key has the pattern `{name}`; write each name in full"
+                    ));
                 }
                 policy.keyed_cookies.extend(names.iter().cloned());
                 continue;
@@ -215,7 +219,9 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
     if let Some(names) = &rules.targeted_fields {
         let read = |name: &String| {
-            TargetedField::by_name(name).ok_or_else(|| format!("`targeted_fields`: there is no `{name}`; docs/settings.md lists the fields"))
+            TargetedField::by_name(name).ok_or_else(|| {
+                format!("`targeted_fields`: there is no `{name}`; docs/settings.md lists the fields")
+            })
         };
         policy.targeted_fields = names.iter().map(read).collect::<Result<_, _>>()?;
     }

@@ -8,8 +8,8 @@ use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
 use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, first_number, load_rows, rows, standing, step_of};
-use difference::is_hidden;
 use crate::table::{no_figures, times};
+use difference::is_hidden;
 use std::fmt::{self, Write as _};
 
 /// Returns the document.

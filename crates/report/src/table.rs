@@ -12,7 +12,9 @@ use crate::headline::headline;
 use crate::number;
 use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
-use crate::summary::{ANSWERS_FEW, Bystander, Row, Standing, Summary, first_number, load_rows, rows, standing};
+use crate::summary::{
+    ANSWERS_FEW, Bystander, Row, Standing, Summary, first_number, load_rows, rows, standing,
+};
 
 /// Smallest supported width in columns. A smaller width is raised to it.
 pub const WIDTH_MIN: usize = 80;

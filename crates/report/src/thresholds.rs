@@ -332,10 +332,13 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
         "errors." if !kinds.contains(&member) => {
             Err(format!("there is no kind of error {member:?}; write one of {}", list(kinds.into_iter())))
         }
-        "cache." if !CACHE_WORDS.contains(&member) => {
-            Err(format!("there is no cache verdict {member:?}; write one of {}", list(CACHE_WORDS.into_iter())))
+        "cache." if !CACHE_WORDS.contains(&member) => Err(format!(
+            "there is no cache verdict {member:?}; write one of {}",
+            list(CACHE_WORDS.into_iter())
+        )),
+        "status." if !is_status(member) => {
+            Err(format!("{member:?} is not a status; write for example 503 or 5xx"))
         }
-        "status." if !is_status(member) => Err(format!("{member:?} is not a status; write for example 503 or 5xx")),
         _ => Ok(()),
     }
 }
@@ -385,8 +388,10 @@ impl Threshold {
             Operator::Below => found < self.value,
             Operator::AtMost => found <= self.value,
         });
-        let words = found
-            .map_or_else(|| "its value is not known".to_owned(), |found| format!("it is {}", self.words(found)));
+        let words = found.map_or_else(
+            || "its value is not known".to_owned(),
+            |found| format!("it is {}", self.words(found)),
+        );
         Judged { text: self.text.clone(), is_missed, found: words }
     }
 

@@ -171,7 +171,10 @@ text expected to contain /x/\",500,100,2,2,http://h/,10,0,0
 #[test]
 fn jtl_in_csv_is_imported() {
     let imported = import(JTL.as_bytes()).unwrap();
-    assert_eq!(imported.notes, ["1 rows of transaction controllers were left out, because they repeat their samples"]);
+    assert_eq!(
+        imported.notes,
+        ["1 rows of transaction controllers were left out, because they repeat their samples"]
+    );
     let run = &imported.runs[0];
     assert_eq!((run.source.as_str(), run.url.as_deref()), ("jtl", Some("http://h/")));
     assert_eq!((run.started_s, run.elapsed_s), (Some(1.0), Some(1.0)));

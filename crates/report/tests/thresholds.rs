@@ -84,9 +84,7 @@ fn errors_are_reported_with_their_column() {
     assert_eq!(error(" p95 > fast"), "column 8: \"fast\" does not begin with a number");
     assert_eq!(error("p95 == 3ms"), "column 5: the operator must be >, >=, < or <=");
     assert_eq!(error("p95 3ms"), "column 8: an operator is missing; write METRIC > VALUE, or <, >=, <=");
-    assert!(
-        error(" p96 > 3ms").starts_with("column 2: there is no metric \"p96\"; write one of mean, sd, ")
-    );
+    assert!(error(" p96 > 3ms").starts_with("column 2: there is no metric \"p96\"; write one of mean, sd, "));
     assert!(error("waiting.p96 > 3ms").starts_with("column 1: waiting has no \"p96\"; write one of mean"));
     assert_eq!(error("> 3ms"), "column 1: a metric is missing");
     assert!(

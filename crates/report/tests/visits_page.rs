@@ -4,12 +4,12 @@
 
 use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
 use clock::Timestamp;
+use clock::Timestamp;
 use load::{Think, Trust};
 use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
 use petasos_report::run::{Distribution, Run, read_runs};
-use clock::Timestamp;
 use std::time::Duration;
 
 fn run() -> PageRun {

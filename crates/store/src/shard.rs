@@ -400,9 +400,8 @@ impl Shard {
     /// The slot among `variants` that holds this variant.
     fn same_variant(&self, variants: &[u32], rule: &VaryRule, variant: &[u8]) -> Option<u32> {
         let is_same = |id: &u32| {
-            self.slot(*id).is_some_and(|slot| {
-                slot.variant() == variant && self.scopes.of(slot.scope).rule == *rule
-            })
+            self.slot(*id)
+                .is_some_and(|slot| slot.variant() == variant && self.scopes.of(slot.scope).rule == *rule)
         };
         variants.iter().copied().find(is_same)
     }

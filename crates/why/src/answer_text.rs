@@ -189,17 +189,18 @@ fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
     let left = match u64::try_from(stored.ttl_secs) {
         _ if stored.lifetime_secs == 0 => format!("no (lifetime {lifetime})"),
         Ok(left) if left > 0 => format!("for {} more (lifetime {lifetime})", seconds_text(left)),
-        _ => format!(
-            "no (lifetime {lifetime}, ended {} ago)",
-            seconds_text(stored.ttl_secs.unsigned_abs())
-        ),
+        _ => format!("no (lifetime {lifetime}, ended {} ago)", seconds_text(stored.ttl_secs.unsigned_abs())),
     };
     fact(lines, "fresh", &left);
     if stored.is_validated_always {
         fact(lines, "", "the response says no-cache: Petasos asks the application before each use");
     }
     if stored.no_cache_overridden {
-        fact(lines, "", "by the profile, although the response says no-cache; static_ttl_max limits this time");
+        fact(
+            lines,
+            "",
+            "by the profile, although the response says no-cache; static_ttl_max limits this time",
+        );
     }
     if stored.is_purged_softly {
         fact(lines, "", "a soft purge has made the response stale");

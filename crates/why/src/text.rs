@@ -125,7 +125,10 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
         (verdict.stale_if_error_secs, "if the application fails"),
     ] {
         if let Some(secs) = secs.filter(|secs| *secs > 0 && verdict.cacheable != Cacheable::No) {
-            lines.paragraph(2, &format!("A cache may send it for {} after its lifetime {what}.", seconds_text(secs)));
+            lines.paragraph(
+                2,
+                &format!("A cache may send it for {} after its lifetime {what}.", seconds_text(secs)),
+            );
         }
     }
 }

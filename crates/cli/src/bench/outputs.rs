@@ -55,7 +55,10 @@ impl OutputArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (standard, files): (Vec<&Path>, Vec<&Path>) =
             self.paths().into_iter().flatten().partition(|path| is_stdout(path));
-        ensure!(standard.len() < 2, "only one result can go to standard output (-); give the others a file name");
+        ensure!(
+            standard.len() < 2,
+            "only one result can go to standard output (-); give the others a file name"
+        );
         for path in files {
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
@@ -134,7 +137,10 @@ impl OutputArgs {
         );
         let kept = outcome.samples.len() as u64;
         if self.jtl.is_some() && kept < outcome.requests() {
-            note(format_args!("petasos: --jtl: the file has only the first {kept} of {} requests", outcome.requests()));
+            note(format_args!(
+                "petasos: --jtl: the file has only the first {kept} of {} requests",
+                outcome.requests()
+            ));
         }
         written
     }

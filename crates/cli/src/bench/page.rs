@@ -167,7 +167,10 @@ fn refuse_others(load: &Plan) -> anyhow::Result<()> {
         connections_per_host_max: load.connections_per_host_max,
         ..defaults
     };
-    ensure!(load.keep_alive, "--no-keepalive does not go with --page, because browsers keep connections; leave it out");
+    ensure!(
+        load.keep_alive,
+        "--no-keepalive does not go with --page, because browsers keep connections; leave it out"
+    );
     ensure!(
         load.body.is_none() && load.method == taken.method,
         "--body and --method do not go with --page, because browsers load a page with GET; leave them out"
@@ -221,13 +224,18 @@ pub(crate) fn load_pages(plan: &PagePlan, interrupt: &Interrupt) -> anyhow::Resu
 
 /// Parses a share, such as `30%` or `0.3`.
 fn share(text: &str) -> Result<f64, String> {
-    let number =
-        |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is not a share; write for example 30%"));
+    let number = |text: &str| {
+        text.trim().parse::<f64>().map_err(|_| format!("{text:?} is not a share; write for example 30%"))
+    };
     let share = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
         None => number(text)?,
     };
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(format!("{text:?} is not a share from 0% to 100%")) }
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err(format!("{text:?} is not a share from 0% to 100%"))
+    }
 }
 
 #[cfg(test)]

@@ -188,9 +188,10 @@ fn url_of_line(line: &str, base: &HttpUrl) -> anyhow::Result<WeightedTarget> {
     let (url, weight) = (words.next().unwrap_or_default(), words.next());
     ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
     let weight = match weight {
-        Some(weight) => {
-            weight.parse().ok().with_context(|| format!("{weight:?} is not a weight; write a whole number above 0"))?
-        }
+        Some(weight) => weight
+            .parse()
+            .ok()
+            .with_context(|| format!("{weight:?} is not a weight; write a whole number above 0"))?,
         None => 1,
     };
     let scheme = if base.is_https() { "https" } else { "http" };

@@ -175,7 +175,8 @@ fn create(directory: &Path, sides: usize) -> anyhow::Result<Vec<(String, File)>>
             let path = directory.join(format!("{letter}.json"));
             // `create_new` fails if the file exists: earlier runs must not be lost or mixed with
             // these.
-            let file = File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
+            let file =
+                File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
             Ok((path.display().to_string(), file))
         })
         .collect()

@@ -35,7 +35,10 @@ pub(super) fn group(first: &[String], others: &[String]) -> anyhow::Result<Vec<V
     }
     let others = others.split(|argument| argument == SEPARATOR).map(<[String]>::to_vec);
     let sides: Vec<Vec<String>> = std::iter::once(first.to_vec()).chain(others).collect();
-    ensure!(sides.iter().all(|side| !side.is_empty()), "a side has no files; put -- only between the files of two sides");
+    ensure!(
+        sides.iter().all(|side| !side.is_empty()),
+        "a side has no files; put -- only between the files of two sides"
+    );
     Ok(sides)
 }
 

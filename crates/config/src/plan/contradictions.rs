@@ -36,8 +36,7 @@ pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
         return None;
     }
     let place = lookup.place("stale_on_error")?;
-    let problem =
-        Diagnostic::new("`stale_on_error = \"override\"` contradicts the profile `rfc`", place);
+    let problem = Diagnostic::new("`stale_on_error = \"override\"` contradicts the profile `rfc`", place);
     Some(problem.with_help("leave `stale_on_error` out, or choose another profile"))
 }
 
@@ -59,8 +58,7 @@ pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnos
     if !is_in_tree || lookup.stated("names").is_some() {
         return None;
     }
-    let problem =
-        Diagnostic::new("the static tree needs the `names` of the site", site.clone());
+    let problem = Diagnostic::new("the static tree needs the `names` of the site", site.clone());
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
@@ -87,8 +85,11 @@ pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
                 Diagnostic::new(format!("`names` lists `{name}` twice"), place.clone())
                     .with_help("remove one of them; case and a final dot make no difference")
             } else if name.is_empty() {
-                Diagnostic::new("a second site has no `names`, but only one site can serve all other names", place.clone())
-                    .with_help("give this site `names`")
+                Diagnostic::new(
+                    "a second site has no `names`, but only one site can serve all other names",
+                    place.clone(),
+                )
+                .with_help("give this site `names`")
             } else {
                 Diagnostic::new(format!("`{name}` already belongs to another site"), place.clone())
             };

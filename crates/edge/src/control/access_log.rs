@@ -6,9 +6,9 @@
 //!
 //! The fields are in the order of [`FORMAT`]; `reference` explains them.
 
+use crate::control::log_output::{LogOutput, LogState};
 use crate::request::date::push_log_date;
 use crate::upkeep::leaving::join_in_time;
-use crate::control::log_output::{LogOutput, LogState};
 use bytes::Bytes;
 use clock::Timestamp;
 use config::AccessLog as Target;

@@ -7,18 +7,18 @@
 //! because a page of another site could make a browser send it. The content of a request has a size
 //! limit, and is read only after the head has shown that its client may send the request.
 
-use crate::fetch::breaker::state_name;
-use crate::request::client::{Client, Received};
 use crate::control::counters::Metric;
-use crate::request::date::http_date;
-use crate::upkeep::detection_call;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
-use crate::upkeep::recognition::Found;
-use crate::request::respond::{self, Asker};
-use crate::shared::Shared;
 use crate::control::uncompressed::Uncompressed;
 use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
+use crate::fetch::breaker::state_name;
+use crate::request::client::{Client, Received};
+use crate::request::date::http_date;
+use crate::request::respond::{self, Asker};
+use crate::shared::Shared;
+use crate::upkeep::detection_call;
+use crate::upkeep::recognition::Found;
 use crate::worker::goes_on;
 use address::Address;
 use bytes::Bytes;
@@ -169,7 +169,11 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
 async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<Reply> {
     let Some(route) = api::Route::of(&request.target) else {
         let is_of_profile = path(request) == detection_call::PATH;
-        return if is_of_profile { Some(answer_profile(shared, request, content).await.into()) } else { None };
+        return if is_of_profile {
+            Some(answer_profile(shared, request, content).await.into())
+        } else {
+            None
+        };
     };
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {

@@ -291,8 +291,8 @@ fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
 #[cfg(test)]
 mod tests {
     use super::{ORDERS_MAX, Task};
-    use crate::upkeep::persistence::Persistence;
     use crate::shared::Shared;
+    use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
     use config::Plan;
     use disk::Settings;

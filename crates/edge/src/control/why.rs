@@ -5,18 +5,18 @@
 //! The answer is the outcome of the next request. If that depends on the origin's response, the
 //! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
+use crate::control::purge_orders::Unserved;
+use crate::control::uncompressed::Uncompressed;
+use crate::fetch::disk_reads;
+use crate::memory::hit_for_miss::Remembered;
 use crate::request::asking::Asking;
 use crate::request::client::head_limits;
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
-use crate::memory::hit_for_miss::Remembered;
-use crate::fetch::disk_reads;
 use crate::request::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
-use crate::control::purge_orders::Unserved;
-use crate::upkeep::recognition;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
-use crate::control::uncompressed::Uncompressed;
+use crate::upkeep::recognition;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
@@ -265,7 +265,10 @@ impl Asked {
         let limits = head_limits(&shared.limits);
         let request = match h1::parse_request(&mut octets, &limits, Strictness::Strict) {
             Ok(Some(request)) if request.framing == BodyFraming::Empty => Ok(request),
-            Ok(_) => return Err("a question about a request with content is not possible; leave its content out".to_owned()),
+            Ok(_) => {
+                return Err("a question about a request with content is not possible; leave its content out"
+                    .to_owned());
+            }
             Err(error) => Err(Refusal::malformed(error)),
         };
         Ok(Self { request, peer })

@@ -5,10 +5,10 @@
 //! objects is bounded. A body is read into memory if the budget of bodies outside the store allows
 //! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
 
-use crate::upkeep::backlog::Backlog;
-use crate::upkeep::disk_threads;
 use crate::fetch::room::Room;
 use crate::shared::Shared;
+use crate::upkeep::backlog::Backlog;
+use crate::upkeep::disk_threads;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;

@@ -7,14 +7,14 @@
 //! validator. Otherwise the response stays visibly incomplete. The completed part is not stored:
 //! the next request fetches the whole.
 
+use crate::control::counters::{Cells, Metric};
+use crate::fetch::disk_reads;
+use crate::fetch::fly;
 use crate::request::client::Client;
 use crate::request::client_address::client_of;
-use crate::control::counters::{Cells, Metric};
 use crate::request::deliver::{BATCH_BYTES, Interrupted};
-use crate::fetch::fly;
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::fetch::disk_reads;
 use crate::request::lookup::Wanted;
 use crate::request::pipeline::Visit;
 use crate::shared::Shared;

@@ -6,10 +6,10 @@
 use crate::fetch::flight::{Asked, Flight};
 use crate::fetch::fly::Departure;
 use crate::fetch::table_entry::TableEntry;
+use crate::memory::popular::Page;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::lookup::Base;
-use crate::memory::popular::Page;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;

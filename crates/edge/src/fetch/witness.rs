@@ -3,10 +3,10 @@
 //! Invariant: the last piece of the response, and nothing else, is held back until the
 //! invalidations that it proves are in force.
 
+use crate::fetch::flight::Parcel;
 use crate::request::conclude::Outcome;
 use crate::request::deliver::{self, Beginning, Interrupted, Tail};
 use crate::request::event_stream::while_open;
-use crate::fetch::flight::Parcel;
 use crate::request::pipeline::Visit;
 use crate::request::respond::Account;
 use crate::sites::Site;

@@ -15,8 +15,8 @@
 //! A request finds equivalents only in its own percent-encoding of the path, as in the store. An
 //! invalidation covers all percent-encodings, so one entry holds the keys of all of them.
 
-use crate::shared::Shared;
 use crate::memory::sync::{AtomicBool, PoisonError, RwLock};
+use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Fields, ResponseHead, names};
 use semantics::{NoVarySearch, canonical_target};

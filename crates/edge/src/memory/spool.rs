@@ -7,9 +7,9 @@
 //! exceeds `limits.disk_timeout` or many files wait to be closed. The room of a file is free again
 //! once the file is closed.
 
-use crate::upkeep::disk_threads;
 use crate::control::operator;
 use crate::memory::spool_closer::Closer;
+use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use config::Plan;
 use platform::{Disk, DiskFile};

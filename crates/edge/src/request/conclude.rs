@@ -5,23 +5,23 @@
 //! sent.
 
 use crate::control::access_log::Entry;
-use crate::request::client::SendError;
 use crate::control::counters::Metric;
+use crate::control::purge_orders::Unserved;
+use crate::fetch::flight::Parcel;
+use crate::fetch::fly;
+use crate::fetch::mender::Mender;
+use crate::memory::leak_guard::COMPARED_BYTES_MAX;
+use crate::request::client::SendError;
 use crate::request::decoded::Source;
 use crate::request::deliver::{self, Beginning, Interrupted};
 use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
-use crate::fetch::flight::Parcel;
-use crate::fetch::fly;
 use crate::request::leak_check::LeakCheck;
-use crate::memory::leak_guard::COMPARED_BYTES_MAX;
-use crate::fetch::mender::Mender;
 use crate::request::pipeline::{After, Visit};
-use crate::control::purge_orders::Unserved;
-use crate::upkeep::recognition::Sent;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
+use crate::upkeep::recognition::Sent;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;

@@ -3,18 +3,18 @@
 //! Invariants: beside the client's queue, at most one decoded piece of the content is held. If the
 //! content cannot be decoded, the response stays visibly incomplete.
 
+use crate::control::counters::Metric;
+use crate::fetch::mender::Mender;
 use crate::request::client::Client;
 use crate::request::conclude::Outcome;
-use crate::control::counters::Metric;
 use crate::request::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
 use crate::request::delivery::Content;
-use crate::upkeep::disk_threads;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
 use crate::request::lookup::stored_without_gzip;
-use crate::fetch::mender::Mender;
 use crate::request::pipeline::Visit;
 use crate::request::respond::Account;
+use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::ResponseHead;

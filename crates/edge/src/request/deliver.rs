@@ -3,12 +3,12 @@
 //! Invariant: content ends as its framing declares only if its source ended completely. If a source
 //! fails midway, the client can see that the response is incomplete.
 
+use crate::fetch::mender::Mender;
 use crate::memory::buffer::Buffer;
 use crate::request::client::{Client, SendError};
-use crate::upkeep::disk_threads;
 use crate::request::excerpt::Extract;
 use crate::request::gunzip::Undecodable;
-use crate::fetch::mender::Mender;
+use crate::upkeep::disk_threads;
 use bytes::{Bytes, BytesMut};
 use disk::FileRange;
 use h1::BodyFraming;

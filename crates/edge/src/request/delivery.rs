@@ -4,9 +4,9 @@
 //! sends it (`conclude`).
 
 use crate::fetch::flight::{Parcel, SharedAnswer};
+use crate::fetch::witness::Witness;
 use crate::request::leak_check::LeakCheck;
 use crate::request::respond::Account;
-use crate::fetch::witness::Witness;
 use message::ResponseHead;
 use origin::Exchange;
 use std::sync::Arc;

@@ -12,11 +12,11 @@
 //! ports do not count, so foreign ports cannot displace them.
 
 use crate::control::counters::Metric;
+use crate::memory::sync::{Mutex, PoisonError};
 use crate::request::lookup::Wanted;
 use crate::request::pipeline::Visit;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::memory::sync::{Mutex, PoisonError};
 use clock::Monotonic;
 use message::Fields;
 use std::time::Duration;

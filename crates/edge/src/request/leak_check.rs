@@ -6,14 +6,14 @@
 //! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::control::counters::Metric;
+use crate::control::operator;
 use crate::fetch::flight::State;
 use crate::fetch::fly;
+use crate::fetch::refetch;
+use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
+use crate::memory::popular::Page;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
-use crate::control::operator;
-use crate::memory::popular::Page;
-use crate::fetch::refetch;
 use crate::request::respond::Account;
 use crate::shared::Shared;
 use crate::sites::Site;

@@ -3,11 +3,11 @@
 //! Invariant: the only side effect of this module is counting a use in the store, and [`Touch::No`]
 //! avoids that too. A decision can therefore be computed without being carried out.
 
+use crate::memory::distrust::Kept;
+use crate::memory::leak_guard::is_guarded;
 use crate::request::asked_target::AskedTarget;
 use crate::request::delivery::Delivery;
-use crate::memory::distrust::Kept;
 use crate::request::guard::Subject;
-use crate::memory::leak_guard::is_guarded;
 use crate::request::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;

@@ -7,10 +7,10 @@
 //! never counted.
 
 use crate::control::counters::Metric;
+use crate::memory::sync::{Mutex, PoisonError};
 use crate::request::lookup::Wanted;
 use crate::request::pipeline::{Step, Visit};
 use crate::request::refusal::Refusal;
-use crate::memory::sync::{Mutex, PoisonError};
 use clock::Monotonic;
 use semantics::{BeyondLimit, has_unknown_parameters, without_unknown_parameters};
 use std::collections::hash_map::RandomState;

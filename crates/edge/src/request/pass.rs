@@ -5,24 +5,24 @@
 //! than the cache key. The effects of a successful write, including those that the profile
 //! declares, are applied to the store before its client receives the response.
 
-use crate::request::client_address::client_of;
 use crate::control::counters::Metric;
-use crate::request::delivery::{Content, Delivery};
-use crate::request::event_stream::is_event_stream;
 use crate::fetch::flight::{Asked, Parcel};
 use crate::fetch::fly;
+use crate::fetch::selection::Selection;
+use crate::fetch::stored::{shareable, stored_object};
+use crate::fetch::table_entry::TableEntry;
+use crate::fetch::witness::Witness;
+use crate::request::client_address::client_of;
+use crate::request::delivery::{Content, Delivery};
+use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::leak_check::LeakCheck;
 use crate::request::lookup::{Base, Wanted};
 use crate::request::pipeline::{Step, Visit};
-use crate::upkeep::recognition::Sent;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
-use crate::fetch::selection::Selection;
-use crate::fetch::stored::{shareable, stored_object};
-use crate::fetch::table_entry::TableEntry;
-use crate::fetch::witness::Witness;
+use crate::upkeep::recognition::Sent;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};

@@ -15,23 +15,23 @@
 //! outcome. A step returns the next step and does not run it. A request that passes shares its
 //! fetch with no other request, so it carries everything that its client sent.
 
-use crate::request::asking::Asking;
-use crate::request::client::Client;
-use crate::request::client_address::client_of;
 use crate::control::counters::{Cells, Metric};
-use crate::request::delivery::{Content, Delivery};
-use crate::memory::distrust::Kept;
+use crate::fetch::disk_reads::{self, Loaded};
 use crate::fetch::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::fetch::flights::Joined;
 use crate::fetch::fly::{self, Departure};
 use crate::fetch::table_entry::TableEntry;
+use crate::memory::distrust::Kept;
+use crate::memory::popular::Page;
+use crate::request::asking::Asking;
+use crate::request::client::Client;
+use crate::request::client_address::client_of;
+use crate::request::delivery::{Content, Delivery};
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
 use crate::request::leak_check::{LeakCheck, WouldBeHit};
-use crate::fetch::disk_reads::{self, Loaded};
 use crate::request::lookup::{Base, Decision, Found, LOADS_MAX, Touch, Wanted};
 use crate::request::pass::Passing;
-use crate::memory::popular::Page;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Asker};
 use crate::shared::Shared;

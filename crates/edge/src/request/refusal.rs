@@ -216,7 +216,8 @@ impl Refusal {
             Busy::QueueFull => Reason::QueueFull,
             Busy::QueueTimeout => Reason::QueueTimeout,
         };
-        let detail = format!("the origin {origin} is overloaded; make it faster, or raise limits.fetches_max");
+        let detail =
+            format!("the origin {origin} is overloaded; make it faster, or raise limits.fetches_max");
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, reason, detail) }
     }
 

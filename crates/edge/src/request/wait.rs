@@ -6,8 +6,8 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::request::delivery::{Content, Delivery};
 use crate::fetch::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::request::delivery::{Content, Delivery};
 use crate::request::lookup::Wanted;
 use crate::request::pipeline::{Step, Visit, Waiting};
 use crate::request::refusal::Refusal;

@@ -35,12 +35,14 @@ pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> (u16, Val
         return (404, json!({ "error": format!("There is no site `{}`.", call.site) }));
     };
     if site.plan.recognisable.is_empty() {
-        let error = format!("The site has the fixed profile `{}`; Petasos detects none for it.", site.plan.profile);
+        let error =
+            format!("The site has the fixed profile `{}`; Petasos detects none for it.", site.plan.profile);
         return (409, json!({ "error": error }));
     }
     let before = site.policy().name.clone();
     if !shared.set_detection(site, call.detect).await {
-        let error = "The change is in force, but it could not be written to the disk, so a restart may undo it.";
+        let error =
+            "The change is in force, but it could not be written to the disk, so a restart may undo it.";
         return (503, json!({ "in_force": true, "durable": false, "error": error }));
     }
     (

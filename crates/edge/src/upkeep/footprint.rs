@@ -5,8 +5,8 @@
 //! separate share. The thread has the workers' priority, because a process that waits for cores
 //! must not exceed its memory meanwhile.
 
-use crate::upkeep::disk_threads;
 use crate::shared::Shared;
+use crate::upkeep::disk_threads;
 use clock::Monotonic;
 use std::io;
 use std::sync::Arc;

@@ -4,12 +4,12 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::upkeep::detections_file;
-use crate::upkeep::disk_threads;
 use crate::control::operator;
-use crate::upkeep::set_aside::SetAside;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
+use crate::upkeep::detections_file;
+use crate::upkeep::disk_threads;
+use crate::upkeep::set_aside::SetAside;
 use clock::Clock;
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};

@@ -5,8 +5,8 @@
 //! durable when the disk answers again, before the disk is used.
 
 use crate::control::counters::Metric;
-use crate::upkeep::disk_threads;
 use crate::shared::Shared;
+use crate::upkeep::disk_threads;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;

@@ -13,11 +13,11 @@
 //! detected, and once an hour afterwards.
 
 use crate::control::counters::Metric;
-use crate::upkeep::detections_file;
-use crate::upkeep::disk_threads;
 use crate::control::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
+use crate::upkeep::detections_file;
+use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
 use flate2::bufread::GzDecoder;

@@ -15,12 +15,12 @@
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::flight::State;
 use crate::fetch::fly;
-use crate::request::lookup::Base;
-use crate::memory::popular::Page;
 use crate::fetch::refetch;
+use crate::memory::popular::Page;
+use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use crate::request::lookup::Base;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use semantics::is_server_error;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

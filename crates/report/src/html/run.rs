@@ -380,12 +380,18 @@ fn facts(run: &Run) -> Markup {
         ("received", bytes(run.received_bytes)),
         ("sent", bytes(run.sent_bytes)),
         ("connections opened", count(run.connections.opened)),
-        ("connections with TLS sessions resumed", count(run.connections.resumed.filter(|&resumed| resumed > 0))),
+        (
+            "connections with TLS sessions resumed",
+            count(run.connections.resumed.filter(|&resumed| resumed > 0)),
+        ),
         ("requests on kept connections", count(run.connections.kept)),
         ("requests per connection, mean", run.connections.requests_mean.map(|mean| format!("{mean:.1}"))),
         ("requests sent again", count(run.connections.resent)),
         ("busiest generator thread", run.generator.cpu_share_max.map(number::percent)),
-        ("time until responses were read, 99%", run.generator.lag_p99_us.map(|us| number::milliseconds(us as f64 / 1e3))),
+        (
+            "time until responses were read, 99%",
+            run.generator.lag_p99_us.map(|us| number::milliseconds(us as f64 / 1e3)),
+        ),
         (
             "generator's share of the users' time",
             run.generator.account.as_ref().and_then(|account| account.lost_share).map(number::percent),

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn too_long_row_is_an_error() {
         let long = "a".repeat(LINE_BYTES_MAX);
-        for text in [format!("{long}b,1\n"), format!("\"{long}\"\n"), format!("\"{}", "a\n".repeat(600_000))] {
+        for text in [format!("{long}b,1\n"), format!("\"{long}\"\n"), format!("\"{}", "a\n".repeat(600_000))]
+        {
             let error = Rows::new(text.as_bytes(), b',').next().unwrap_err().to_string();
             assert_eq!(error, "line 1: the row is too long");
         }

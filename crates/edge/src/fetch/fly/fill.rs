@@ -6,10 +6,10 @@
 use super::spilling::Spilling;
 use super::{Answer, Departure, Source, count_failure};
 use crate::control::counters::Metric;
-use crate::request::deliver::Beginning;
 use crate::fetch::flight::{SharedAnswer, State};
 use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
+use crate::request::deliver::Beginning;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};

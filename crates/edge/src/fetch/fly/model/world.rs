@@ -163,7 +163,12 @@ impl World {
         match &departure.base {
             _ if act == Act::Private => {
                 let now = self.now().monotonic;
-                departure.shared.hit_for_miss.remember(&departure.key, Reason::StoreRefusedPrivate, None, now);
+                departure.shared.hit_for_miss.remember(
+                    &departure.key,
+                    Reason::StoreRefusedPrivate,
+                    None,
+                    now,
+                );
                 return departure.part(State::Void);
             }
             Some(base) if confirms => departure.confirm(answer, base).await,

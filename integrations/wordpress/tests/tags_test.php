@@ -30,7 +30,7 @@ return [
         same($list(['site', 'type-' . str_repeat('x', 50)])->header(20), null);
     },
     'a purge of any tag matches the shortened list' => static function () use ($list): void {
-        $own = array_map(static fn (int $n): string => "mine-$n", range(1, 300));
+        $own = array_map(static fn (int $n): string => "mine-$n", range(1, 400));
         foreach ([['site', 'post-1', ...$own], ['site', 'post-1', 'post-2', 'mine-1']] as $tags) {
             foreach ([20, 3000] as $octets_max) {
                 $value = $list($tags)->header($octets_max);

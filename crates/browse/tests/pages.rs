@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use clock::Clock;
 use clock::{Clock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -116,6 +116,6 @@ fn run_without_good_responses_has_no_times() {
     (run.good_times.latency, run.good_times.total, run.good_times.connect) = (none, none, none);
     run.verdicts.clear();
     let page = run_page(&run);
-    assert!(page.contains("<strong>0</strong> good answers a second. 9 of 1,000"), "{page}");
+    assert!(page.contains("<strong>0</strong> good responses a second. 9 of 1,000"), "{page}");
     assert!(!page.contains(">0 ms<") && !page.contains("id=\"spectrum\""), "{page}");
 }

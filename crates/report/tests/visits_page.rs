@@ -4,7 +4,6 @@
 
 use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
 use clock::Timestamp;
-use clock::Timestamp;
 use load::{Think, Trust};
 use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;

@@ -4,8 +4,9 @@
 //! Invariant: an address belongs to this machine only if a socket can be bound to it. Nothing is
 //! sent to the target here.
 
+use address::HttpUrl;
 use anyhow::bail;
-use load::{Plan, Target};
+use load::Plan;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 
@@ -28,14 +29,14 @@ pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
 }
 
 /// The URLs of a plan that requests are for.
-pub(crate) fn targets(plan: &Plan) -> impl Iterator<Item = &Target> {
+pub(crate) fn targets(plan: &Plan) -> impl Iterator<Item = &HttpUrl> {
     let named = plan.targets.is_empty().then_some(&plan.target);
     plan.targets.iter().map(|of| &of.target).chain(named)
 }
 
 /// Whether a target is on the loopback interface. Also true for a name without an address, which
 /// the run reports.
-pub(crate) fn is_loopback(target: &Target) -> bool {
+pub(crate) fn is_loopback(target: &HttpUrl) -> bool {
     let addresses = target.resolve().unwrap_or_default();
     addresses.is_empty() || addresses.iter().any(|address| address.ip().is_loopback())
 }

@@ -137,7 +137,7 @@ impl Sum {
             self.transactions += 1;
             return Ok(());
         }
-        let end_ms = sample.start_ms.checked_add(sample.elapsed_ms).ok_or("the end is beyond all time")?;
+        let end_ms = sample.start_ms.checked_add(sample.elapsed_ms).ok_or("its end is beyond all time")?;
         self.count += 1;
         self.first_ms = Some(self.first_ms.map_or(sample.start_ms, |first| first.min(sample.start_ms)));
         self.last_ms = self.last_ms.max(end_ms);

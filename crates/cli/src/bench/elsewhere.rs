@@ -37,7 +37,8 @@ pub(crate) fn targets(plan: &Plan) -> impl Iterator<Item = &HttpUrl> {
 /// Whether a target is on the loopback interface. Also true for a name without an address, which
 /// the run reports.
 pub(crate) fn is_loopback(target: &HttpUrl) -> bool {
-    let addresses = target.resolve().unwrap_or_default();
+    let addresses = (target.host().as_str(), target.port()).to_socket_addrs();
+    let addresses: Vec<_> = addresses.map(Iterator::collect).unwrap_or_default();
     addresses.is_empty() || addresses.iter().any(|address| address.ip().is_loopback())
 }
 

@@ -143,7 +143,7 @@ impl LoadArgs {
     /// # Errors
     /// If there is one; the error has the flag and the advice.
     pub(crate) fn refuse_idle(&self, plans: &[Plan]) -> anyhow::Result<()> {
-        let has_tls = plans.iter().flat_map(targets).any(HttpUrl::is_secure);
+        let has_tls = plans.iter().flat_map(targets).any(HttpUrl::is_https);
         let of_tls = |flag, is_given: bool| Idle {
             flag,
             is_idle: is_given && !has_tls,

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// Attribute names without prefix and their values, in source order.
     pub(crate) attributes: Vec<(String, String)>,
+    /// Position among the children of the parent.
+    pub(crate) index: usize,
     /// The parent node; `None` for the document and for nodes outside the document.
     pub(crate) parent: Option<Place>,
     /// Child elements in order.
@@ -51,7 +53,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// Matching steps left; see [`Tree::allow`].
+    /// Steps left for applying styles; see [`Tree::allow`].
     budget: Cell<u64>,
     /// The limit at which parsing stopped, if any.
     pub(crate) limits: LimitCounts,
@@ -104,7 +106,8 @@ impl Tree {
                 break;
             }
         }
-        let nodes = parser.finish();
+        let mut nodes = parser.finish();
+        number_siblings(&mut nodes);
         let mut counts = LimitCounts::default();
         if let Some(limit) = overflow.get() {
             counts.add(limit);
@@ -112,7 +115,7 @@ impl Tree {
         Self { nodes, budget: Cell::new(u64::MAX), limits: counts }
     }
 
-    /// Sets the budget of steps for matching rules with elements.
+    /// Sets the budget of steps for applying styles.
     pub(crate) fn allow(&self, steps: u64) {
         self.budget.set(steps);
     }
@@ -125,11 +128,17 @@ impl Tree {
         left.is_some()
     }
 
+    /// Steps left in the budget.
+    pub(crate) fn steps_left(&self) -> u64 {
+        self.budget.get()
+    }
+
     /// The node at `place`, or an empty node if there is none.
     pub(crate) fn node(&self, place: Place) -> &Node {
         static NOTHING: Node = Node {
             name: String::new(),
             attributes: Vec::new(),
+            index: 0,
             parent: None,
             children: Vec::new(),
             text: String::new(),
@@ -146,6 +155,22 @@ impl Tree {
             waiting.extend(self.node(place).children.iter().rev());
         }
         order
+    }
+}
+
+/// Gives each node its position among its siblings, so that a walk over siblings needs no search.
+fn number_siblings(nodes: &mut [Node]) {
+    for place in 0..nodes.len() {
+        let children =
+            nodes.get_mut(place).map(|node| std::mem::take(&mut node.children)).unwrap_or_default();
+        for (index, &child) in children.iter().enumerate() {
+            if let Some(child) = nodes.get_mut(child) {
+                child.index = index;
+            }
+        }
+        if let Some(node) = nodes.get_mut(place) {
+            node.children = children;
+        }
     }
 }
 
@@ -403,6 +428,15 @@ mod tests {
         let tree = Tree::parse_head(page.as_bytes());
         assert_eq!(tree.limits.total(), 1);
         assert!(tree.nodes.len() < 50_000, "{}", tree.nodes.len());
+    }
+
+    #[test]
+    fn children_know_their_positions() {
+        let tree = parse("<p>a<p>b<table><div>x</div><tr><td>y</table>");
+        for place in tree.in_order() {
+            let parent = tree.node(place).parent.unwrap();
+            assert_eq!(tree.node(parent).children[tree.node(place).index], place);
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! loading needs: elements, attributes and text.
 //!
 //! Invariant: nodes are indices into one list and every walk is iterative, so deep nesting cannot
-//! overflow the stack. The rest of a document beyond the limits on elements or depth is dropped and
-//! counted in [`Tree::limits`]. Comments and doctypes are not kept.
+//! overflow the stack. The rest of a document beyond the limits on elements, depth or bytes of
+//! attributes is dropped and counted in [`Tree::limits`]. Comments and doctypes are not kept.
 
 use crate::limits::{Limit, LimitCounts, Limits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -22,6 +22,12 @@ const FEED_BYTES: usize = 16 * 1024;
 /// Bytes per call of the parser when only the head is parsed. The pieces are small because
 /// misnested elements in one piece can multiply before the limits are checked.
 const HEAD_FEED_BYTES: usize = 64;
+
+/// Bytes of one attribute beside its name and value.
+const ATTRIBUTE_BYTES: usize = 48;
+
+/// Attributes of one element; the following ones are dropped, because each look-up compares all.
+const ATTRIBUTES_MAX: usize = 1_000;
 
 /// Limits when only the head is parsed; no template's head comes near them.
 const HEAD_LIMITS: Limits = Limits { elements_max: 2_048, depth_max: 64, ..Limits::DEFAULT };
@@ -187,6 +193,9 @@ struct Builder {
     depths: RefCell<Vec<u32>>,
     elements_max: usize,
     depth_max: u32,
+    /// Bytes of attributes that may still be stored. The parser repeats the attributes of formatting
+    /// elements, so that they may be longer than the document.
+    attribute_bytes: Cell<usize>,
     /// The limit that was exceeded last; shared with the loop that feeds the parser.
     overflow: Rc<Cell<Option<Limit>>>,
     /// Set when a `body` or `frameset` element has been created.
@@ -201,6 +210,7 @@ impl Builder {
             depths: RefCell::new(vec![0]),
             elements_max: limits.elements_max,
             depth_max: limits.depth_max,
+            attribute_bytes: Cell::new(limits.decoded_bytes_max),
             overflow,
             body_begun,
             nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
@@ -216,13 +226,26 @@ impl Builder {
             self.body_begun.set(true);
         }
         let place = nodes.len();
-        nodes.push(Node {
-            name: name.local.to_ascii_lowercase().to_string(),
-            attributes: attributes.into_iter().map(named).collect(),
-            ..Node::default()
-        });
+        let mut node = Node { name: name.local.to_ascii_lowercase().to_string(), ..Node::default() };
+        attributes.into_iter().for_each(|attribute| self.add_attribute(&mut node, attribute));
+        nodes.push(node);
         self.depths.borrow_mut().push(0);
         Handle { place, name }
+    }
+
+    /// Stores an attribute unless the element has it. Drops it if a limit is reached.
+    fn add_attribute(&self, node: &mut Node, attribute: Attribute) {
+        let bytes = ATTRIBUTE_BYTES + attribute.name.local.len() + attribute.value.len();
+        let left = self.attribute_bytes.get().checked_sub(bytes);
+        let Some(left) = left.filter(|_| node.attributes.len() < ATTRIBUTES_MAX) else {
+            self.overflow.set(Some(Limit::Decoded));
+            return;
+        };
+        let name = attribute.name.local.to_string();
+        if !node.has(&name) {
+            self.attribute_bytes.set(left);
+            node.attributes.push((name, attribute.value.to_string()));
+        }
     }
 
     /// Puts an element or text into `parent`. An element is inserted before the child `before` if
@@ -270,10 +293,6 @@ impl Builder {
     fn parent(&self, place: Place) -> Option<Place> {
         self.nodes.borrow().get(place).and_then(|node| node.parent)
     }
-}
-
-fn named(attribute: Attribute) -> (String, String) {
-    (attribute.name.local.to_string(), attribute.value.to_string())
 }
 
 impl TreeSink for Builder {
@@ -344,11 +363,7 @@ impl TreeSink for Builder {
 
     fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
         if let Some(node) = self.nodes.borrow_mut().get_mut(target.place) {
-            for (name, value) in attributes.into_iter().map(named) {
-                if !node.has(&name) {
-                    node.attributes.push((name, value));
-                }
-            }
+            attributes.into_iter().for_each(|attribute| self.add_attribute(node, attribute));
         }
     }
 
@@ -428,6 +443,21 @@ mod tests {
         let tree = Tree::parse_head(page.as_bytes());
         assert_eq!(tree.limits.total(), 1);
         assert!(tree.nodes.len() < 50_000, "{}", tree.nodes.len());
+    }
+
+    #[test]
+    fn repeated_attributes_stop_at_the_byte_limit() {
+        // The parser repeats `b` with its attribute in each of the paragraphs.
+        let page = format!("<p><b title=\"{}\">{}", "x".repeat(64 * 1024), "<p>x".repeat(5_000));
+        let tree = parse(&page);
+        assert_eq!(tree.limits.of(Limit::Decoded), 1);
+        let bytes: usize =
+            tree.nodes.iter().flat_map(|node| &node.attributes).map(|(_, value)| value.len()).sum();
+        assert!(bytes <= Limits::DEFAULT.decoded_bytes_max, "{bytes}");
+        let many: String = (0..3_000).map(|number| format!("<body a{number}>")).collect();
+        let tree = parse(&many);
+        assert_eq!(tree.limits.of(Limit::Decoded), 1);
+        assert!(tree.nodes.iter().all(|node| node.attributes.len() <= 1_000));
     }
 
     #[test]

@@ -191,7 +191,7 @@ fn run_that_cannot_start_exits_with_2_and_the_reason() {
     let nobody = HeldPort::take();
     let refusing = format!("http://{}/", nobody.address());
     for (arguments, reason) in [
-        (&["ftp://127.0.0.1/"][..], "the scheme ftp is not supported"),
+        (&["ftp://127.0.0.1/"][..], "has the scheme ftp; use http:// or https://"),
         (&["127.0.0.1"], "is not a URL"),
         (&["http://nowhere.invalid/"], "nowhere.invalid"),
         (&[&refusing], "refused"),

@@ -194,7 +194,7 @@ fn rounds_before_a_failure_are_compared() {
     let (a, b) = (good.url(), failing.url());
     let output = petasos(["compare", &a, &b, "-n", "1", "--rounds", "5", "--accept-invalid"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
-    assert!(output.stderr.contains("no good answer in round 3: status 1"), "{}", output.stderr);
+    assert!(output.stderr.contains("no good response in round 3: status 1"), "{}", output.stderr);
     assert!(output.stdout.contains("No verdict on B"), "{}", output.stdout);
 }
 
@@ -205,6 +205,6 @@ fn too_many_urls_are_refused_before_they_are_loaded() {
     let urls = vec![url.as_str(); 27];
     let output = petasos([&["compare", "-n", "1", "--rounds", "1"][..], &urls].concat());
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
-    assert!(output.stderr.contains("at most 26 sides can be compared, not 27"), "{}", output.stderr);
+    assert!(output.stderr.contains("27 sides are too many; compare at most 26"), "{}", output.stderr);
     assert_eq!(origin.count("/"), 0);
 }

@@ -94,7 +94,7 @@ fn token_is_read_from_the_environment_or_a_file() {
     for (variables, arguments, words) in [
         (&[][..], &[][..], "PETASOS_TOKEN"),
         (&[("PETASOS_TOKEN", "wrong")], &[], "not the right one"),
-        (&[], &["--token-file", "/nowhere"], "/nowhere cannot be read"),
+        (&[], &["--token-file", "/nowhere"], "cannot read the token file /nowhere"),
         (&[], &["--token-file", &file("empty", "\nx")], "is empty"),
     ] {
         let output = purge(variables, arguments);

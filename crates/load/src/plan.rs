@@ -467,7 +467,7 @@ mod tests {
         }
         assert_eq!(
             PlanError::Rate(1e-9).to_string(),
-            "the rate must be from 0.000001 to 10000000 a second, not 0.000000001"
+            "the rate 0.000000001 is out of range; use a rate from 0.000001 to 10000000 a second"
         );
     }
 

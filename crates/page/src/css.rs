@@ -1,15 +1,19 @@
-//! Parses the parts of a stylesheet that decide which files are loaded: imports, font faces, and
+//! Collects the parts of a stylesheet that decide which files are loaded: imports, font faces, and
 //! rules that name files or fonts or hide boxes (CSS Syntax Level 3, Cascade, Conditional Rules,
-//! Nesting).
+//! Nesting). cssparser reads the text.
 //!
 //! Invariant: parsing never fails, and its recursion depth is bounded. An invalid rule is dropped,
 //! as in browsers. Matching rules with elements is the part of `style`.
 
-use crate::css_text::split;
-use crate::css_value::{Declaration, Face, address, after_function, declarations, face};
+use crate::css_text::{rest, skip};
+use crate::css_value::{Declaration, Face, declaration, face};
 use crate::limits::{Limit, LimitCounts, Limits};
 use crate::media::Viewport;
-use crate::selector::Selector;
+use crate::selector::{Refusal, Selector, Selectors};
+use cssparser::{
+    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState, QualifiedRuleParser,
+    RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
+};
 use url::Url;
 
 /// Nesting depth of blocks; deeper blocks are dropped.
@@ -43,18 +47,20 @@ pub(crate) struct Rule {
 struct Reading<'a> {
     base: &'a Url,
     viewport: &'a Viewport,
-    rules_max: usize,
+    limits: &'a Limits,
     sheet: Sheet,
+    /// Number of selectors in all rules; at most [`Limits::rules_max`].
+    selectors: usize,
     /// Set after the first block, because later imports are invalid.
     imports_are_over: bool,
 }
 
 /// The blocks around an item.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Within<'a> {
     is_layered: bool,
     /// The selectors of the enclosing rule.
-    parent: Option<&'a str>,
+    parent: Option<&'a Selectors>,
     depth: u32,
 }
 
@@ -62,263 +68,201 @@ impl Sheet {
     /// Parses a stylesheet that was loaded from `base`, or that is inline in a document with this
     /// base URL.
     pub(crate) fn parse(text: &str, base: &Url, viewport: &Viewport, limits: &Limits) -> Self {
-        let text = without_comments(text);
         let sheet = Self::default();
-        let mut reading =
-            Reading { base, viewport, rules_max: limits.rules_max, sheet, imports_are_over: false };
-        reading.rules(&text, Within { is_layered: false, parent: None, depth: 0 });
+        let mut reading = Reading { base, viewport, limits, sheet, selectors: 0, imports_are_over: false };
+        let mut input = Parser::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+        let mut block = Block { reading: &mut reading, within: Within::default(), found: Vec::new() };
+        // The block collects the rules, so the results of the iterator are empty.
+        StyleSheetParser::new(&mut input, &mut block).for_each(drop);
         reading.sheet
     }
 }
 
 impl Reading<'_> {
-    fn rules(&mut self, text: &str, within: Within<'_>) {
-        let mut rest = text;
-        while let Some(item) = Item::next(&mut rest) {
-            self.item(&item, within);
+    /// Parses the rules of a block outside of style rules.
+    fn rules(&mut self, input: &mut Parser<'_>, within: Within<'_>) {
+        if within.depth <= BLOCKS_MAX {
+            let mut block = Block { reading: self, within, found: Vec::new() };
+            RuleBodyParser::new(input, &mut block).for_each(drop);
         }
     }
 
-    fn item(&mut self, item: &Item<'_>, within: Within<'_>) {
-        let prelude = item.prelude.trim().trim_start_matches("<!--").trim_start_matches("-->").trim();
-        match (prelude.strip_prefix('@'), item.block) {
-            (Some(rule), None) => self.statement(rule),
-            (Some(rule), Some(block)) => {
-                self.imports_are_over = true;
-                self.at_rule(rule, block, within);
-            }
-            (None, Some(block)) => {
-                self.imports_are_over = true;
-                self.rule(prelude, block, within);
-            }
-            (None, None) => {}
-        }
-    }
-
-    /// Parses an at-rule without a block. Only imports are relevant.
-    fn statement(&mut self, rule: &str) {
-        let Some((name, rest)) = rule.split_once(|c: char| c.is_whitespace() || c == '"' || c == '\'') else {
-            return;
-        };
-        if name.eq_ignore_ascii_case("layer") || name.eq_ignore_ascii_case("charset") {
-            return;
-        }
-        if !name.eq_ignore_ascii_case("import") || self.imports_are_over {
-            return;
-        }
-        // The quote of the URL may have ended the rule's name, so it is put back.
-        let rest = rule.get(rule.len() - rest.len() - 1..).unwrap_or(rest).trim();
-        let Some((address, conditions)) = address(rest) else { return };
-        let Ok(url) = self.base.join(&address) else { return };
-        let media = conditions.trim();
-        let media = after_function(media, "layer").unwrap_or(media).trim();
-        let media = media.strip_prefix("layer").unwrap_or(media).trim();
-        let media = after_function(media, "supports").unwrap_or(media);
-        self.sheet.imports.push((url, self.viewport.matches(media)));
-    }
-
-    fn at_rule(&mut self, rule: &str, block: &str, within: Within<'_>) {
-        let end = rule.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rule.len());
-        let (name, prelude) = rule.split_at_checked(end).unwrap_or((rule, ""));
-        let name = name.to_ascii_lowercase();
-        let is_layered = within.is_layered || name == "layer";
-        let inner = Within { is_layered, depth: within.depth + 1, ..within };
-        if inner.depth > BLOCKS_MAX {
-            return;
-        }
-        let applies = match name.as_str() {
-            "media" => self.viewport.matches(prelude),
-            "supports" => !prelude.trim_start().to_ascii_lowercase().starts_with("not"),
-            "layer" | "container" | "scope" => true,
-            "font-face" => {
-                self.sheet.faces.extend(face(block, self.base));
-                false
-            }
-            _ => false,
-        };
-        match (applies, within.parent) {
-            (false, _) => {}
-            (true, None) => self.rules(block, inner),
-            // A condition inside a rule contains declarations of that rule.
-            (true, Some(parent)) => self.rule(parent, block, Within { parent: None, ..inner }),
-        }
-    }
-
-    fn rule(&mut self, prelude: &str, block: &str, within: Within<'_>) {
+    /// Parses the declarations and nested rules of a rule with these selectors.
+    fn style(&mut self, selectors: &Selectors, input: &mut Parser<'_>, within: Within<'_>) {
         if within.depth > BLOCKS_MAX {
             return;
         }
-        if self.sheet.rules.len() >= self.rules_max {
+        // A nested rule is stored before the rule around it, which wins on equal specificity. In CSS
+        // Nesting, the later one wins.
+        let within = Within { parent: Some(selectors), ..within };
+        let mut block = Block { reading: self, within, found: Vec::new() };
+        RuleBodyParser::new(input, &mut block).for_each(drop);
+        let declarations = block.found;
+        if declarations.is_empty() {
+            return;
+        }
+        let selectors = selectors.all();
+        if self.selectors + selectors.len() > self.limits.rules_max {
             if self.sheet.limits.of(Limit::Rules) == 0 {
                 self.sheet.limits.add(Limit::Rules);
             }
             return;
         }
-        let text = within.parent.map_or_else(|| prelude.to_owned(), |parent| nested(parent, prelude));
-        let mut found = Vec::new();
-        let mut rest = block;
-        while let Some(item) = Item::next(&mut rest) {
-            let is_rule = item.block.is_some() && !item.prelude.trim_start().starts_with("--");
-            if is_rule {
-                // The nested rule is stored before the rule around it, which wins on equal
-                // specificity. In CSS Nesting, the later one wins.
-                let inner = Within { parent: Some(&text), depth: within.depth + 1, ..within };
-                self.item(&item, inner);
-            } else if item.block.is_none() {
-                found.extend(declarations(item.prelude, self.base));
-            }
+        self.selectors += selectors.len();
+        self.sheet.rules.push(Rule { selectors, declarations, is_layered: within.is_layered });
+    }
+
+    /// Parses the prelude of an `@import`: the URL, then an optional layer, then an optional
+    /// condition about features, then a media query.
+    fn import(&self, input: &mut Parser<'_>) -> AtRule {
+        let Ok(address) = input.expect_url_or_string() else { return AtRule::Irrelevant };
+        if input.try_parse(|input| input.expect_ident_matching("layer")).is_err() {
+            skip_function(input, "layer");
         }
-        if found.is_empty() {
-            return;
-        }
-        if let Some(selectors) = Selector::parse_list(&text) {
-            let is_layered = within.is_layered;
-            self.sheet.rules.push(Rule { selectors, declarations: found, is_layered });
-        }
+        skip_function(input, "supports");
+        let applies = self.viewport.matches(&rest(input));
+        self.base.join(&address).map_or(AtRule::Irrelevant, |url| AtRule::Import(url, applies))
     }
 }
 
-/// The full selector of a nested rule: `&` becomes `:is(parent)`, which is prepended if missing.
-fn nested(parent: &str, prelude: &str) -> String {
-    let parts = split(prelude, b',').into_iter().map(str::trim).map(|part| {
-        if part.contains('&') {
-            part.replace('&', &format!(":is({parent})"))
+/// Skips a function of this name if it comes next.
+fn skip_function(input: &mut Parser<'_>, name: &str) {
+    // Another token stays where it is.
+    if input.try_parse(|input| input.expect_function_matching(name)).is_ok() {
+        crate::css_text::inside(input, |_| ());
+    }
+}
+
+/// Parses the items of one block, or of the whole stylesheet.
+struct Block<'a, 'b> {
+    reading: &'b mut Reading<'a>,
+    within: Within<'b>,
+    /// The relevant declarations of a style rule.
+    found: Vec<Declaration>,
+}
+
+/// The beginning of an at-rule, up to its block or semicolon.
+enum AtRule {
+    Import(Url, bool),
+    /// A rule whose block contains rules that apply; the flag says whether they are in a layer.
+    Group {
+        is_layered: bool,
+    },
+    FontFace,
+    Irrelevant,
+}
+
+impl<'i> AtRuleParser<'i> for Block<'_, '_> {
+    type Prelude = AtRule;
+    type AtRule = ();
+    type Error = ();
+
+    fn parse_prelude(
+        &mut self,
+        name: CowRcStr<'i>,
+        input: &mut Parser<'i>,
+    ) -> Result<AtRule, ParseError<()>> {
+        let group = AtRule::Group { is_layered: self.within.is_layered };
+        let rule = match name.to_ascii_lowercase().as_str() {
+            "import" => self.reading.import(input),
+            "media" if self.reading.viewport.matches(&rest(input)) => group,
+            "supports" if !rest(input).to_ascii_lowercase().starts_with("not") => group,
+            "layer" => AtRule::Group { is_layered: true },
+            "container" | "scope" => group,
+            "font-face" => AtRule::FontFace,
+            _ => AtRule::Irrelevant,
+        };
+        skip(input);
+        Ok(rule)
+    }
+
+    fn rule_without_block(&mut self, rule: AtRule, _: &ParserState) -> Result<(), ()> {
+        let AtRule::Import(url, applies) = rule else { return Ok(()) };
+        if self.reading.imports_are_over {
+            return Err(());
+        }
+        // More stylesheets than this are never loaded.
+        if self.reading.sheet.imports.len() >= self.reading.limits.assets_max {
+            self.reading.sheet.limits.add(Limit::Assets);
         } else {
-            format!(":is({parent}) {part}")
+            self.reading.sheet.imports.push((url, applies));
         }
-    });
-    parts.collect::<Vec<_>>().join(",")
-}
-
-/// A statement that ends with a semicolon, or a prelude with its block.
-struct Item<'a> {
-    prelude: &'a str,
-    block: Option<&'a str>,
-}
-
-impl<'a> Item<'a> {
-    fn next(rest: &mut &'a str) -> Option<Self> {
-        let text = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ';' || c == '}');
-        if text.is_empty() {
-            return None;
-        }
-        let stop = scan(text, b"{;}");
-        let prelude = text.get(..stop).unwrap_or(text);
-        let after = text.get(stop..).unwrap_or_default();
-        if !after.starts_with('{') {
-            *rest = after.get(1..).unwrap_or_default();
-            return Some(Self { prelude, block: None });
-        }
-        let inside = after.get(1..).unwrap_or_default();
-        let end = scan_block(inside);
-        *rest = inside.get(end + 1..).unwrap_or_default();
-        Some(Self { prelude, block: inside.get(..end) })
+        Ok(())
     }
-}
 
-/// Position of the first byte of `stops` outside strings, parentheses and brackets, or the end of
-/// `text`.
-pub(crate) fn scan(text: &str, stops: &[u8]) -> usize {
-    let mut walk = Walk::default();
-    text.bytes()
-        .position(|byte| {
-            let is_outside = walk.parentheses == 0 && walk.quote.is_none() && !walk.is_escaped;
-            let stop = is_outside && stops.contains(&byte);
-            walk.step(byte);
-            stop
-        })
-        .unwrap_or(text.len())
-}
-
-/// Position of the brace that closes the block in which `text` begins, or the end of `text`.
-fn scan_block(text: &str) -> usize {
-    let mut walk = Walk::default();
-    let mut depth = 1_u32;
-    text.bytes()
-        .position(|byte| {
-            if walk.quote.is_none() && !walk.is_escaped {
-                match byte {
-                    b'{' => depth += 1,
-                    b'}' => depth -= 1,
-                    _ => {}
-                }
-                // An unclosed parenthesis ends with its block.
-                if matches!(byte, b'{' | b'}') {
-                    walk.parentheses = 0;
+    fn parse_block(
+        &mut self,
+        rule: AtRule,
+        _: &ParserState,
+        input: &mut Parser<'i>,
+    ) -> Result<(), ParseError<()>> {
+        self.reading.imports_are_over = true;
+        match rule {
+            AtRule::FontFace => self.reading.sheet.faces.extend(face(input, self.reading.base)),
+            AtRule::Group { is_layered } => {
+                let within = Within { is_layered, depth: self.within.depth + 1, ..self.within };
+                match within.parent {
+                    None => self.reading.rules(input, within),
+                    // A condition inside a rule contains declarations of that rule.
+                    Some(parent) => self.reading.style(parent, input, within),
                 }
             }
-            walk.step(byte);
-            depth == 0
-        })
-        .unwrap_or(text.len())
-}
-
-/// Open strings, parentheses and escapes at a position in the text.
-#[derive(Default)]
-struct Walk {
-    parentheses: u32,
-    quote: Option<u8>,
-    is_escaped: bool,
-}
-
-impl Walk {
-    fn step(&mut self, byte: u8) {
-        if std::mem::take(&mut self.is_escaped) {
-            return;
+            AtRule::Import(..) | AtRule::Irrelevant => {}
         }
-        match (self.quote, byte) {
-            (_, b'\\') => self.is_escaped = true,
-            // An unclosed string ends at the end of its line.
-            (Some(_), b'\n') => self.quote = None,
-            (Some(open), _) if open == byte => self.quote = None,
-            (Some(_), _) => {}
-            (None, b'"' | b'\'') => self.quote = Some(byte),
-            (None, b'(' | b'[') => self.parentheses += 1,
-            (None, b')' | b']') => self.parentheses = self.parentheses.saturating_sub(1),
-            (None, _) => {}
-        }
+        Ok(())
     }
 }
 
-/// Replaces comments by spaces. In strings and unquoted URLs, `/*` does not begin a comment.
-pub(crate) fn without_comments(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut walk = Walk::default();
-    let mut rest = text;
-    while let Some(at) = rest.find(['/', '"', '\'', '\\', '(', ')', '\n']) {
-        let (before, after) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(before);
-        let is_url = walk.parentheses > 0;
-        if after.starts_with("/*") && walk.quote.is_none() && !is_url {
-            out.push(' ');
-            rest = after.get(2..).and_then(|inside| inside.split_once("*/")).map_or("", |(_, rest)| rest);
-            continue;
-        }
-        let take =
-            if after.starts_with('\\') { 1 + after.chars().nth(1).map_or(0, char::len_utf8) } else { 1 };
-        let (mark, after) = after.split_at_checked(take).unwrap_or((after, ""));
-        match mark {
-            // Only an unquoted `url()` keeps `/*`; other functions may contain comments.
-            "(" if walk.quote.is_none() => {
-                walk.parentheses = u32::from(before.len() >= 3 && ends_in_url(before) && !quoted(after));
+impl<'i> QualifiedRuleParser<'i> for Block<'_, '_> {
+    type Prelude = Selectors;
+    type QualifiedRule = ();
+    type Error = ();
+
+    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Selectors, ParseError<()>> {
+        self.reading.imports_are_over = true;
+        Selectors::parse(input, self.within.parent).map_err(|refusal| {
+            if refusal == Refusal::TooLong {
+                self.reading.sheet.limits.add(Limit::Rules);
             }
-            ")" if walk.quote.is_none() => walk.parentheses = 0,
-            "\"" | "'" | "\n" if walk.parentheses == 0 => mark.bytes().for_each(|byte| walk.step(byte)),
-            _ => {}
-        }
-        out.push_str(mark);
-        rest = after;
+            ParseError::custom(())
+        })
     }
-    out.push_str(rest);
-    out
+
+    fn parse_block(
+        &mut self,
+        selectors: Selectors,
+        _: &ParserState,
+        input: &mut Parser<'i>,
+    ) -> Result<(), ParseError<()>> {
+        let within = Within { depth: self.within.depth + 1, ..self.within };
+        self.reading.style(&selectors, input, within);
+        Ok(())
+    }
 }
 
-fn ends_in_url(text: &str) -> bool {
-    text.get(text.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case("url"))
+impl<'i> DeclarationParser<'i> for Block<'_, '_> {
+    type Declaration = ();
+    type Error = ();
+
+    fn parse_value(
+        &mut self,
+        name: CowRcStr<'i>,
+        input: &mut Parser<'i>,
+        _: &ParserState,
+    ) -> Result<(), ParseError<()>> {
+        self.found.extend(declaration(&name, input, self.reading.base)?);
+        Ok(())
+    }
 }
 
-fn quoted(text: &str) -> bool {
-    text.trim_start().starts_with(['"', '\''])
+impl RuleBodyItemParser<'_, (), ()> for Block<'_, '_> {
+    fn parse_declarations(&self) -> bool {
+        self.within.parent.is_some()
+    }
+
+    fn parse_qualified(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -427,6 +371,45 @@ mod tests {
         let limits = Limits { rules_max: 10, ..Limits::DEFAULT };
         let sheet = Sheet::parse(&"a{display:none}".repeat(50), &base, &Viewport::DEFAULT, &limits);
         assert_eq!((sheet.rules.len(), sheet.limits.of(Limit::Rules)), (10, 1));
+    }
+
+    #[test]
+    fn nested_rules_with_many_parents_are_dropped_and_counted() {
+        // Each level repeats the selectors of the level above a hundred times.
+        let level = format!("{}{{cursor:url(x);", "&".repeat(100));
+        let text = format!("a{{{}{}}} b{{cursor:url(y)}}", level.repeat(16), "}".repeat(16));
+        let sheet = parse(&text);
+        assert_eq!((sheet.rules.len(), sheet.limits.of(Limit::Rules)), (3, 1));
+    }
+
+    #[test]
+    fn nested_rules_apply_to_the_elements_of_their_parent() {
+        assert_eq!(
+            parse("a{b{cursor:url(x)} > c,&.d{cursor:url(y)} @media all{cursor:url(z)}}").rules.len(),
+            3
+        );
+        assert_eq!(files("a:hover{b:hover{cursor:url(x)} c:d{cursor:url(y)}}"), ["/css/x", "/css/y"]);
+    }
+
+    #[test]
+    fn imports_beyond_the_limit_are_counted() {
+        let sheet = parse(&"@import 'a.css';".repeat(1_500));
+        assert_eq!((sheet.imports.len(), sheet.limits.of(Limit::Assets)), (1_000, 500));
+    }
+
+    #[test]
+    fn deep_blocks_and_brackets_end() {
+        for text in [
+            "@media all{",
+            "a{",
+            "a{b(",
+            "a{--b:(",
+            "a{cursor:url(x) [(",
+            "@import url(x) ((",
+            "@font-face{src:(",
+        ] {
+            parse(&text.repeat(20_000));
+        }
     }
 
     proptest! {

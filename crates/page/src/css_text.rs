@@ -1,12 +1,25 @@
-//! Splits CSS text and decodes identifiers and escapes (CSS Syntax Level 3).
+//! Helpers around the tokens of cssparser, and the splitting of lists in attributes and header
+//! fields.
 //!
-//! Invariant: no text is lost. The parts of a split and their separators are again the text, and so
-//! are the bytes of an identifier and the rest.
+//! Invariant: no function of this module recurses, and none leaves tokens of a block behind.
+
+use cssparser::{Delimiter, ParseError, Parser, Token};
 
 /// Splits at each separator outside strings, brackets and parentheses.
 pub(crate) fn split(text: &str, separator: u8) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut depth, mut quote, mut escaped, mut start) = (0_u32, None, false, 0);
+    let mut rest = text;
+    loop {
+        let (part, after) = rest.split_at_checked(until(rest, separator)).unwrap_or((rest, ""));
+        parts.push(part);
+        let Some(next) = after.get(1..) else { return parts };
+        rest = next;
+    }
+}
+
+/// Position of the first separator outside strings, brackets and parentheses, or the end of `text`.
+pub(crate) fn until(text: &str, separator: u8) -> usize {
+    let (mut depth, mut quote, mut escaped) = (0_u32, None, false);
     for (at, byte) in text.bytes().enumerate() {
         if std::mem::take(&mut escaped) {
             continue;
@@ -18,63 +31,109 @@ pub(crate) fn split(text: &str, separator: u8) -> Vec<&str> {
             (None, b'"' | b'\'') => quote = Some(byte),
             (None, b'(' | b'[' | b'{') => depth += 1,
             (None, b')' | b']' | b'}') => depth = depth.saturating_sub(1),
-            (None, _) if byte == separator && depth == 0 => {
-                parts.push(text.get(start..at).unwrap_or_default());
-                start = at + 1;
-            }
+            (None, _) if byte == separator && depth == 0 => return at,
             (None, _) => {}
         }
     }
-    parts.push(text.get(start..).unwrap_or_default());
-    parts
+    text.len()
 }
 
-/// Whether a byte is part of an identifier or begins an escape in one.
-pub(crate) fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'\\') || byte >= 0x80
-}
-
-/// Returns the identifier at the start of `text`, with escapes decoded, and the rest of the text.
-pub(crate) fn identifier(text: &str) -> (String, &str) {
-    let mut end = 0;
-    let mut escaped = false;
-    for (at, character) in text.char_indices() {
-        let is_part = escaped || character == '\\' || !character.is_ascii() || is_name_byte(character as u8);
-        if !is_part {
-            break;
-        }
-        escaped = character == '\\' && !escaped;
-        end = at + character.len_utf8();
-    }
-    let (name, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    (unescape(name), rest)
-}
-
-/// Decodes the CSS escapes of a word or string.
+/// Decodes the CSS escapes of words, and unquotes strings.
 pub(crate) fn unescape(text: &str) -> String {
-    if !text.contains('\\') {
-        return text.to_owned();
+    let mut input = Parser::new(text);
+    let mut out = String::new();
+    loop {
+        let start = input.position();
+        match input.next_including_whitespace().cloned() {
+            Ok(Token::Ident(word) | Token::QuotedString(word)) => out.push_str(&word),
+            Ok(_) => out.push_str(input.slice_from(start)),
+            Err(_) => return out,
+        }
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(character) = rest.next() {
-        if character != '\\' {
-            out.push(character);
-            continue;
-        }
-        let mut code = 0;
-        let mut digits = 0;
-        while let Some(digit) = rest.peek().and_then(|next| next.to_digit(16)).filter(|_| digits < 6) {
-            code = code * 16 + digit;
-            digits += 1;
-            rest.next();
-        }
-        if digits > 0 {
-            out.push(char::from_u32(code).filter(|&c| c != '\0').unwrap_or(char::REPLACEMENT_CHARACTER));
-            rest.next_if(|next| next.is_ascii_whitespace());
-        } else if let Some(next) = rest.next().filter(|&next| next != '\n') {
-            out.push(next);
+}
+
+/// The text of all strings in a value, joined.
+pub(crate) fn strings(value: &str) -> String {
+    let mut input = Parser::new(value);
+    let mut out = String::new();
+    while let Ok(token) = input.next() {
+        if let Token::QuotedString(text) = token {
+            out.push_str(text);
         }
     }
     out
+}
+
+/// Calls `read` with the content of the block or function whose opening token was just returned.
+/// Skips what `read` leaves of it.
+pub(crate) fn inside<'i, T>(input: &mut Parser<'i>, read: impl FnOnce(&mut Parser<'i>) -> T) -> Option<T> {
+    let found = input.parse_nested_block(|inner| {
+        let found = read(inner);
+        skip(inner);
+        Ok::<T, ParseError<()>>(found)
+    });
+    found.ok()
+}
+
+/// Calls `read` with each member of a comma-separated list.
+pub(crate) fn members<'i, T>(input: &mut Parser<'i>, mut read: impl FnMut(&mut Parser<'i>) -> T) -> Vec<T> {
+    input.parse_comma_separated_ignoring_errors(|member| {
+        let found = read(member);
+        skip(member);
+        Ok::<T, ParseError<()>>(found)
+    })
+}
+
+/// Calls `take` with the name and the value of each declaration. Invalid declarations are skipped.
+pub(crate) fn pairs<'i>(input: &mut Parser<'i>, mut take: impl FnMut(&str, &mut Parser<'i>)) {
+    while !input.is_exhausted() {
+        // A declaration without a name or a colon has no effect, as in browsers.
+        let _: Result<(), ParseError<()>> = input.parse_until_after(Delimiter::Semicolon, |pair| {
+            let name = pair.expect_ident_cloned()?;
+            pair.expect_colon()?;
+            take(&name, pair);
+            skip(pair);
+            Ok(())
+        });
+    }
+}
+
+/// Skips the rest of a block, function or value.
+pub(crate) fn skip(input: &mut Parser<'_>) {
+    while input.next().is_ok() {}
+}
+
+/// The rest of a value without comments, and whether it is `!important`. `None` at a block in braces
+/// unless `braces` are part of the value, and if anything else follows an exclamation mark.
+pub(crate) fn value(input: &mut Parser<'_>, braces: bool) -> Option<(String, bool)> {
+    let mut out = String::new();
+    loop {
+        let start = input.position();
+        let Ok(token) = input.next_including_whitespace_and_comments().cloned() else {
+            return Some((out, false));
+        };
+        match token {
+            Token::Comment(_) => {
+                out.push(' ');
+                continue;
+            }
+            Token::Delim('!') => {
+                return input.expect_ident_matching("important").is_ok().then_some((out, true));
+            }
+            Token::CurlyBracketBlock if !braces => return None,
+            Token::Function(_)
+            | Token::ParenthesisBlock
+            | Token::SquareBracketBlock
+            | Token::CurlyBracketBlock => {
+                inside(input, |_| ());
+            }
+            _ => {}
+        }
+        out.push_str(input.slice_from(start));
+    }
+}
+
+/// The rest of a prelude or descriptor without comments and surrounding white space.
+pub(crate) fn rest(input: &mut Parser<'_>) -> String {
+    value(input, false).map(|(text, _)| text.trim().to_owned()).unwrap_or_default()
 }

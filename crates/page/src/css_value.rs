@@ -4,9 +4,12 @@
 //! Invariant: an invalid value names no file. This module does not decide whether a declaration
 //! applies.
 
-use crate::css::{scan, without_comments};
-use crate::css_text::{split, unescape};
+use crate::css_text::{inside, members, pairs, rest, split, unescape, value};
+use cssparser::{ParseError, Parser, Token, UnicodeRange};
 use url::Url;
+
+/// Nesting depth of functions in which files are looked for.
+const FUNCTIONS_MAX: u32 = 16;
 
 /// One property with its value.
 #[derive(Clone, Debug)]
@@ -67,29 +70,34 @@ pub(crate) struct Face {
 
 /// Parses the declarations of a `style` attribute.
 pub(crate) fn parse_declarations(text: &str, base: &Url) -> Vec<Declaration> {
-    let text = without_comments(text);
-    split(&text, b';').into_iter().flat_map(|text| declarations(text, base)).collect()
+    let mut found = Vec::new();
+    pairs(&mut Parser::new(text), |name, value| {
+        found.extend(declaration(name, value, base).unwrap_or_default());
+    });
+    found
 }
 
-/// Parses one declaration. The result is empty for irrelevant properties; a shorthand gives several
-/// declarations.
-pub(crate) fn declarations(text: &str, base: &Url) -> Vec<Declaration> {
-    let Some((name, value)) = text.split_once(':') else { return Vec::new() };
-    let name = name.trim();
-    let value = value.trim();
-    let (value, is_important) = match value.rsplit_once('!') {
-        Some((before, word)) if word.trim().eq_ignore_ascii_case("important") => (before.trim_end(), true),
-        _ => (value, false),
+/// Parses the value of one declaration. The result is empty for irrelevant properties; a shorthand
+/// gives several declarations. A block in braces is an error, because it belongs to a nested rule.
+pub(crate) fn declaration<'i>(
+    name: &str,
+    input: &mut Parser<'i>,
+    base: &Url,
+) -> Result<Vec<Declaration>, ParseError<()>> {
+    let custom = name.strip_prefix("--");
+    let Some((text, is_important)) = value(input, custom.is_some()) else {
+        return Err(ParseError::custom(()));
     };
+    let value = text.trim();
     let one = |property| {
         let urls = urls(value).iter().filter_map(|address| loadable(address, base)).collect();
         vec![Declaration { property, value: value.to_owned(), urls, is_important }]
     };
-    if let Some(name) = name.strip_prefix("--") {
-        return one(Property::Custom(name.to_owned()));
+    if let Some(name) = custom {
+        return Ok(one(Property::Custom(name.to_owned())));
     }
     let name = name.to_ascii_lowercase();
-    match name.strip_prefix("-webkit-").unwrap_or(&name) {
+    Ok(match name.strip_prefix("-webkit-").unwrap_or(&name) {
         "background" | "background-image" => one(Property::Background),
         "border-image" | "border-image-source" => one(Property::BorderImage),
         "list-style" | "list-style-image" => one(Property::ListStyle),
@@ -103,7 +111,7 @@ pub(crate) fn declarations(text: &str, base: &Url) -> Vec<Declaration> {
         "font-style" => one(Property::FontStyle),
         "font" => font_shorthand(value, is_important),
         _ => Vec::new(),
-    }
+    })
 }
 
 /// Splits a `font` shorthand such as `italic bold 12px/1.5 "A", serif` into family, weight and
@@ -154,130 +162,121 @@ fn loadable(address: &str, base: &Url) -> Option<Url> {
 /// The URLs in a value. An `image-set()` contributes the file for one device pixel per CSS pixel.
 pub(crate) fn urls(value: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut rest = value;
-    while let Some(at) = rest.find(['u', 'U', 'i', 'I']) {
-        let text = rest.get(at..).unwrap_or_default();
-        if let Some((address, after)) = address(text).filter(|_| begins(text, "url(")) {
-            found.push(address);
-            rest = after;
-        } else if let Some(inside) = function(text, "image-set") {
-            found.extend(image_set(inside));
-            rest = text.get(inside.len() + "image-set()".len()..).unwrap_or_default();
-        } else {
-            rest = text.get(1..).unwrap_or_default();
-        }
-    }
+    collect_urls(&mut Parser::new(value), FUNCTIONS_MAX, &mut found);
     found
 }
 
-fn image_set(inside: &str) -> Option<String> {
-    let candidates = split(inside, b',').into_iter().map(str::trim).filter_map(|candidate| {
-        let (address, conditions) = address(candidate)?;
-        let kind =
-            function_within(conditions, "type").map(|kind| kind.trim_matches(['"', '\'', ' '])).unwrap_or("");
-        let density = split(conditions, b' ')
-            .into_iter()
-            .find_map(|word| word.trim_end_matches("dppx").trim_end_matches('x').parse::<f64>().ok());
-        crate::srcset::is_supported(kind).then_some((address, density.unwrap_or(1.0)))
-    });
-    let mut candidates: Vec<(String, f64)> = candidates.collect();
+fn collect_urls(input: &mut Parser<'_>, depth: u32, found: &mut Vec<String>) {
+    while let Ok(token) = input.next().cloned() {
+        if let Some(address) = address(&token, input) {
+            found.push(address);
+            continue;
+        }
+        match token {
+            Token::Function(name) if is_image_set(&name) => found.extend(inside(input, image_set).flatten()),
+            Token::Function(_)
+            | Token::ParenthesisBlock
+            | Token::SquareBracketBlock
+            | Token::CurlyBracketBlock => {
+                if let Some(depth) = depth.checked_sub(1) {
+                    inside(input, |inner| collect_urls(inner, depth, found));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_image_set(name: &str) -> bool {
+    name.eq_ignore_ascii_case("image-set") || name.eq_ignore_ascii_case("-webkit-image-set")
+}
+
+/// The URL that a token is, as `url(x)` or `url("x")`. `input` is at the end of the token.
+fn address(token: &Token<'_>, input: &mut Parser<'_>) -> Option<String> {
+    match token {
+        Token::UnquotedUrl(address) => Some(address.to_string()),
+        Token::Function(name) if name.eq_ignore_ascii_case("url") => word(input, false),
+        _ => None,
+    }
+}
+
+/// The string at the beginning of the function that was just entered, or a word if `bare`.
+fn word(input: &mut Parser<'_>, bare: bool) -> Option<String> {
+    inside(input, |inner| match inner.next() {
+        Ok(Token::QuotedString(text)) => Some(text.to_string()),
+        Ok(Token::Ident(text)) if bare => Some(text.to_string()),
+        _ => None,
+    })
+    .flatten()
+}
+
+fn image_set(input: &mut Parser<'_>) -> Option<String> {
+    let mut candidates: Vec<(String, f32)> = members(input, candidate).into_iter().flatten().collect();
     candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
     let enough = candidates.iter().find(|(_, density)| *density >= 1.0).or_else(|| candidates.last());
     enough.map(|(address, _)| address.clone())
 }
 
-fn begins(text: &str, word: &str) -> bool {
-    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
-}
-
-/// The text inside the parentheses of the function `name` with which `text` begins.
-fn function<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let inside = text.get(name.len()..).filter(|_| begins(text, name))?.strip_prefix('(')?;
-    inside.get(..scan(inside, b")"))
-}
-
-fn function_within<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.find(name).and_then(|at| function(text.get(at..)?, name))
-}
-
-/// The text after the function `name` with which `text` begins.
-pub(crate) fn after_function<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let inside = function(text, name)?;
-    text.get(name.len() + inside.len() + 2..)
-}
-
-/// The URL at the start of `text`, as a string or in `url()`, and the text after it.
-pub(crate) fn address(text: &str) -> Option<(String, &str)> {
-    let (text, in_function) = match begins(text, "url(") {
-        true => (text.get(4..)?.trim_start(), true),
-        false => (text, false),
-    };
-    let (address, rest) = match text.bytes().next()? {
-        quote @ (b'"' | b'\'') => {
-            let inside = text.get(1..)?;
-            let (address, rest) = inside.split_at_checked(unescaped(inside, quote)?)?;
-            (address, rest.get(1..)?)
+/// One image of an `image-set()` in a format that browsers support, and its density.
+fn candidate(input: &mut Parser<'_>) -> Option<(String, f32)> {
+    let (mut found, mut kind, mut density) = (None, String::new(), 1.0);
+    while let Ok(token) = input.next().cloned() {
+        match &token {
+            Token::QuotedString(text) => found = Some(text.to_string()),
+            Token::Dimension { value, unit, .. } if matches!(&**unit, "x" | "dppx") => density = *value,
+            Token::Function(name) if name.eq_ignore_ascii_case("type") => {
+                kind = word(input, false).unwrap_or_default();
+            }
+            _ => found = address(&token, input).or(found),
         }
-        _ if in_function => {
-            let end = unescaped(text, b')').unwrap_or(text.len());
-            let (address, rest) = text.split_at_checked(end)?;
-            return Some((unescape(address.trim_end()), rest.strip_prefix(')').unwrap_or(rest)));
-        }
-        _ => return None,
-    };
-    let rest = if in_function { rest.get(scan(rest, b")") + 1..).unwrap_or_default() } else { rest };
-    Some((unescape(address), rest))
-}
-
-/// Position of the first `stop` that is not escaped by a backslash.
-fn unescaped(text: &str, stop: u8) -> Option<usize> {
-    let mut is_escaped = false;
-    text.bytes().position(|byte| {
-        let stops = byte == stop && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        stops
-    })
+    }
+    found.filter(|_| crate::srcset::is_supported(&kind)).map(|found| (found, density))
 }
 
 /// Parses the block of an `@font-face` rule. `None` without a family name.
-pub(crate) fn face(block: &str, base: &Url) -> Option<Face> {
+pub(crate) fn face(input: &mut Parser<'_>, base: &Url) -> Option<Face> {
     let mut face =
         Face { family: String::new(), weights: (400, 400), is_italic: false, ranges: Vec::new(), url: None };
-    for text in split(block, b';') {
-        let Some((name, value)) = text.split_once(':') else { continue };
-        let value = value.trim();
-        match name.trim().to_ascii_lowercase().as_str() {
-            "font-family" => face.family = family_name(value),
-            "font-weight" => {
-                let mut words = value.split_ascii_whitespace().filter_map(weight);
-                let first = words.next().unwrap_or(400);
-                face.weights = (first, words.next().unwrap_or(first));
-            }
-            "font-style" => face.is_italic = begins(value, "italic") || begins(value, "oblique"),
-            "unicode-range" => face.ranges = value.split(',').filter_map(unicode_range).collect(),
-            "src" => face.url = source(value, base),
-            _ => {}
+    pairs(input, |name, value| match name.to_ascii_lowercase().as_str() {
+        "font-family" => face.family = family_name(&rest(value)),
+        "font-weight" => {
+            let text = rest(value);
+            let mut words = text.split_ascii_whitespace().filter_map(weight);
+            let first = words.next().unwrap_or(400);
+            face.weights = (first, words.next().unwrap_or(first));
         }
-    }
+        "font-style" => {
+            let style = rest(value).to_ascii_lowercase();
+            face.is_italic = style.starts_with("italic") || style.starts_with("oblique");
+        }
+        "unicode-range" => {
+            let ranges = members(value, |range| UnicodeRange::parse(range).ok());
+            face.ranges = ranges.into_iter().flatten().map(|range| (range.start, range.end)).collect();
+        }
+        "src" => face.url = members(value, |source| font_file(source, base)).into_iter().flatten().next(),
+        _ => {}
+    });
     (!face.family.is_empty()).then_some(face)
 }
 
-/// The first file of a `src` descriptor in a format that browsers support. `local()` sources are
-/// skipped.
-fn source(value: &str, base: &Url) -> Option<Url> {
-    split(value, b',').into_iter().map(str::trim).find_map(|source| {
-        let (address, rest) = address(source).filter(|_| begins(source, "url("))?;
-        let format = function_within(rest, "format").unwrap_or("").to_ascii_lowercase();
-        let is_read = !["embedded-opentype", "svg"].iter().any(|format_| format.contains(format_));
-        is_read.then(|| loadable(&address, base)).flatten()
-    })
+/// The file of one source of a font in a format that browsers support. `local()` sources have none.
+fn font_file(input: &mut Parser<'_>, base: &Url) -> Option<Url> {
+    let (mut found, mut format) = (None, String::new());
+    while let Ok(token) = input.next().cloned() {
+        match &token {
+            Token::Function(name) if name.eq_ignore_ascii_case("format") => {
+                format = word(input, true).unwrap_or_default().to_ascii_lowercase();
+            }
+            _ => found = found.or_else(|| address(&token, input)),
+        }
+    }
+    let is_read = !matches!(format.as_str(), "embedded-opentype" | "svg");
+    found.filter(|_| is_read).and_then(|address| loadable(&address, base))
 }
 
 /// A family name in the form used for comparison: unquoted, in lower case, with single spaces.
 pub(crate) fn family_name(text: &str) -> String {
-    let text = text.trim();
-    let inner = text.trim_matches(['"', '\'']);
-    let name = unescape(inner).to_lowercase();
+    let name = unescape(text.trim()).to_lowercase();
     name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -290,16 +289,5 @@ pub(crate) fn weight(word: &str) -> Option<u16> {
         number => {
             number.parse::<f32>().ok().filter(|weight| (1.0..=1000.0).contains(weight)).map(|w| w as u16)
         }
-    }
-}
-
-/// Parses a range of characters such as `U+0025-00FF` or `U+4??`.
-fn unicode_range(text: &str) -> Option<(u32, u32)> {
-    let text = text.trim();
-    let text = text.strip_prefix("U+").or_else(|| text.strip_prefix("u+"))?;
-    let number = |digits: &str| u32::from_str_radix(digits, 16).ok();
-    match text.split_once('-') {
-        Some((from, to)) => Some((number(from)?, number(to)?)),
-        None => Some((number(&text.replace('?', "0"))?, number(&text.replace('?', "F"))?)),
     }
 }

@@ -2,8 +2,8 @@
 //! loading needs: elements, attributes and text.
 //!
 //! Invariant: nodes are indices into one list and every walk is iterative, so deep nesting cannot
-//! overflow the stack. The rest of a document beyond the limits on elements or depth is dropped and
-//! counted in [`Tree::limits`]. Comments and doctypes are not kept.
+//! overflow the stack. The rest of a document beyond the limits on elements, depth or bytes of
+//! attributes is dropped and counted in [`Tree::limits`]. Comments and doctypes are not kept.
 
 use crate::limits::{Limit, LimitCounts, Limits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -23,6 +23,12 @@ const FEED_BYTES: usize = 16 * 1024;
 /// misnested elements in one piece can multiply before the limits are checked.
 const HEAD_FEED_BYTES: usize = 64;
 
+/// Bytes of one attribute beside its name and value.
+const ATTRIBUTE_BYTES: usize = 48;
+
+/// Attributes of one element; the following ones are dropped, because each look-up compares all.
+const ATTRIBUTES_MAX: usize = 1_000;
+
 /// Limits when only the head is parsed; no template's head comes near them.
 const HEAD_LIMITS: Limits = Limits { elements_max: 2_048, depth_max: 64, ..Limits::DEFAULT };
 
@@ -39,6 +45,8 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// Attribute names without prefix and their values, in source order.
     pub(crate) attributes: Vec<(String, String)>,
+    /// Position among the children of the parent.
+    pub(crate) index: usize,
     /// The parent node; `None` for the document and for nodes outside the document.
     pub(crate) parent: Option<Place>,
     /// Child elements in order.
@@ -51,7 +59,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// Matching steps left; see [`Tree::allow`].
+    /// Steps left for applying styles; see [`Tree::allow`].
     budget: Cell<u64>,
     /// The limit at which parsing stopped, if any.
     pub(crate) limits: LimitCounts,
@@ -104,7 +112,8 @@ impl Tree {
                 break;
             }
         }
-        let nodes = parser.finish();
+        let mut nodes = parser.finish();
+        number_siblings(&mut nodes);
         let mut counts = LimitCounts::default();
         if let Some(limit) = overflow.get() {
             counts.add(limit);
@@ -112,7 +121,7 @@ impl Tree {
         Self { nodes, budget: Cell::new(u64::MAX), limits: counts }
     }
 
-    /// Sets the budget of steps for matching rules with elements.
+    /// Sets the budget of steps for applying styles.
     pub(crate) fn allow(&self, steps: u64) {
         self.budget.set(steps);
     }
@@ -125,11 +134,17 @@ impl Tree {
         left.is_some()
     }
 
+    /// Steps left in the budget.
+    pub(crate) fn steps_left(&self) -> u64 {
+        self.budget.get()
+    }
+
     /// The node at `place`, or an empty node if there is none.
     pub(crate) fn node(&self, place: Place) -> &Node {
         static NOTHING: Node = Node {
             name: String::new(),
             attributes: Vec::new(),
+            index: 0,
             parent: None,
             children: Vec::new(),
             text: String::new(),
@@ -149,6 +164,22 @@ impl Tree {
     }
 }
 
+/// Gives each node its position among its siblings, so that a walk over siblings needs no search.
+fn number_siblings(nodes: &mut [Node]) {
+    for place in 0..nodes.len() {
+        let children =
+            nodes.get_mut(place).map(|node| std::mem::take(&mut node.children)).unwrap_or_default();
+        for (index, &child) in children.iter().enumerate() {
+            if let Some(child) = nodes.get_mut(child) {
+                child.index = index;
+            }
+        }
+        if let Some(node) = nodes.get_mut(place) {
+            node.children = children;
+        }
+    }
+}
+
 /// The parser's reference to a node. It holds the name because `elem_name` lends it to the parser.
 #[derive(Clone, Debug)]
 struct Handle {
@@ -162,6 +193,9 @@ struct Builder {
     depths: RefCell<Vec<u32>>,
     elements_max: usize,
     depth_max: u32,
+    /// Bytes of attributes that may still be stored. The parser repeats the attributes of formatting
+    /// elements, so that they may be longer than the document.
+    attribute_bytes: Cell<usize>,
     /// The limit that was exceeded last; shared with the loop that feeds the parser.
     overflow: Rc<Cell<Option<Limit>>>,
     /// Set when a `body` or `frameset` element has been created.
@@ -176,6 +210,7 @@ impl Builder {
             depths: RefCell::new(vec![0]),
             elements_max: limits.elements_max,
             depth_max: limits.depth_max,
+            attribute_bytes: Cell::new(limits.decoded_bytes_max),
             overflow,
             body_begun,
             nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
@@ -191,13 +226,26 @@ impl Builder {
             self.body_begun.set(true);
         }
         let place = nodes.len();
-        nodes.push(Node {
-            name: name.local.to_ascii_lowercase().to_string(),
-            attributes: attributes.into_iter().map(named).collect(),
-            ..Node::default()
-        });
+        let mut node = Node { name: name.local.to_ascii_lowercase().to_string(), ..Node::default() };
+        attributes.into_iter().for_each(|attribute| self.add_attribute(&mut node, attribute));
+        nodes.push(node);
         self.depths.borrow_mut().push(0);
         Handle { place, name }
+    }
+
+    /// Stores an attribute unless the element has it. Drops it if a limit is reached.
+    fn add_attribute(&self, node: &mut Node, attribute: Attribute) {
+        let bytes = ATTRIBUTE_BYTES + attribute.name.local.len() + attribute.value.len();
+        let left = self.attribute_bytes.get().checked_sub(bytes);
+        let Some(left) = left.filter(|_| node.attributes.len() < ATTRIBUTES_MAX) else {
+            self.overflow.set(Some(Limit::Decoded));
+            return;
+        };
+        let name = attribute.name.local.to_string();
+        if !node.has(&name) {
+            self.attribute_bytes.set(left);
+            node.attributes.push((name, attribute.value.to_string()));
+        }
     }
 
     /// Puts an element or text into `parent`. An element is inserted before the child `before` if
@@ -245,10 +293,6 @@ impl Builder {
     fn parent(&self, place: Place) -> Option<Place> {
         self.nodes.borrow().get(place).and_then(|node| node.parent)
     }
-}
-
-fn named(attribute: Attribute) -> (String, String) {
-    (attribute.name.local.to_string(), attribute.value.to_string())
 }
 
 impl TreeSink for Builder {
@@ -319,11 +363,7 @@ impl TreeSink for Builder {
 
     fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
         if let Some(node) = self.nodes.borrow_mut().get_mut(target.place) {
-            for (name, value) in attributes.into_iter().map(named) {
-                if !node.has(&name) {
-                    node.attributes.push((name, value));
-                }
-            }
+            attributes.into_iter().for_each(|attribute| self.add_attribute(node, attribute));
         }
     }
 
@@ -403,6 +443,30 @@ mod tests {
         let tree = Tree::parse_head(page.as_bytes());
         assert_eq!(tree.limits.total(), 1);
         assert!(tree.nodes.len() < 50_000, "{}", tree.nodes.len());
+    }
+
+    #[test]
+    fn repeated_attributes_stop_at_the_byte_limit() {
+        // The parser repeats `b` with its attribute in each of the paragraphs.
+        let page = format!("<p><b title=\"{}\">{}", "x".repeat(64 * 1024), "<p>x".repeat(5_000));
+        let tree = parse(&page);
+        assert_eq!(tree.limits.of(Limit::Decoded), 1);
+        let bytes: usize =
+            tree.nodes.iter().flat_map(|node| &node.attributes).map(|(_, value)| value.len()).sum();
+        assert!(bytes <= Limits::DEFAULT.decoded_bytes_max, "{bytes}");
+        let many: String = (0..3_000).map(|number| format!("<body a{number}>")).collect();
+        let tree = parse(&many);
+        assert_eq!(tree.limits.of(Limit::Decoded), 1);
+        assert!(tree.nodes.iter().all(|node| node.attributes.len() <= 1_000));
+    }
+
+    #[test]
+    fn children_know_their_positions() {
+        let tree = parse("<p>a<p>b<table><div>x</div><tr><td>y</table>");
+        for place in tree.in_order() {
+            let parent = tree.node(place).parent.unwrap();
+            assert_eq!(tree.node(parent).children[tree.node(place).index], place);
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub struct Limits {
     pub redirects_max: u32,
     /// Bytes of one response's content as received. Default 64 MiB.
     pub content_bytes_max: usize,
-    /// Bytes of a document or stylesheet after its content coding is removed. Default 8 MiB.
+    /// Bytes of a document or stylesheet after its content coding is removed, and of the attributes
+    /// in a document's tree, where the parser repeats some. Default 8 MiB.
     pub decoded_bytes_max: usize,
     /// Elements of one document. Default 200,000.
     pub elements_max: usize,
@@ -23,10 +24,12 @@ pub struct Limits {
     pub imports_max: u32,
     /// Nesting depth of frames. Default 3.
     pub frames_max: u32,
-    /// Style rules of one stylesheet. Default 100,000.
+    /// Selectors in the style rules of one stylesheet. A rule with a selector that is too long to
+    /// match counts under this limit, too. Default 100,000.
     pub rules_max: usize,
-    /// Steps of selector matching and `var()` substitution for one document. Default 20 million,
-    /// about a second of work.
+    /// Steps of applying styles to one document: elements that selectors look at, words of their
+    /// attributes, declarations, `var()` substitutions, and ranges of fonts. Default 20 million, about
+    /// a second of work.
     pub matches_max: u64,
 }
 

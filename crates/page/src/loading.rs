@@ -18,9 +18,13 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use url::Url;
 
-/// Bytes of documents and stylesheets whose parsed form is kept; beyond this the memo is emptied.
-/// The size of the parsed form is not counted.
+/// Bytes of documents and stylesheets whose parsed form is kept, with their keys; beyond this the
+/// memo is emptied. Of the parsed form, only [`ENTRY_BYTES`] are counted.
 const MEMO_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes counted for each entry of the memo beside its content, URL and links: about the parsed form
+/// of an empty document.
+const ENTRY_BYTES: usize = 4 * 1024;
 
 /// A resource that the caller must load.
 #[derive(Clone, Debug)]
@@ -46,7 +50,7 @@ pub struct Memo {
     styled: HashMap<(usize, Vec<usize>), Rc<Styled>>,
     /// Keeps the keys of `styled` valid: an address cannot be reused while its object is held here.
     kept: Vec<(Rc<Parsed>, Vec<Rc<Sheet>>)>,
-    /// Bytes of all keys' contents; see [`MEMO_BYTES_MAX`].
+    /// Bytes of all keys, and [`ENTRY_BYTES`] for each; see [`MEMO_BYTES_MAX`].
     bytes: usize,
 }
 
@@ -269,50 +273,50 @@ impl Loading {
         }
     }
 
-    /// The stylesheets of a document in cascade order, imports before the importing sheet. `None`
-    /// while a stylesheet is still awaited.
+    /// The stylesheets of a document in cascade order, imports before the importing sheet. Of a
+    /// stylesheet that is imported several times, the last place counts, as in browsers. `None` while
+    /// a stylesheet is still awaited.
     fn sheets_of(&self, frame: &Frame) -> Option<Vec<Rc<Sheet>>> {
+        // From the last to the first, so that the first place that is found is the one that counts.
         let mut found = Vec::new();
-        let mut around = Vec::new();
-        for sheet in &frame.parsed.sheets {
+        let mut seen = HashSet::new();
+        for sheet in frame.parsed.sheets.iter().rev() {
             match sheet {
-                SheetOf::Here(sheet) => self.collect(sheet, &mut around, &mut found)?,
-                SheetOf::There(url) => self.collect_from(url, &mut around, &mut found)?,
+                SheetOf::Here(sheet) => self.collect(sheet, &mut seen, &mut found)?,
+                SheetOf::There(url) => self.collect_from(url, &mut seen, &mut found)?,
             }
         }
+        found.reverse();
         Some(found)
     }
 
-    fn collect(&self, sheet: &Rc<Sheet>, around: &mut Vec<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
-        for (url, _) in sheet.imports.iter().filter(|(_, applies)| *applies) {
-            self.collect_from(url, around, found)?;
-        }
+    fn collect(&self, sheet: &Rc<Sheet>, seen: &mut HashSet<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
         found.push(Rc::clone(sheet));
+        for (url, _) in sheet.imports.iter().rev().filter(|(_, applies)| *applies) {
+            self.collect_from(url, seen, found)?;
+        }
         Some(())
     }
 
-    /// Adds the stylesheet at `url` and its imports. `around` are the stylesheets that are
-    /// importing it; they end import cycles.
-    fn collect_from(&self, url: &Url, around: &mut Vec<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
+    /// Adds the stylesheet at `url` and its imports, unless it is in `seen`, which also ends import
+    /// cycles.
+    fn collect_from(&self, url: &Url, seen: &mut HashSet<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
         let url = without_fragment(url);
+        if !seen.insert(url.clone()) {
+            return Some(());
+        }
         match self.sheets.get(&url) {
             Some(SheetState::Awaited(_)) => None,
-            Some(SheetState::Here(sheet))
-                if !around.contains(&url) && found.len() < self.limits.assets_max =>
-            {
-                around.push(url);
-                self.collect(sheet, around, found)?;
-                around.pop();
-                Some(())
-            }
+            Some(SheetState::Here(sheet)) => self.collect(sheet, seen, found),
             _ => Some(()),
         }
     }
 }
 
 impl Memo {
-    /// Counts `bytes` more, and empties the memo first when they do not fit.
+    /// Counts an entry whose key has `bytes`, and empties the memo first when it does not fit.
     fn make_room(&mut self, bytes: usize) {
+        let bytes = bytes + ENTRY_BYTES;
         self.bytes += bytes;
         if self.bytes > MEMO_BYTES_MAX {
             *self = Self { bytes, ..Self::default() };
@@ -333,7 +337,8 @@ impl Memo {
             return Rc::clone(parsed);
         }
         let parsed = Rc::new(extract(content, url, &key.1, is_top, viewport, limits));
-        self.make_room(content.len());
+        let links: usize = key.1.iter().map(String::len).sum();
+        self.make_room(content.len() + url.as_str().len() + links);
         self.documents.insert(key, Rc::clone(&parsed));
         parsed
     }
@@ -344,7 +349,7 @@ impl Memo {
             return Rc::clone(sheet);
         }
         let sheet = Rc::new(Sheet::parse(&String::from_utf8_lossy(content), url, viewport, limits));
-        self.make_room(content.len());
+        self.make_room(content.len() + url.as_str().len());
         self.sheets.insert(key, Rc::clone(&sheet));
         sheet
     }
@@ -361,6 +366,8 @@ impl Memo {
             Some(base) => Rc::new(style(&parsed.tree, &rules, &faces, base, limits)),
             None => Rc::default(),
         };
+        // If this empties the memo, the vector `kept` below still holds what the key refers to.
+        self.make_room(sheets.len() * size_of::<usize>());
         self.styled.insert(key, Rc::clone(&styled));
         self.kept.push((Rc::clone(parsed), sheets));
         styled
@@ -489,6 +496,51 @@ mod tests {
         let (asked, loading) = load(&site, Limits::DEFAULT, false);
         assert!(!asked.contains("/d"));
         assert_eq!(loading.limits_hit().of(Limit::Frames), 1);
+    }
+
+    #[test]
+    fn memo_of_empty_contents_is_bounded() {
+        let mut memo = Memo::default();
+        for number in 0..20_000 {
+            let asset = Loading::page(Url::parse(&format!("http://h/{number}")).unwrap());
+            let mut loading = Loading::new(Limits::DEFAULT);
+            loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &Bytes::new());
+        }
+        assert!(memo.documents.len() <= 16 * 1024, "{}", memo.documents.len());
+        assert!(memo.styled.len() <= 16 * 1024 && memo.kept.len() <= 16 * 1024);
+        let mut memo = Memo::default();
+        let asset = Loading::page(Url::parse("http://h/").unwrap());
+        for number in 0..200 {
+            let link = format!("<{number}{}>", "x".repeat(1024 * 1024));
+            let fields: Fields = [("Link", link)].into_iter().collect();
+            let mut loading = Loading::new(Limits::DEFAULT);
+            loading.document(&mut memo, &asset, &asset.url, &fields, &Bytes::new());
+        }
+        assert!(memo.documents.len() <= 64, "{}", memo.documents.len());
+    }
+
+    #[test]
+    fn last_place_of_a_repeated_import_counts() {
+        let site = site(&[
+            ("/", "<link rel=stylesheet href=a.css><p>"),
+            ("/a.css", "@import 'b.css'; @import 'c.css'; @import 'b.css';"),
+            ("/b.css", "p{background:url(b.png)}"),
+            ("/c.css", "p{background:url(c.png)}"),
+        ]);
+        assert_eq!(paths(&site), "/ /a.css /b.css /b.png /c.css");
+    }
+
+    #[test]
+    fn repeated_imports_apply_the_rules_once() {
+        let mut memo = Memo::default();
+        let asset = Loading::page(Url::parse("http://h/").unwrap());
+        let mut loading = Loading::new(Limits::DEFAULT);
+        let html = format!("<style>{}</style><p>", "@import 'a.css';".repeat(1_000));
+        let next = loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &Bytes::from(html));
+        let sheet = next.iter().find(|asset| asset.class == Class::Stylesheet).unwrap();
+        let text = Bytes::from("*{cursor:help}".repeat(1_000));
+        loading.stylesheet(&mut memo, sheet, &sheet.url, &text);
+        assert_eq!(memo.kept.last().unwrap().1.len(), 2);
     }
 
     proptest! {

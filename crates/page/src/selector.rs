@@ -1,17 +1,34 @@
-//! Parses selectors (Selectors Level 4) and matches them with elements of a document in its initial
-//! state, before any user action.
+//! Selectors of style rules (Selectors Level 4). The crate `selectors` parses them and matches them
+//! with elements of a document in its initial state, before any user action.
 //!
-//! Invariant: pseudo-classes that need a user action (`:hover`, `:focus`) and unknown ones never
-//! match. Pseudo-classes that only narrow a match by language or form state are ignored. A rule
-//! with an invalid selector is dropped.
+//! Invariant: pseudo-classes that need a user action (`:hover`, `:focus`), unknown ones and `:has()`
+//! never match. Pseudo-classes that only narrow a match by language or form state are ignored.
+//! Parsing and matching recurse only as deep as `CHAIN_MAX` and `NESTING_MAX` allow. Each element
+//! that a match looks at costs steps of the tree's budget; without steps nothing matches.
 
-use crate::css_text::{identifier, is_name_byte, split, unescape};
-use crate::dom::{DOCUMENT, Place, Tree};
+use crate::css_text::{inside, skip};
+use crate::dom::{DOCUMENT, Node, Place, Tree};
+use cssparser::{ParseError, Parser, ToCss, Token};
+use precomputed_hash::PrecomputedHash;
+use selectors::attr::{AttrSelectorOperation, CaseSensitivity, NamespaceConstraint};
+use selectors::bloom::BloomFilter;
+use selectors::matching::{
+    ElementSelectorFlags, MatchingContext, MatchingForInvalidation, MatchingMode, NeedsSelectorFlags,
+    QuirksMode, SelectorCaches, matches_selector,
+};
+use selectors::parser::{
+    Component, NonTSPseudoClass, ParseRelative, PseudoElement, SelectorImpl, SelectorList,
+    SelectorParseErrorKind,
+};
+use selectors::{Element, OpaqueElement};
+use std::fmt;
 
-/// Most selectors in one list. A longer list is invalid.
-const ALTERNATIVES_MAX: usize = 512;
-/// How deep `:not()`, `:is()` and `:where()` may nest.
-const NESTING_MAX: u32 = 6;
+/// Tokens of a selector with its parents in place of `&`. A rule with a longer selector is dropped.
+const TOKENS_MAX: u64 = 65_536;
+/// Tokens on the longest way from the element of a selector to the innermost selector inside it.
+const CHAIN_MAX: u64 = 256;
+/// How deep functions and brackets of a selector may nest.
+const NESTING_MAX: u32 = 16;
 
 /// The box of an element that a rule styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,122 +43,113 @@ pub(crate) enum Part {
     Other,
 }
 
+/// Why a list of selectors is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is not valid CSS.
+    Invalid,
+    /// It is beyond `TOKENS_MAX`, `CHAIN_MAX` or `NESTING_MAX`.
+    TooLong,
+}
+
+/// The selectors of a rule.
+#[derive(Debug)]
+pub(crate) struct Selectors {
+    list: SelectorList<Names>,
+    /// The size of each selector of the list.
+    sizes: Vec<Size>,
+}
+
+/// The size of a selector, or of a list of selectors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    tokens: u64,
+    /// Tokens on the longest way to an innermost selector.
+    chain: u64,
+    /// Number of places that stand for the selectors of the enclosing rule.
+    parents: u64,
+}
+
+impl Size {
+    fn of(input: &mut Parser<'_>, nesting: u32) -> Option<Self> {
+        let mut size = Self::default();
+        let (mut own, mut innermost) = (0, 0);
+        while let Ok(token) = input.next().cloned() {
+            own += 1;
+            size.tokens += 1;
+            match token {
+                Token::Comma => {
+                    size.chain = size.chain.max(own + innermost);
+                    (own, innermost) = (0, 0);
+                }
+                Token::Delim('&') => size.parents += 1,
+                Token::Function(_)
+                | Token::ParenthesisBlock
+                | Token::SquareBracketBlock
+                | Token::CurlyBracketBlock => {
+                    let nesting = nesting.checked_sub(1)?;
+                    let inner = inside(input, |inner| Self::of(inner, nesting)).flatten()?;
+                    innermost = innermost.max(inner.chain);
+                    size.tokens += inner.tokens;
+                    size.parents += inner.parents;
+                }
+                _ => {}
+            }
+        }
+        size.chain = size.chain.max(own + innermost);
+        Some(size)
+    }
+
+    /// The size with the selectors of the enclosing rule in place of each `&`. A selector without
+    /// `&` begins with one.
+    fn inside(self, parents: &[Self]) -> Self {
+        let tokens: u64 = parents.iter().map(|parent| parent.tokens).fold(0, u64::saturating_add);
+        let chain = parents.iter().map(|parent| parent.chain).max().unwrap_or_default();
+        let all = tokens.saturating_mul(self.parents.max(1));
+        Self { tokens: self.tokens.saturating_add(all), chain: self.chain.saturating_add(chain), ..self }
+    }
+}
+
+impl Selectors {
+    /// Parses the prelude of a rule that is inside a rule with the selectors `parent`.
+    pub(crate) fn parse(input: &mut Parser<'_>, parent: Option<&Self>) -> Result<Self, Refusal> {
+        // The parser recurses at each function and bracket, and so does matching. Both are measured
+        // before, because no later point can stop a recursion.
+        let start = input.state();
+        let sizes: Result<Vec<Size>, ParseError<()>> = input.parse_comma_separated(|one| {
+            let size =
+                Size::of(one, NESTING_MAX).map(|size| parent.map_or(size, |up| size.inside(&up.sizes)));
+            let is_short = |size: &Size| size.tokens <= TOKENS_MAX && size.chain <= CHAIN_MAX;
+            size.filter(is_short).ok_or_else(|| ParseError::custom(()))
+        });
+        let sizes = sizes.map_err(|_| Refusal::TooLong)?;
+        input.reset(&start);
+        let relative = if parent.is_some() { ParseRelative::ForNesting } else { ParseRelative::No };
+        let list = SelectorList::parse(&Grammar, input, relative).map_err(|_| Refusal::Invalid)?;
+        let list = match parent {
+            Some(parent) => list.replace_parent_selector(&parent.list),
+            None => list,
+        };
+        Ok(Self { list, sizes })
+    }
+
+    /// The selectors of the list, each by itself.
+    pub(crate) fn all(&self) -> Vec<Selector> {
+        self.list.slice().iter().zip(&self.sizes).map(|(parsed, size)| Selector::new(parsed, size)).collect()
+    }
+}
+
 /// One complex selector of a selector list.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
-    /// Compound selectors from right to left, starting with the element's own. Each is stored with
-    /// its relation to the compound before it in this list.
-    compounds: Vec<(Combinator, Vec<Simple>)>,
+    parsed: selectors::parser::Selector<Names>,
+    /// Cost of looking at one element.
+    steps: u64,
     /// The box that the selector styles.
     pub(crate) part: Part,
-    /// Counts of ids; of classes, attributes and pseudo-classes; of types and pseudo-elements.
+    /// Counts of ids; of classes, attributes and pseudo-classes; of types and pseudo-elements. Each
+    /// is at most 1023.
     pub(crate) specificity: [u16; 3],
-}
-
-/// Relation of an element to the element that the previous compound in the list describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Combinator {
-    /// The first compound, which describes the element itself.
-    Same,
-    Descendant,
-    Child,
-    Next,
-    Later,
-}
-
-#[derive(Clone, Debug)]
-enum Simple {
-    Type(String),
-    Id(String),
-    Class(String),
-    Attribute { name: String, test: Test, value: String, ignores_case: bool },
-    Not(Vec<Selector>),
-    Is(Vec<Selector>),
-    Nth { step: i64, offset: i64, from_end: bool, of_type: bool },
-    Only,
-    Root,
-    Link,
-    Empty,
-    Never,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Test {
-    Present,
-    Equals,
-    Word,
-    Dash,
-    Prefix,
-    Suffix,
-    Contains,
-}
-
-impl Selector {
-    /// Parses a comma-separated list of selectors. `None` if any of them is invalid.
-    pub(crate) fn parse_list(text: &str) -> Option<Vec<Self>> {
-        Self::list(text, 0)
-    }
-
-    /// An id, class or type that every matching element has; rules are indexed by it.
-    pub(crate) fn handle(&self) -> Handle<'_> {
-        let simple = self.compounds.first().map(|(_, simple)| simple.as_slice()).unwrap_or_default();
-        let id = simple.iter().find_map(|simple| match simple {
-            Simple::Id(id) => Some(Handle::Id(id)),
-            _ => None,
-        });
-        let class = || {
-            simple.iter().find_map(|simple| match simple {
-                Simple::Class(class) => Some(Handle::Class(class)),
-                _ => None,
-            })
-        };
-        let kind = || {
-            simple.iter().find_map(|simple| match simple {
-                Simple::Type(name) => Some(Handle::Type(name)),
-                _ => None,
-            })
-        };
-        id.or_else(class).or_else(kind).unwrap_or(Handle::Any)
-    }
-
-    /// Whether the element at `place` matches.
-    pub(crate) fn matches(&self, tree: &Tree, place: Place) -> bool {
-        self.matches_from(tree, place, 0)
-    }
-
-    fn matches_from(&self, tree: &Tree, place: Place, index: usize) -> bool {
-        let Some((_, simple)) = self.compounds.get(index) else { return true };
-        // Each comparison costs one step, so nested descendant selectors cannot run for long.
-        if !tree.spend(1) {
-            return false;
-        }
-        if !simple.iter().all(|simple| simple.matches(tree, place)) {
-            return false;
-        }
-        let Some((combinator, _)) = self.compounds.get(index + 1) else { return true };
-        match combinator {
-            Combinator::Same => true,
-            Combinator::Child => parent(tree, place).is_some_and(|up| self.matches_from(tree, up, index + 1)),
-            Combinator::Descendant => ancestors(tree, place).any(|up| self.matches_from(tree, up, index + 1)),
-            Combinator::Next => {
-                before(tree, place).last().is_some_and(|&left| self.matches_from(tree, left, index + 1))
-            }
-            Combinator::Later => {
-                before(tree, place).iter().rev().any(|&left| self.matches_from(tree, left, index + 1))
-            }
-        }
-    }
-
-    fn list(text: &str, nesting: u32) -> Option<Vec<Self>> {
-        if nesting > NESTING_MAX {
-            return None;
-        }
-        let parts = split(text, b',');
-        if parts.len() > ALTERNATIVES_MAX {
-            return None;
-        }
-        parts.into_iter().map(|part| Reader { rest: part.trim(), nesting }.selector()).collect()
-    }
 }
 
 /// The key under which a rule is indexed.
@@ -157,363 +165,395 @@ pub(crate) enum Handle<'a> {
     Any,
 }
 
-fn parent(tree: &Tree, place: Place) -> Option<Place> {
-    tree.node(place).parent.filter(|&up| up != DOCUMENT)
-}
-
-fn ancestors(tree: &Tree, place: Place) -> impl Iterator<Item = Place> {
-    std::iter::successors(parent(tree, place), |&up| parent(tree, up))
-}
-
-fn siblings(tree: &Tree, place: Place) -> &[Place] {
-    tree.node(place).parent.map(|up| tree.node(up).children.as_slice()).unwrap_or_default()
-}
-
-fn before(tree: &Tree, place: Place) -> &[Place] {
-    let all = siblings(tree, place);
-    if !tree.spend(all.len() as u64) {
-        return &[];
-    }
-    let at = all.iter().position(|&other| other == place).unwrap_or_default();
-    all.get(..at).unwrap_or_default()
-}
-
-impl Simple {
-    fn matches(&self, tree: &Tree, place: Place) -> bool {
-        let node = tree.node(place);
-        match self {
-            Self::Type(name) => node.name == *name,
-            Self::Id(id) => node.attribute("id") == Some(id),
-            Self::Class(class) => node.words("class").any(|word| word == class),
-            Self::Attribute { name, test, value, ignores_case } => {
-                node.attribute(name).is_some_and(|found| test.holds(found, value, *ignores_case))
-            }
-            Self::Not(selectors) => !selectors.iter().any(|selector| selector.matches(tree, place)),
-            Self::Is(selectors) => selectors.iter().any(|selector| selector.matches(tree, place)),
-            Self::Nth { step, offset, from_end, of_type } => {
-                let count = |other: &&Place| !of_type || tree.node(**other).name == node.name;
-                let all = siblings(tree, place);
-                if !tree.spend(all.len() as u64) {
-                    return false;
-                }
-                let at = all.iter().position(|&other| other == place).unwrap_or_default();
-                let index = if *from_end {
-                    all.iter().skip(at).filter(count).count()
-                } else {
-                    all.iter().take(at + 1).filter(count).count()
-                };
-                is_nth(i64::try_from(index).unwrap_or(i64::MAX), *step, *offset)
-            }
-            Self::Only => siblings(tree, place).len() == 1,
-            Self::Root => node.parent == Some(DOCUMENT),
-            Self::Link => matches!(node.name.as_str(), "a" | "area") && node.has("href"),
-            Self::Empty => node.children.is_empty() && node.text.is_empty(),
-            Self::Never => false,
+impl Selector {
+    fn new(parsed: &selectors::parser::Selector<Names>, size: &Size) -> Self {
+        let count = |shift: u32| u16::try_from((parsed.specificity() >> shift) & 0x3ff).unwrap_or(u16::MAX);
+        Self {
+            // Ordinary selectors cost one step for each element. A long one may visit all its tokens.
+            steps: 1 + size.tokens / 64 * 8,
+            part: parsed.pseudo_element().copied().unwrap_or(Part::Element),
+            specificity: [count(20), count(10), count(0)],
+            parsed: parsed.clone(),
         }
+    }
+
+    /// An id, class or type that every matching element has; rules are indexed by it.
+    pub(crate) fn handle(&self) -> Handle<'_> {
+        let mut components = self.parsed.iter();
+        // A pseudo-element is a compound of its own, to the right of its element's compound.
+        if self.parsed.has_pseudo_element() {
+            components.by_ref().for_each(drop);
+            components.next_sequence();
+        }
+        components.fold(Handle::Any, |best, component| match (best, component) {
+            (Handle::Id(_), _) => best,
+            (_, Component::ID(id)) => Handle::Id(&id.0),
+            (Handle::Class(_), _) => best,
+            (_, Component::Class(class)) => Handle::Class(&class.0),
+            (_, Component::LocalName(name)) => Handle::Type(&name.lower_name.0),
+            _ => best,
+        })
+    }
+
+    /// Whether the element at `place` matches. `caches` serve one tree and one set of selectors.
+    pub(crate) fn matches_with(&self, tree: &Tree, place: Place, caches: &mut SelectorCaches) -> bool {
+        if !tree.spend(self.steps) {
+            return false;
+        }
+        let mode = if self.parsed.has_pseudo_element() {
+            MatchingMode::ForStatelessPseudoElement
+        } else {
+            MatchingMode::Normal
+        };
+        let mut context = MatchingContext::new(
+            mode,
+            None,
+            caches,
+            QuirksMode::NoQuirks,
+            NeedsSelectorFlags::No,
+            MatchingForInvalidation::No,
+        );
+        let element = Visited { tree, place, steps: self.steps };
+        matches_selector(&self.parsed, 0, None, element, &mut context)
     }
 }
 
-/// Whether `index` is `step * n + offset` for an integer `n` of at least 0.
-fn is_nth(index: i64, step: i64, offset: i64) -> bool {
-    let over = index - offset;
-    if step == 0 { over == 0 } else { over % step == 0 && over / step >= 0 }
+/// The types of which selectors are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names;
+
+impl SelectorImpl for Names {
+    type ExtraMatchingData<'a> = ();
+    type AttrValue = Name;
+    type Identifier = Name;
+    type LocalName = Name;
+    type NamespaceUrl = Name;
+    type NamespacePrefix = Name;
+    type BorrowedNamespaceUrl = Name;
+    type BorrowedLocalName = Name;
+    type NonTSPseudoClass = PseudoClass;
+    type PseudoElement = Part;
 }
 
-impl Test {
-    fn holds(self, found: &str, value: &str, ignores_case: bool) -> bool {
-        if ignores_case {
-            return self.holds(&found.to_ascii_lowercase(), &value.to_ascii_lowercase(), false);
-        }
-        match self {
-            Self::Present => true,
-            Self::Equals => found == value,
-            Self::Word => !value.is_empty() && found.split_ascii_whitespace().any(|word| word == value),
-            Self::Dash => {
-                found.strip_prefix(value).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-            }
-            Self::Prefix => !value.is_empty() && found.starts_with(value),
-            Self::Suffix => !value.is_empty() && found.ends_with(value),
-            Self::Contains => !value.is_empty() && found.contains(value),
+/// A name or value in a selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name(Box<str>);
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ToCss for Name {
+    fn to_css<W: fmt::Write>(&self, out: &mut W) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl PrecomputedHash for Name {
+    /// Only the filters for ancestors and `:has()` use hashes. Neither is used here.
+    fn precomputed_hash(&self) -> u32 {
+        0
+    }
+}
+
+impl ToCss for Part {
+    fn to_css<W: fmt::Write>(&self, out: &mut W) -> fmt::Result {
+        write!(out, "::{self:?}")
+    }
+}
+
+impl PseudoElement for Part {
+    fn accepts_state_pseudo_classes(&self) -> bool {
+        true
+    }
+}
+
+/// A pseudo-class that does not depend on the structure of the tree alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PseudoClass {
+    Link,
+    /// Matches elements with this attribute.
+    Attribute(&'static str),
+    Always,
+    Never,
+}
+
+impl PseudoClass {
+    fn named(name: &str) -> Self {
+        match name.to_ascii_lowercase().as_str() {
+            "link" | "any-link" => Self::Link,
+            "checked" => Self::Attribute("checked"),
+            "disabled" => Self::Attribute("disabled"),
+            "required" => Self::Attribute("required"),
+            "open" => Self::Attribute("open"),
+            "enabled" | "read-write" | "defined" | "optional" | "valid" => Self::Always,
+            // Pseudo-classes that need a user action, and unknown ones.
+            _ => Self::Never,
         }
     }
 }
 
-/// Parses one complex selector from left to right.
-struct Reader<'a> {
-    rest: &'a str,
-    nesting: u32,
+impl ToCss for PseudoClass {
+    fn to_css<W: fmt::Write>(&self, out: &mut W) -> fmt::Result {
+        write!(out, ":{self:?}")
+    }
 }
 
-impl<'a> Reader<'a> {
-    fn selector(&mut self) -> Option<Selector> {
-        let mut compounds: Vec<(Combinator, Vec<Simple>)> = Vec::new();
-        let mut specificity = [0; 3];
-        let mut part = Part::Element;
-        let mut combinator = Combinator::Same;
-        loop {
-            let simple = self.compound(&mut specificity, &mut part)?;
-            compounds.push((combinator, simple));
-            let blank = self.rest.len();
-            self.rest = self.rest.trim_start();
-            let had_blank = self.rest.len() < blank;
-            combinator = match self.rest.bytes().next() {
-                None => break,
-                Some(b'>') => Combinator::Child,
-                Some(b'+') => Combinator::Next,
-                Some(b'~') => Combinator::Later,
-                Some(_) if had_blank => Combinator::Descendant,
-                Some(_) => return None,
-            };
-            if combinator != Combinator::Descendant {
-                self.rest = self.rest.get(1..)?.trim_start();
-            }
-            if part != Part::Element {
-                return None;
-            }
-        }
-        // The text gives the relation of a compound to its left neighbour. Matching goes from right
-        // to left, so each relation moves to the next compound of the reversed list.
-        let mut outwards: Vec<_> = compounds.into_iter().rev().collect();
-        let relations: Vec<Combinator> = std::iter::once(Combinator::Same)
-            .chain(outwards.iter().map(|(combinator, _)| *combinator))
-            .collect();
-        for ((combinator, _), relation) in outwards.iter_mut().zip(relations) {
-            *combinator = relation;
-        }
-        Some(Selector { compounds: outwards, part, specificity })
+impl NonTSPseudoClass for PseudoClass {
+    fn is_active_or_hover(&self) -> bool {
+        false
     }
 
-    fn compound(&mut self, specificity: &mut [u16; 3], part: &mut Part) -> Option<Vec<Simple>> {
-        let mut simple = Vec::new();
-        let mut any = false;
-        loop {
-            let mut weight = 1;
-            match self.rest.bytes().next() {
-                Some(b'*') => self.rest = self.rest.get(1..)?,
-                Some(b'#') => {
-                    self.rest = self.rest.get(1..)?;
-                    simple.push(Simple::Id(self.name()?));
-                    weight = 0;
-                    specificity[0] += 1;
-                }
-                Some(b'.') => {
-                    self.rest = self.rest.get(1..)?;
-                    simple.push(Simple::Class(self.name()?));
-                    weight = 0;
-                    specificity[1] += 1;
-                }
-                Some(b'[') => {
-                    simple.push(self.attribute()?);
-                    weight = 0;
-                    specificity[1] += 1;
-                }
-                Some(b':') => {
-                    weight = 0;
-                    self.pseudo(&mut simple, specificity, part)?;
-                }
-                Some(byte) if is_name_byte(byte) => {
-                    simple.push(Simple::Type(self.name()?.to_ascii_lowercase()));
-                    weight = 0;
-                    specificity[2] += 1;
-                }
-                _ => break,
-            }
-            any = true;
-            // The `|` of a namespace prefix after `*` is skipped; namespaces are ignored.
-            if weight == 1 {
-                self.rest = self.rest.strip_prefix('|').unwrap_or(self.rest);
-            }
-        }
-        any.then_some(simple)
+    /// Pseudo-elements accept these alone.
+    fn is_user_action_state(&self) -> bool {
+        *self == Self::Never
+    }
+}
+
+/// What the parser of selectors accepts.
+struct Grammar;
+
+impl<'i> selectors::Parser<'i> for Grammar {
+    type Impl = Names;
+    type Error = SelectorParseErrorKind;
+
+    fn parse_nth_child_of(&self) -> bool {
+        true
     }
 
-    fn name(&mut self) -> Option<String> {
-        let (name, rest) = identifier(self.rest);
-        self.rest = rest;
-        (!name.is_empty()).then_some(name)
+    fn parse_is_and_where(&self) -> bool {
+        true
     }
 
-    /// Returns the text inside the parentheses or brackets that begin here, and skips them.
-    fn inside(&mut self, open: u8, close: u8) -> Option<&'a str> {
-        let text = self.rest;
-        let (mut depth, mut quote, mut escaped) = (0_u32, None, false);
-        for (at, byte) in text.bytes().enumerate() {
-            if std::mem::take(&mut escaped) {
-                continue;
-            }
-            match (quote, byte) {
-                (_, b'\\') => escaped = true,
-                (Some(mark), _) if mark == byte => quote = None,
-                (Some(_), _) => {}
-                (None, b'"' | b'\'') => quote = Some(byte),
-                (None, _) if byte == open => depth += 1,
-                (None, _) if byte == close => {
-                    depth -= 1;
-                    if depth == 0 {
-                        self.rest = text.get(at + 1..)?;
-                        return text.get(1..at);
-                    }
-                }
-                (None, _) => {}
-            }
-        }
+    fn parse_parent_selector(&self) -> bool {
+        true
+    }
+
+    fn is_is_alias(&self, name: &str) -> bool {
+        ["matches", "-webkit-any", "-moz-any"].iter().any(|alias| name.eq_ignore_ascii_case(alias))
+    }
+
+    fn parse_non_ts_pseudo_class(&self, name: &str) -> Result<PseudoClass, ParseError<Self::Error>> {
+        Ok(PseudoClass::named(name))
+    }
+
+    fn parse_non_ts_functional_pseudo_class(
+        &self,
+        name: &str,
+        arguments: &mut Parser<'i>,
+        _: bool,
+    ) -> Result<PseudoClass, ParseError<Self::Error>> {
+        skip(arguments);
+        let is_ignored = ["lang", "dir"].iter().any(|ignored| name.eq_ignore_ascii_case(ignored));
+        Ok(if is_ignored { PseudoClass::Always } else { PseudoClass::Never })
+    }
+
+    fn parse_pseudo_element(&self, name: &str) -> Result<Part, ParseError<Self::Error>> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "before" => Part::Before,
+            "after" => Part::After,
+            "first-line" | "first-letter" => Part::Element,
+            _ => Part::Other,
+        })
+    }
+
+    fn parse_functional_pseudo_element(
+        &self,
+        _: &str,
+        arguments: &mut Parser<'i>,
+    ) -> Result<Part, ParseError<Self::Error>> {
+        skip(arguments);
+        Ok(Part::Other)
+    }
+}
+
+/// An element that a match looks at.
+#[derive(Clone, Copy, Debug)]
+struct Visited<'a> {
+    tree: &'a Tree,
+    place: Place,
+    /// Cost of looking at one element.
+    steps: u64,
+}
+
+impl<'a> Visited<'a> {
+    fn node(&self) -> &'a Node {
+        self.tree.node(self.place)
+    }
+
+    /// Goes to another element, if the budget allows it.
+    fn at(&self, place: Option<Place>) -> Option<Self> {
+        place.filter(|_| self.tree.spend(self.steps)).map(|place| Self { place, ..*self })
+    }
+
+    /// The sibling at an index, if the budget allows it.
+    fn sibling(&self, index: Option<usize>) -> Option<Self> {
+        let parent = self.tree.node(self.node().parent?);
+        self.at(index.and_then(|index| parent.children.get(index)).copied())
+    }
+
+    /// The value of an attribute, if the budget allows to compare it `times` times.
+    fn attribute(&self, name: &str, times: usize) -> Option<&'a str> {
+        let value = self.node().attribute(name)?;
+        let bytes = (value.len() as u64).saturating_mul(times as u64);
+        self.tree.spend(1 + bytes / 32).then_some(value)
+    }
+}
+
+impl Element for Visited<'_> {
+    type Impl = Names;
+
+    fn opaque(&self) -> OpaqueElement {
+        OpaqueElement::new(self.node())
+    }
+
+    fn parent_element(&self) -> Option<Self> {
+        self.at(self.node().parent.filter(|&up| up != DOCUMENT))
+    }
+
+    fn parent_node_is_shadow_root(&self) -> bool {
+        false
+    }
+
+    fn containing_shadow_host(&self) -> Option<Self> {
         None
     }
 
-    fn attribute(&mut self) -> Option<Simple> {
-        let inside = self.inside(b'[', b']')?.trim();
-        let (name, rest) = identifier(inside);
-        let rest = rest.trim_start();
-        let name = name.to_ascii_lowercase();
-        if name.is_empty() {
-            return None;
-        }
-        if rest.is_empty() {
-            return Some(Simple::Attribute {
-                name,
-                test: Test::Present,
-                value: String::new(),
-                ignores_case: false,
-            });
-        }
-        let (operator, value) = rest.split_once('=')?;
-        let test = match operator {
-            "" => Test::Equals,
-            "~" => Test::Word,
-            "|" => Test::Dash,
-            "^" => Test::Prefix,
-            "$" => Test::Suffix,
-            "*" => Test::Contains,
-            _ => return None,
+    fn is_pseudo_element(&self) -> bool {
+        false
+    }
+
+    fn prev_sibling_element(&self) -> Option<Self> {
+        self.sibling(self.node().index.checked_sub(1))
+    }
+
+    fn next_sibling_element(&self) -> Option<Self> {
+        self.sibling(self.node().index.checked_add(1))
+    }
+
+    fn first_element_child(&self) -> Option<Self> {
+        self.at(self.node().children.first().copied())
+    }
+
+    /// Names of attributes and types are compared in lower case, also those of other languages.
+    fn is_html_element_in_html_document(&self) -> bool {
+        true
+    }
+
+    fn has_local_name(&self, name: &Name) -> bool {
+        *self.node().name == *name.0
+    }
+
+    fn has_namespace(&self, _: &Name) -> bool {
+        false
+    }
+
+    fn is_same_type(&self, other: &Self) -> bool {
+        self.node().name == other.node().name
+    }
+
+    fn attr_matches(
+        &self,
+        _: &NamespaceConstraint<&Name>,
+        name: &Name,
+        operation: &AttrSelectorOperation<&Name>,
+    ) -> bool {
+        // The search for a part may compare the sought text at each byte.
+        let times = match operation {
+            AttrSelectorOperation::Exists => 0,
+            AttrSelectorOperation::WithValue { value, .. } => 1 + value.0.len() / 4,
         };
-        let value = value.trim();
-        let (value, flag) = match value.bytes().next() {
-            Some(quote @ (b'"' | b'\'')) => {
-                let end = value.get(1..)?.find(char::from(quote))? + 1;
-                (unescape(value.get(1..end)?), value.get(end + 1..)?.trim())
-            }
-            _ => {
-                let (word, flag) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
-                (unescape(word), flag.trim())
-            }
-        };
-        // HTML compares the values of these attributes without case (only the ones that pages use).
-        let ignores_case =
-            flag.eq_ignore_ascii_case("i") || matches!(name.as_str(), "type" | "rel" | "media");
-        Some(Simple::Attribute { name, test, value, ignores_case })
+        self.attribute(&name.0, times).is_some_and(|value| operation.eval_str(value))
     }
 
-    fn pseudo(
-        &mut self,
-        simple: &mut Vec<Simple>,
-        specificity: &mut [u16; 3],
-        part: &mut Part,
-    ) -> Option<()> {
-        let is_element = self.rest.starts_with("::");
-        self.rest = self.rest.trim_start_matches(':');
-        let name = self.name()?.to_ascii_lowercase();
-        let argument = if self.rest.starts_with('(') { Some(self.inside(b'(', b')')?) } else { None };
-        if is_element || matches!(name.as_str(), "before" | "after" | "first-line" | "first-letter") {
-            *part = match name.as_str() {
-                "before" => Part::Before,
-                "after" => Part::After,
-                "first-line" | "first-letter" => Part::Element,
-                _ => Part::Other,
-            };
-            specificity[2] += 1;
-            return Some(());
+    fn match_non_ts_pseudo_class(&self, class: &PseudoClass, _: &mut MatchingContext<'_, Names>) -> bool {
+        match class {
+            PseudoClass::Link => self.is_link(),
+            PseudoClass::Attribute(name) => self.node().has(name),
+            PseudoClass::Always => true,
+            PseudoClass::Never => false,
         }
-        let found = match (name.as_str(), argument) {
-            ("not", Some(argument)) => self.nested(argument, specificity, true).map(Simple::Not)?,
-            ("is" | "matches" | "-webkit-any" | "-moz-any", Some(argument)) => {
-                self.nested(argument, specificity, true).map(Simple::Is)?
-            }
-            ("where", Some(argument)) => self.nested(argument, specificity, false).map(Simple::Is)?,
-            ("nth-child", Some(argument)) => nth(argument, false, false)?,
-            ("nth-last-child", Some(argument)) => nth(argument, true, false)?,
-            ("nth-of-type", Some(argument)) => nth(argument, false, true)?,
-            ("nth-last-of-type", Some(argument)) => nth(argument, true, true)?,
-            ("lang" | "dir", Some(_))
-            | ("enabled" | "read-write" | "defined" | "scope" | "optional" | "valid", None) => {
-                return Some(());
-            }
-            (name, None) => plain_pseudo(name),
-            _ => Simple::Never,
-        };
-        if !matches!(name.as_str(), "not" | "is" | "matches" | "where") {
-            specificity[1] += 1;
-        }
-        simple.push(found);
-        Some(())
     }
 
-    fn nested(&self, argument: &str, specificity: &mut [u16; 3], counts: bool) -> Option<Vec<Selector>> {
-        let selectors = Selector::list(argument, self.nesting + 1)?;
-        let most = selectors.iter().map(|selector| selector.specificity).max().unwrap_or_default();
-        if counts {
-            for (sum, more) in specificity.iter_mut().zip(most) {
-                *sum = sum.saturating_add(more);
-            }
-        }
-        Some(selectors)
+    /// The context skips the pseudo-element at the end of a selector. Elsewhere none is valid.
+    fn match_pseudo_element(&self, _: &Part, _: &mut MatchingContext<'_, Names>) -> bool {
+        false
     }
-}
 
-/// Parses a pseudo-class without an argument.
-fn plain_pseudo(name: &str) -> Simple {
-    let nth = |from_end, of_type| Simple::Nth { step: 0, offset: 1, from_end, of_type };
-    let attribute = |name: &str| Simple::Attribute {
-        name: name.to_owned(),
-        test: Test::Present,
-        value: String::new(),
-        ignores_case: false,
-    };
-    match name {
-        "root" => Simple::Root,
-        "link" | "any-link" => Simple::Link,
-        "first-child" => nth(false, false),
-        "last-child" => nth(true, false),
-        "first-of-type" => nth(false, true),
-        "last-of-type" => nth(true, true),
-        "only-child" => Simple::Only,
-        "empty" => Simple::Empty,
-        "checked" => attribute("checked"),
-        "disabled" => attribute("disabled"),
-        "required" => attribute("required"),
-        "open" => attribute("open"),
-        // Pseudo-classes that need a user action, and unknown ones.
-        _ => Simple::Never,
+    fn apply_selector_flags(&self, _: ElementSelectorFlags) {}
+
+    fn is_link(&self) -> bool {
+        matches!(self.node().name.as_str(), "a" | "area") && self.node().has("href")
     }
-}
 
-/// Parses the argument of `:nth-child()` and its variants, such as `odd`, `even`, `3` or `2n+1`.
-fn nth(argument: &str, from_end: bool, of_type: bool) -> Option<Simple> {
-    let text: String = argument.split(" of ").next()?.chars().filter(|c| !c.is_whitespace()).collect();
-    let text = text.to_ascii_lowercase();
-    let (step, offset) = match text.as_str() {
-        "odd" => (2, 1),
-        "even" => (2, 0),
-        _ => match text.split_once('n') {
-            None => (0, text.parse().ok()?),
-            Some((step, offset)) => {
-                let step = match step {
-                    "" | "+" => 1,
-                    "-" => -1,
-                    number => number.parse().ok()?,
-                };
-                (step, if offset.is_empty() { 0 } else { offset.parse().ok()? })
-            }
-        },
-    };
-    Some(Simple::Nth { step, offset, from_end, of_type })
+    fn is_html_slot_element(&self) -> bool {
+        false
+    }
+
+    fn has_id(&self, id: &Name, case: CaseSensitivity) -> bool {
+        self.attribute("id", 0).is_some_and(|found| case.eq(found.as_bytes(), id.0.as_bytes()))
+    }
+
+    fn has_class(&self, class: &Name, case: CaseSensitivity) -> bool {
+        let mut words = self.attribute("class", 1).unwrap_or_default().split_ascii_whitespace();
+        words.any(|word| case.eq(word.as_bytes(), class.0.as_bytes()))
+    }
+
+    fn has_custom_state(&self, _: &Name) -> bool {
+        false
+    }
+
+    fn imported_part(&self, _: &Name) -> Option<Name> {
+        None
+    }
+
+    fn is_part(&self, _: &Name) -> bool {
+        false
+    }
+
+    fn is_empty(&self) -> bool {
+        self.node().children.is_empty() && self.node().text.is_empty()
+    }
+
+    fn is_root(&self) -> bool {
+        self.node().parent == Some(DOCUMENT)
+    }
+
+    fn add_element_unique_hashes(&self, _: &mut BloomFilter) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Selector};
+    use super::{Part, Refusal, Selector, Selectors};
     use crate::css_text::{split, unescape};
-    use crate::dom::Tree;
+    use crate::dom::{Place, Tree};
     use crate::limits::Limits;
+    use cssparser::Parser;
+    use selectors::matching::SelectorCaches;
+
+    impl Selector {
+        fn parse_list(text: &str) -> Option<Vec<Self>> {
+            Selectors::parse(&mut Parser::new(text), None).ok().map(|found| found.all())
+        }
+
+        fn matches(&self, tree: &Tree, place: Place) -> bool {
+            self.matches_with(tree, place, &mut SelectorCaches::default())
+        }
+    }
+
+    fn refusal(text: &str) -> Option<Refusal> {
+        Selectors::parse(&mut Parser::new(text), None).err()
+    }
 
     const PAGE: &str = r#"<body class="home blog"><div id=top><p class=a>1<p>2<span lang=en-GB></span></div>
         <ul><li>x<li data-k="a b">y<li>z</ul><a href=/>l</a><input type=CHECKBOX checked>"#;
@@ -585,5 +625,39 @@ mod tests {
         assert_eq!(unescape(r"\66 oo\:b\000041z"), "foo:bAz");
         assert_eq!(split("a(1,2),'b,c',d", b','), ["a(1,2)", "'b,c'", "d"]);
         assert_eq!(matched(r".\61"), "p1");
+    }
+
+    #[test]
+    fn nth_child_at_the_ends_of_the_integer_range_matches_nothing() {
+        for number in ["-n-9223372036854775807", "-n-2147483648", "-2147483648n+2147483647", "-1n-2147483647"]
+        {
+            assert_eq!(matched(&format!("li:nth-child({number})")), "", "{number}");
+        }
+        assert_eq!(matched("li:nth-child(-n+9223372036854775807)"), "lix liy liz");
+    }
+
+    #[test]
+    fn specificity_of_many_classes_stays_at_its_maximum() {
+        let found = Selector::parse_list(&".a".repeat(120)).unwrap().remove(0);
+        assert_eq!(found.specificity, [0, 120, 0]);
+        let many = format!(":is({})", vec![".a".repeat(60); 2].join(","));
+        let found = Selector::parse_list(&many.repeat(40)).unwrap().remove(0);
+        assert_eq!(found.specificity, [0, 1023, 0]);
+    }
+
+    #[test]
+    fn deep_and_long_selectors_are_refused() {
+        assert_eq!(refusal(&":is(".repeat(100_000)), Some(Refusal::TooLong));
+        assert_eq!(refusal(&"a:not([".repeat(100_000)), Some(Refusal::TooLong));
+        assert_eq!(refusal(&"a+".repeat(100_000)), Some(Refusal::TooLong));
+        assert_eq!(refusal(&".a".repeat(70_000)), Some(Refusal::TooLong));
+        assert_eq!(refusal(&"a,".repeat(5_000)), Some(Refusal::Invalid));
+    }
+
+    #[test]
+    fn type_and_class_of_nth_child_are_respected() {
+        assert_eq!(matched("li:nth-child(1 of [data-k])"), "liy");
+        assert_eq!(matched(":is(a, !):only-of-type"), "al");
+        assert_eq!(matched("p:has(span)"), "");
     }
 }

@@ -5,8 +5,9 @@
 //! invalid descriptor is ignored, as in browsers. The smallest file with at least one image pixel
 //! per CSS pixel is chosen; if all files are smaller, the largest.
 
-use crate::css_text::split;
+use crate::css_text::{split, until};
 use crate::media::Viewport;
+use std::cell::LazyCell;
 
 /// A candidate file and its density in image pixels per CSS pixel.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,8 @@ pub(crate) fn is_supported(mime: &str) -> bool {
 fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool)> {
     let mut found = Vec::new();
     let mut rest = srcset;
+    // All candidates share one size, and both attributes may be long.
+    let size_px = LazyCell::new(|| source_size_px(sizes, viewport));
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ',');
         if rest.is_empty() {
@@ -70,18 +73,17 @@ fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool
             descriptors = "";
             rest = after;
         } else {
-            let end = split(after, b',').first().map_or(after.len(), |first| first.len());
-            let (text, remaining) = after.split_at_checked(end).unwrap_or((after, ""));
+            let (text, remaining) = after.split_at_checked(until(after, b',')).unwrap_or((after, ""));
             descriptors = text.trim();
             rest = remaining;
         }
-        if let Some((density, by_width)) = density(descriptors, sizes, viewport) {
+        if let Some((density, by_width)) = density(descriptors, || *size_px) {
             found.push((Candidate { url: trimmed.to_owned(), density }, by_width));
         }
     }
 }
 
-fn density(descriptors: &str, sizes: &str, viewport: &Viewport) -> Option<(f64, bool)> {
+fn density(descriptors: &str, size_px: impl Fn() -> f64) -> Option<(f64, bool)> {
     let (mut width, mut density, mut height) = (None, None, false);
     for word in descriptors.split_ascii_whitespace() {
         let (number, unit) = word.split_at_checked(word.len() - 1)?;
@@ -93,7 +95,7 @@ fn density(descriptors: &str, sizes: &str, viewport: &Viewport) -> Option<(f64, 
         }
     }
     match (width, density, height) {
-        (Some(width), None, _) => Some((f64::from(width) / source_size_px(sizes, viewport), true)),
+        (Some(width), None, _) => Some((f64::from(width) / size_px(), true)),
         (None, None, false) => Some((1.0, false)),
         (None, Some(density), false) => Some((density, false)),
         _ => None,
@@ -164,6 +166,12 @@ mod tests {
         assert_eq!(chosen("a.jpg,b.jpg 2x", "", ""), "a.jpg,b.jpg");
         assert_eq!(chosen("a 1q, b -2x, c 0w", "", "s"), "s");
         assert_eq!(chosen("a 100w 2x", "", "s"), "s");
+    }
+
+    #[test]
+    fn long_attributes_are_read_once() {
+        let set = "a 1w, ".repeat(100_000);
+        assert_eq!(chosen(&set, &"(x), ".repeat(100_000), "s"), "a");
     }
 
     #[test]

@@ -4,18 +4,31 @@
 //!
 //! Invariant: a file is listed only if a winning declaration for a displayed box names it. There is
 //! no layout, so positions and sizes are unknown. A custom property has one value in the whole
-//! document: the winning declaration among all boxes that set it.
+//! document: the winning declaration among all boxes that set it. All work that a page can multiply
+//! costs steps of the tree's budget, and ends when no step is left.
 
-use crate::css::{self, Rule};
+use crate::css::Rule;
+use crate::css_text::{inside, split, strings};
 use crate::css_value::{self, Declaration, Face, Property, family_name};
 use crate::dom::{DOCUMENT, Place, Tree};
 use crate::limits::{Limit, LimitCounts, Limits};
 use crate::selector::{Handle, Part};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use cssparser::{Parser, Token};
+use selectors::matching::SelectorCaches;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 use url::Url;
 
-/// How deep custom properties may refer to each other.
-const VARIABLES_DEPTH_MAX: u32 = 8;
+/// How deep custom properties may refer to each other, functions between them included.
+const VARIABLES_DEPTH_MAX: u32 = 24;
+
+/// Length at which a value with substituted custom properties is cut, because they can double it
+/// with each reference.
+const RESOLVED_BYTES_MAX: usize = 64 * 1024;
+
+/// Steps after which the caches of the matcher are emptied. They grow by at most one entry a step.
+const CACHED_STEPS: u64 = 1_000_000;
 
 /// The files that a document loads because of its styles.
 #[derive(Clone, Debug, Default)]
@@ -32,11 +45,17 @@ pub(crate) struct Styled {
 /// position of the rule.
 type Rank = (bool, bool, bool, [u16; 3], usize);
 
-/// The winning declarations of one box.
-type Winners<'a> = BTreeMap<&'a Property, (Rank, &'a Declaration)>;
+/// A declaration that wins so far.
+type Winner<'a> = (Rank, &'a Declaration);
 
-/// The boxes to which any declaration applies.
-type Boxes<'a> = HashMap<(Place, Part), Winners<'a>>;
+/// The winning declarations of a document.
+#[derive(Default)]
+struct Cascade<'a> {
+    /// By box, for the boxes to which any declaration applies.
+    boxes: HashMap<(Place, Part), BTreeMap<&'a Property, Winner<'a>>>,
+    /// Custom properties, by name.
+    variables: HashMap<&'a str, Winner<'a>>,
+}
 
 /// Applies `rules` in cascade order to a document, and returns the files that its displayed boxes
 /// load.
@@ -50,20 +69,24 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
         })
         .collect();
     // Rules come first; declarations of `style` attributes then compete with them by rank.
-    let mut boxes = Boxes::new();
-    cascade(tree, rules, &mut boxes);
+    let mut cascade = Cascade::default();
+    cascade.apply(tree, rules);
     for (place, declarations) in &inline {
-        let winners = boxes.entry((*place, Part::Element)).or_default();
         for declaration in declarations {
-            offer(winners, declaration, (declaration.is_important, true, true, [0; 3], 0));
+            let rank = (declaration.is_important, true, true, [0; 3], 0);
+            cascade.offer((*place, Part::Element), declaration, rank);
         }
     }
-    let variables = variables(&boxes);
+    let mut by_family: HashMap<&str, Vec<&Face>> = HashMap::new();
+    for &face in faces {
+        by_family.entry(&face.family).or_default().push(face);
+    }
+    let addresses = cascade.addresses();
     let mut walk = Walk {
         tree,
-        boxes: &boxes,
-        variables: &variables,
-        faces,
+        cascade: &cascade,
+        addresses: &addresses,
+        faces: &by_family,
         base,
         seen: HashSet::new(),
         styled: Styled::default(),
@@ -76,62 +99,79 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
     styled
 }
 
-/// Determines the winning declarations among the rules for every element and pseudo-element.
-fn cascade<'a>(tree: &Tree, rules: &[&'a Rule], boxes: &mut Boxes<'a>) {
-    let mut by_handle: HashMap<Handle<'a>, Vec<(usize, usize)>> = HashMap::new();
-    for (order, rule) in rules.iter().enumerate() {
-        for (index, selector) in rule.selectors.iter().enumerate().filter(|(_, one)| one.part != Part::Other)
-        {
-            by_handle.entry(selector.handle()).or_default().push((order, index));
+impl<'a> Cascade<'a> {
+    /// Determines the winning declarations among the rules for every element and pseudo-element.
+    fn apply(&mut self, tree: &Tree, rules: &[&'a Rule]) {
+        let mut by_handle: HashMap<Handle<'a>, Vec<(usize, usize)>> = HashMap::new();
+        for (order, rule) in rules.iter().enumerate() {
+            for (index, selector) in rule.selectors.iter().enumerate() {
+                if selector.part != Part::Other {
+                    by_handle.entry(selector.handle()).or_default().push((order, index));
+                }
+            }
         }
-    }
-    for place in tree.in_order() {
-        let node = tree.node(place);
-        let id = node.attribute("id").map(Handle::Id);
-        let handles = id
-            .into_iter()
-            .chain(node.words("class").map(Handle::Class))
-            .chain([Handle::Type(&node.name), Handle::Any]);
-        for &(order, index) in handles.filter_map(|handle| by_handle.get(&handle)).flatten() {
-            let Some(rule) = rules.get(order) else { continue };
-            let Some(selector) = rule.selectors.get(index).filter(|one| one.matches(tree, place)) else {
-                continue;
-            };
-            let winners = boxes.entry((place, selector.part)).or_default();
-            for declaration in &rule.declarations {
-                // Layers reverse for important declarations: those inside a layer win (CSS Cascade
-                // Level 5).
-                let is_important = declaration.is_important;
-                let rank =
-                    (is_important, false, rule.is_layered == is_important, selector.specificity, order);
-                offer(winners, declaration, rank);
+        let mut caches = SelectorCaches::default();
+        let mut cached_from = tree.steps_left();
+        for place in tree.in_order() {
+            if cached_from - tree.steps_left() > CACHED_STEPS {
+                caches = SelectorCaches::default();
+                cached_from = tree.steps_left();
+            }
+            let node = tree.node(place);
+            // A repeated class is looked up once.
+            let classes: BTreeSet<&str> = node.words("class").collect();
+            let handles = node
+                .attribute("id")
+                .map(Handle::Id)
+                .into_iter()
+                .chain(classes.into_iter().map(Handle::Class))
+                .chain([Handle::Type(&node.name), Handle::Any]);
+            for &(order, index) in handles.filter_map(|handle| by_handle.get(&handle)).flatten() {
+                if tree.steps_left() == 0 {
+                    return;
+                }
+                let Some(rule) = rules.get(order) else { continue };
+                let Some(selector) = rule.selectors.get(index) else { continue };
+                if selector.matches_with(tree, place, &mut caches)
+                    && tree.spend(rule.declarations.len() as u64)
+                {
+                    self.take(rule, (place, selector.part), selector.specificity, order);
+                }
             }
         }
     }
-}
 
-fn offer<'a>(winners: &mut Winners<'a>, declaration: &'a Declaration, rank: Rank) {
-    match winners.get(&declaration.property) {
-        Some((best, _)) if *best > rank => {}
-        _ => {
-            winners.insert(&declaration.property, (rank, declaration));
+    /// Lets the declarations of a rule that matches a box compete.
+    fn take(&mut self, rule: &'a Rule, of: (Place, Part), specificity: [u16; 3], order: usize) {
+        for declaration in &rule.declarations {
+            // Layers reverse for important declarations: those inside a layer win (CSS Cascade
+            // Level 5).
+            let is_important = declaration.is_important;
+            let rank = (is_important, false, rule.is_layered == is_important, specificity, order);
+            self.offer(of, declaration, rank);
         }
     }
-}
 
-/// The winning declaration of each custom property among all boxes.
-fn variables<'a>(boxes: &Boxes<'a>) -> HashMap<&'a str, &'a Declaration> {
-    let mut best: HashMap<&str, (Rank, &Declaration)> = HashMap::new();
-    for (property, (rank, declaration)) in boxes.values().flatten() {
-        let Property::Custom(name) = property else { continue };
-        match best.get(name.as_str()) {
-            Some((other, _)) if other > rank => {}
-            _ => {
-                best.insert(name, (*rank, declaration));
-            }
+    fn offer(&mut self, of: (Place, Part), declaration: &'a Declaration, rank: Rank) {
+        let offered = (rank, declaration);
+        let best = match &declaration.property {
+            Property::Custom(name) => self.variables.entry(name).or_insert(offered),
+            property => self.boxes.entry(of).or_default().entry(property).or_insert(offered),
+        };
+        if best.0 <= rank {
+            *best = offered;
         }
     }
-    best.into_iter().map(|(name, (_, declaration))| (name, declaration)).collect()
+
+    /// The URLs in custom properties that contain a single one: as written, and resolved. A URL in a
+    /// custom property is relative to the stylesheet that sets the property.
+    fn addresses(&self) -> HashMap<String, &'a Url> {
+        let pairs = self.variables.values().filter_map(|(_, declaration)| {
+            let [url] = declaration.urls.as_slice() else { return None };
+            Some((css_value::urls(&declaration.value).pop()?, url))
+        });
+        pairs.collect()
+    }
 }
 
 /// Properties whose images a box loads.
@@ -147,7 +187,7 @@ const PICTURES: [Property; 6] = [
 /// The inherited font properties of a box that decide which font file is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Font {
-    families: String,
+    families: Rc<str>,
     weight: u16,
     is_italic: bool,
 }
@@ -155,9 +195,9 @@ struct Font {
 /// Walks over the displayed boxes and collects their files.
 struct Walk<'a, 'b> {
     tree: &'a Tree,
-    boxes: &'b Boxes<'a>,
-    variables: &'b HashMap<&'a str, &'a Declaration>,
-    faces: &'b [&'a Face],
+    cascade: &'b Cascade<'a>,
+    addresses: &'b HashMap<String, &'a Url>,
+    faces: &'b HashMap<&'a str, Vec<&'a Face>>,
     base: &'b Url,
     seen: HashSet<Url>,
     styled: Styled,
@@ -165,10 +205,13 @@ struct Walk<'a, 'b> {
 
 impl<'a> Walk<'a, '_> {
     fn run(&mut self) {
-        let root = Font { families: String::new(), weight: 400, is_italic: false };
+        let root = Font { families: "".into(), weight: 400, is_italic: false };
         let children = |place: Place| self.tree.node(place).children.iter().rev().copied();
         let mut waiting: Vec<(Place, Font)> = children(DOCUMENT).map(|place| (place, root.clone())).collect();
         while let Some((place, inherited)) = waiting.pop() {
+            if self.tree.steps_left() == 0 {
+                return;
+            }
             let tree = self.tree;
             if let Some(font) = self.visit(place, &inherited) {
                 waiting.extend(tree.node(place).children.iter().rev().map(|&child| (child, font.clone())));
@@ -194,7 +237,7 @@ impl<'a> Walk<'a, '_> {
         }
         for part in [Part::Before, Part::After] {
             let Some(winner) = self.winner(place, part, &Property::Content) else { continue };
-            let content = self.resolve(&winner.value, 0);
+            let content = self.resolve(&winner.value);
             if matches!(content.trim(), "" | "none" | "normal") {
                 continue;
             }
@@ -202,22 +245,20 @@ impl<'a> Walk<'a, '_> {
             if self.take_box(place, part, &font, &mut own) {
                 let files = self.files(winner);
                 self.take_images(files);
-                let text: String =
-                    content.split(['"', '\'']).skip(1).step_by(2).map(crate::css_text::unescape).collect();
-                self.take_fonts(&own, &text);
+                self.take_fonts(&own, &strings(&content));
             }
         }
         Some(font)
     }
 
     fn winner(&self, place: Place, part: Part, property: &Property) -> Option<&'a Declaration> {
-        self.boxes.get(&(place, part))?.get(property).map(|(_, declaration)| *declaration)
+        self.cascade.boxes.get(&(place, part))?.get(property).map(|(_, declaration)| *declaration)
     }
 
     fn is_shown(&self, place: Place) -> bool {
         let node = self.tree.node(place);
         if let Some(winner) = self.winner(place, Part::Element, &Property::Display) {
-            return self.resolve(&winner.value, 0).trim() != "none";
+            return self.resolve(&winner.value).trim() != "none";
         }
         let is_hidden = node.has("hidden") || (node.name == "input" && node.says("type", "hidden"));
         let is_never = matches!(
@@ -240,7 +281,7 @@ impl<'a> Walk<'a, '_> {
     /// box is displayed.
     fn take_box(&mut self, place: Place, part: Part, inherited: &Font, font: &mut Font) -> bool {
         let display = self.winner(place, part, &Property::Display);
-        if display.is_some_and(|display| self.resolve(&display.value, 0).trim() == "none") {
+        if display.is_some_and(|display| self.resolve(&display.value).trim() == "none") {
             return false;
         }
         for property in &PICTURES {
@@ -250,18 +291,18 @@ impl<'a> Walk<'a, '_> {
             }
         }
         if let Some(winner) = self.winner(place, part, &Property::FontFamily) {
-            let value = self.resolve(&winner.value, 0);
+            let value = self.resolve(&winner.value);
             font.families = match value.trim() {
-                "inherit" | "unset" => inherited.families.clone(),
-                "initial" => String::new(),
-                families => families.to_owned(),
+                "inherit" | "unset" => Rc::clone(&inherited.families),
+                "initial" => "".into(),
+                families => families.into(),
             };
         }
         if let Some(winner) = self.winner(place, part, &Property::FontWeight) {
-            font.weight = css_value::weight(&self.resolve(&winner.value, 0)).unwrap_or(inherited.weight);
+            font.weight = css_value::weight(&self.resolve(&winner.value)).unwrap_or(inherited.weight);
         }
         if let Some(winner) = self.winner(place, part, &Property::FontStyle) {
-            let value = self.resolve(&winner.value, 0).to_ascii_lowercase();
+            let value = self.resolve(&winner.value).to_ascii_lowercase();
             font.is_italic = match value.trim() {
                 "inherit" | "unset" => inherited.is_italic,
                 style => style.starts_with("italic") || style.starts_with("oblique"),
@@ -281,47 +322,77 @@ impl<'a> Walk<'a, '_> {
     /// The files that a declaration names, with custom properties substituted.
     fn files(&self, declaration: &Declaration) -> Vec<Url> {
         if !declaration.value.contains("var(") {
-            return declaration.urls.clone();
+            let is_paid = self.tree.spend(1 + declaration.urls.len() as u64);
+            return if is_paid { declaration.urls.clone() } else { Vec::new() };
         }
-        let value = self.resolve(&declaration.value, 0);
-        // A URL in a custom property is relative to the stylesheet that sets the property. It was
-        // resolved there if it is the property's whole value.
-        let known: HashMap<&str, &Url> =
-            self.variables.values().flat_map(|variable| css_urls(variable).into_iter()).collect();
+        let value = self.resolve(&declaration.value);
         let named = css_value::urls(&value);
-        let resolve = |address: &String| match known.get(address.as_str()) {
+        let resolve = |address: &String| match self.addresses.get(address.as_str()) {
             Some(url) => Some((*url).clone()),
             None => self.base.join(address).ok().filter(|url| matches!(url.scheme(), "http" | "https")),
         };
         named.iter().filter(|address| !address.starts_with('#')).filter_map(resolve).collect()
     }
 
-    /// Substitutes every `var()` in a value.
-    fn resolve(&self, value: &str, depth: u32) -> String {
-        let Some(at) = value.find("var(").filter(|_| depth < VARIABLES_DEPTH_MAX) else {
-            return value.to_owned();
-        };
-        if !self.tree.spend(1) {
-            return String::new();
+    /// A value with each `var()` substituted; empty when no steps are left.
+    fn resolve<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        if !self.tree.spend(1 + value.len() as u64 / 16) {
+            return Cow::Borrowed("");
         }
-        let (before, after) = value.split_at_checked(at).unwrap_or((value, ""));
-        let inside_from = after.get(4..).unwrap_or_default();
-        let inside = inside_from.get(..css::scan(inside_from, b")")).unwrap_or_default();
-        let rest = inside_from.get(inside.len() + 1..).unwrap_or_default();
-        let (name, fallback) =
-            inside.split_once(',').map_or((inside, None), |(name, other)| (name, Some(other)));
-        let name = name.trim().trim_start_matches("--");
-        let replacement = match (self.variables.get(name), fallback) {
-            (Some(declaration), _) => self.resolve(&declaration.value, depth + 1),
-            (None, Some(fallback)) => self.resolve(fallback.trim(), depth + 1),
-            (None, None) => String::new(),
-        };
-        let mut resolved = format!("{before}{replacement}");
-        // Cut at 64 KiB, because custom properties can double a value with each reference.
-        if resolved.len() < 64 * 1024 {
-            resolved.push_str(&self.resolve(rest, depth + u32::from(rest.len() >= value.len())));
+        if !value.contains("var(") {
+            return Cow::Borrowed(value);
         }
-        resolved
+        let mut out = String::new();
+        self.substitute(value, VARIABLES_DEPTH_MAX, &mut out);
+        Cow::Owned(out)
+    }
+
+    fn substitute(&self, value: &str, depth: u32, out: &mut String) {
+        self.copy(&mut Parser::new(value), depth, out);
+    }
+
+    /// Copies the tokens of a value with each `var()` substituted. Recurses at most `depth` deep, and
+    /// leaves out what is deeper.
+    fn copy(&self, input: &mut Parser<'_>, depth: u32, out: &mut String) {
+        loop {
+            let start = input.position();
+            let Ok(token) = input.next_including_whitespace_and_comments().cloned() else { return };
+            let text = input.slice_from(start);
+            if out.len() >= RESOLVED_BYTES_MAX || !self.tree.spend(1 + text.len() as u64 / 16) {
+                return;
+            }
+            let (is_variable, close) = match &token {
+                Token::Comment(_) => (false, None),
+                Token::Function(name) => (name.eq_ignore_ascii_case("var"), Some(')')),
+                Token::ParenthesisBlock => (false, Some(')')),
+                Token::SquareBracketBlock => (false, Some(']')),
+                Token::CurlyBracketBlock => (false, Some('}')),
+                _ => (false, None),
+            };
+            if !is_variable {
+                out.push_str(if matches!(token, Token::Comment(_)) { " " } else { text });
+            }
+            let Some(close) = close else { continue };
+            inside(input, |inner| match depth.checked_sub(1) {
+                Some(depth) if is_variable => self.variable(inner, depth, out),
+                Some(depth) => self.copy(inner, depth, out),
+                None => {}
+            });
+            if !is_variable {
+                out.push(close);
+            }
+        }
+    }
+
+    /// Adds the value of the custom property that a `var()` names, or else its fallback.
+    fn variable(&self, input: &mut Parser<'_>, depth: u32, out: &mut String) {
+        let Ok(name) = input.expect_ident_cloned() else { return };
+        let name = name.strip_prefix("--").unwrap_or(&name);
+        match self.cascade.variables.get(name) {
+            Some((_, declaration)) => self.substitute(&declaration.value, depth, out),
+            None if input.expect_comma().is_ok() => self.copy(input, depth, out),
+            None => {}
+        }
     }
 
     /// Collects the font files that `text` needs.
@@ -329,44 +400,43 @@ impl<'a> Walk<'a, '_> {
     /// Browsers also load the first available font, because they measure lines with it. It is the
     /// first font that contains the space character (CSS Fonts, "first available font").
     fn take_fonts(&mut self, font: &Font, text: &str) {
-        if self.faces.is_empty() || text.trim().is_empty() {
+        let cost = 1 + (text.len() + font.families.len()) as u64 / 16;
+        if self.faces.is_empty() || text.trim().is_empty() || !self.tree.spend(cost) {
             return;
         }
-        let families: Vec<String> =
-            crate::css_text::split(&font.families, b',').into_iter().map(family_name).collect();
-        self.take_faces(&families, font, &|face| covers(face, ' '));
-        self.take_faces(&families, font, &|face| text.chars().any(|c| !c.is_whitespace() && covers(face, c)));
+        let families: Vec<String> = split(&font.families, b',').into_iter().map(family_name).collect();
+        let characters: BTreeSet<u32> =
+            text.chars().filter(|character| !character.is_whitespace()).map(u32::from).collect();
+        self.take_faces(&families, font, &BTreeSet::from([u32::from(' ')]));
+        self.take_faces(&families, font, &characters);
     }
 
-    /// Collects the font files of the first family with a matching face for which `has_it` is true.
-    fn take_faces(&mut self, families: &[String], font: &Font, has_it: &dyn Fn(&Face) -> bool) {
+    /// Collects the font files of the first family with a matching face for any of the characters.
+    fn take_faces(&mut self, families: &[String], font: &Font, characters: &BTreeSet<u32>) {
         for name in families {
-            let of_family: Vec<&Face> =
-                self.faces.iter().copied().filter(|face| face.family == *name).collect();
-            if of_family.is_empty() && is_there(name) {
+            let of_family = self.faces.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
+            if !self.tree.spend(1 + of_family.len() as u64) || (of_family.is_empty() && is_there(name)) {
                 return;
             }
-            let best = best_faces(&of_family, font).into_iter().filter(|face| has_it(face));
-            let mut is_found = false;
-            for url in best.filter_map(|face| face.url.clone()) {
-                is_found = true;
+            let best = best_faces(of_family, font).into_iter().filter(|face| self.covers(face, characters));
+            let urls: Vec<Url> = best.filter_map(|face| face.url.clone()).collect();
+            for url in &urls {
                 if self.seen.insert(url.clone()) {
-                    self.styled.fonts.push(url);
+                    self.styled.fonts.push(url.clone());
                 }
             }
-            if is_found {
+            if !urls.is_empty() {
                 return;
             }
         }
     }
-}
 
-/// The URL of a custom property that is a single `url()`: as written, and resolved.
-fn css_urls(declaration: &Declaration) -> Vec<(&str, &Url)> {
-    let value = declaration.value.trim();
-    let inside = value.strip_prefix("url(").and_then(|rest| rest.strip_suffix(')'));
-    let address = inside.map(|inside| inside.trim().trim_matches(['"', '\'']));
-    address.zip(declaration.urls.first()).into_iter().collect()
+    /// Whether a face has any of the characters.
+    fn covers(&self, face: &Face, characters: &BTreeSet<u32>) -> bool {
+        let has_any = |&(from, to): &(u32, u32)| from <= to && characters.range(from..=to).next().is_some();
+        self.tree.spend(1 + face.ranges.len() as u64)
+            && (face.ranges.is_empty() || face.ranges.iter().any(has_any))
+    }
 }
 
 /// Whether every browser has this generic font family; the search for a font file ends there.
@@ -386,11 +456,6 @@ fn is_there(family: &str) -> bool {
             | "math"
             | "emoji"
     )
-}
-
-fn covers(face: &Face, character: char) -> bool {
-    let code = u32::from(character);
-    face.ranges.is_empty() || face.ranges.iter().any(|&(from, to)| (from..=to).contains(&code))
 }
 
 /// The faces of a family with the nearest style and weight (CSS Fonts section 5.2).
@@ -430,9 +495,9 @@ fn default_font(name: &str, inherited: &Font) -> Font {
     match name {
         "b" | "strong" | "th" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => font.weight = 700,
         "i" | "em" | "cite" | "var" | "dfn" | "address" => font.is_italic = true,
-        "code" | "kbd" | "samp" | "pre" | "tt" => font.families = "monospace".to_owned(),
+        "code" | "kbd" | "samp" | "pre" | "tt" => font.families = "monospace".into(),
         "button" | "input" | "select" | "textarea" => {
-            font = Font { families: String::new(), weight: 400, is_italic: false };
+            font = Font { families: "".into(), weight: 400, is_italic: false };
         }
         _ => {}
     }
@@ -542,10 +607,71 @@ mod tests {
         let styled = style(&tree, &rules, &[], &base, &limits);
         assert!(styled.images.is_empty());
         assert_eq!(styled.limits.of(Limit::Matches), 0, "the failing part is found at once");
-        let css = format!("p {} {{background:url(x)}}", "div ".repeat(30));
-        let sheet = Sheet::parse(&css, &base, &Viewport::DEFAULT, &Limits::DEFAULT);
+        // The matcher restarts at each ancestor for each `:is()` around.
+        let css = ":is(:is(p div) div) div {background:url(x)}";
+        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &Limits::DEFAULT);
         let rules: Vec<_> = sheet.rules.iter().collect();
         let styled = style(&tree, &rules, &[], &base, &limits);
         assert_eq!(styled.limits.of(Limit::Matches), 1);
+    }
+
+    /// Number of times that the step limit was reached. Panics if files were found nonetheless.
+    fn overruns(html: &str, css: &str) -> u64 {
+        let base = Url::parse("http://h/").unwrap();
+        let tree = Tree::parse(html.as_bytes(), &Limits::DEFAULT);
+        let limits = Limits { matches_max: 100_000, ..Limits::DEFAULT };
+        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &limits);
+        let rules: Vec<_> = sheet.rules.iter().collect();
+        let faces: Vec<_> = sheet.faces.iter().collect();
+        let styled = style(&tree, &rules, &faces, &base, &limits);
+        assert!(styled.images.is_empty() && styled.fonts.is_empty());
+        styled.limits.of(Limit::Matches)
+    }
+
+    #[test]
+    fn work_that_a_page_multiplies_stops_at_the_step_limit() {
+        let many = |text: &str, times: usize| text.repeat(times);
+        // Rules that are compared with each element.
+        assert_eq!(overruns(&many("<br>", 1_000), &many("*{cursor:help}", 1_000)), 1);
+        // Words of a class, which each class of a rule is compared with.
+        let words = format!("<p class='{}'>", many("b ", 500_000));
+        assert_eq!(overruns(&words, &many(".b.c{cursor:url(x)}", 100)), 1);
+        // Custom properties that refer to others twice.
+        let doubled: String =
+            (0..24).map(|number| format!("--a{number}:var(--a{0}) var(--a{0});", number + 1)).collect();
+        assert_eq!(overruns("<p>", &format!("p{{{doubled}cursor:var(--a0)}}")), 1);
+        // Values that each element reads.
+        let long = format!("p{{content:'{}';display:{}}}", many("x", 50_000), many("y", 50_000));
+        assert_eq!(overruns(&many("<p>x", 1_000), &long), 1);
+        // Ranges of a font, which each text is compared with.
+        let ranges = format!("unicode-range:U+1{}", many(",U+1", 10_000));
+        let css = format!("@font-face{{font-family:F;src:url(f);{ranges}}} p{{font-family:F}}");
+        assert_eq!(overruns(&many("<p>x", 1_000), &css), 1);
+    }
+
+    #[test]
+    fn repeated_words_of_a_class_are_looked_up_once() {
+        let html = format!("<p class='{}c'>", "b ".repeat(1_000));
+        assert_eq!(images(&html, ".b.c{cursor:url(1)} .b{background:url(2)}"), "/2 /1");
+    }
+
+    #[test]
+    fn many_variables_in_one_value_need_little_stack() {
+        let html = format!("<div style='display:{}'>", "var()".repeat(50_000));
+        let nested = format!("<div style='display:{}'>", "var(--a,".repeat(50_000));
+        let parsed = std::thread::Builder::new().stack_size(1024 * 1024).spawn(move || {
+            assert_eq!(images(&html, "div{cursor:url(1)}"), "/1");
+            assert_eq!(images(&nested, "div{cursor:url(1)}"), "/1");
+        });
+        parsed.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn selector_of_many_siblings_needs_little_stack() {
+        let html = "<br>".repeat(2_000);
+        let css =
+            format!("{} br{{cursor:url(1)}} {} br{{cursor:url(2)}}", "br+".repeat(10_000), "br~".repeat(100));
+        let styled = std::thread::Builder::new().stack_size(1024 * 1024).spawn(move || images(&html, &css));
+        assert_eq!(styled.unwrap().join().unwrap(), "/2");
     }
 }

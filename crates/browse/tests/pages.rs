@@ -280,7 +280,7 @@ fn unreachable_server_is_an_error_and_dying_one_an_outcome() {
     let url = gone.url();
     gone.kill();
     let error = run(&plan(&url, 2), &clock, &Arc::default()).unwrap_err();
-    assert!(matches!(error, PageError::Unreachable { reason: "no connection", .. }), "{error}");
+    assert!(matches!(error, PageError::Unreachable { reason: "cannot connect", .. }), "{error}");
 
     let count = Mutex::new(0);
     let origin = Origin::start(move |seen| {
@@ -454,7 +454,7 @@ fn server_that_is_silent_in_the_warm_up_is_unreachable() {
     gone.kill();
     let plan = PagePlan { warmup: Duration::from_secs(3_600), stops_when_failing: true, ..plan(&url, 1) };
     let error = run(&plan, &clock, &Arc::default()).unwrap_err();
-    assert!(matches!(error, PageError::Unreachable { reason: "no connection", .. }), "{error}");
+    assert!(matches!(error, PageError::Unreachable { reason: "cannot connect", .. }), "{error}");
 }
 
 #[test]

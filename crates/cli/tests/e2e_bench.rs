@@ -256,7 +256,7 @@ fn run_that_cannot_start_keeps_the_earlier_ones() {
     let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
     let file = directory.path().join("runs.json");
     let path = file.to_str().unwrap();
-    let mut child = start(&[&origin.url(), "-n", "1", "--runs", "200", "--accept-invalid", "--json", path]);
+    let mut child = start(&[&origin.url(), "-n", "20", "--runs", "200", "--accept-invalid", "--json", path]);
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
     stderr.read_line(&mut told).unwrap();

@@ -341,7 +341,7 @@ fn page_says_if_only_further_loads_were_measured() {
     let mut results = with_load();
     results.cells.clear();
     let page = page(&results);
-    let lead = "<p class=\"lead\">Measured under further loads alone: Editors &amp; &lt;readers&gt;.</p>";
+    let lead = "<p class=\"lead\">Measured only under further loads: Editors &amp; &lt;readers&gt;.</p>";
     assert!(page.contains(lead), "{page}");
     assert!(!page.contains("Nothing has been measured"), "{page}");
     assert!(page.contains("<section id=\"load-editors\">"));

@@ -92,8 +92,8 @@ impl Reading<'_> {
         if within.depth > BLOCKS_MAX {
             return;
         }
-        // A nested rule is stored before the rule around it, which wins on equal specificity. In CSS
-        // Nesting, the later one wins.
+        // A nested rule is stored before the rule around it, which wins on equal specificity. In
+        // CSS Nesting, the later one wins.
         let within = Within { parent: Some(selectors), ..within };
         let mut block = Block { reading: self, within, found: Vec::new() };
         RuleBodyParser::new(input, &mut block).for_each(drop);

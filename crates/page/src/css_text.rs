@@ -103,8 +103,8 @@ pub(crate) fn skip(input: &mut Parser<'_>) {
     while input.next().is_ok() {}
 }
 
-/// The rest of a value without comments, and whether it is `!important`. `None` at a block in braces
-/// unless `braces` are part of the value, and if anything else follows an exclamation mark.
+/// The rest of a value without comments, and whether it is `!important`. `None` at a block in
+/// braces unless `braces` are part of the value, and if anything else follows an exclamation mark.
 pub(crate) fn value(input: &mut Parser<'_>, braces: bool) -> Option<(String, bool)> {
     let mut out = String::new();
     loop {

@@ -193,8 +193,8 @@ struct Builder {
     depths: RefCell<Vec<u32>>,
     elements_max: usize,
     depth_max: u32,
-    /// Bytes of attributes that may still be stored. The parser repeats the attributes of formatting
-    /// elements, so that they may be longer than the document.
+    /// Bytes of attributes that may still be stored. The parser repeats the attributes of
+    /// formatting elements, so that they may be longer than the document.
     attribute_bytes: Cell<usize>,
     /// The limit that was exceeded last; shared with the loop that feeds the parser.
     overflow: Rc<Cell<Option<Limit>>>,

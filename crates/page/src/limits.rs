@@ -28,8 +28,8 @@ pub struct Limits {
     /// match counts under this limit, too. Default 100,000.
     pub rules_max: usize,
     /// Steps of applying styles to one document: elements that selectors look at, words of their
-    /// attributes, declarations, `var()` substitutions, and ranges of fonts. Default 20 million, about
-    /// a second of work.
+    /// attributes, declarations, `var()` substitutions, and ranges of fonts. Default 20 million,
+    /// about a second of work.
     pub matches_max: u64,
 }
 

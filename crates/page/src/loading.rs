@@ -22,8 +22,8 @@ use url::Url;
 /// memo is emptied. Of the parsed form, only [`ENTRY_BYTES`] are counted.
 const MEMO_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Bytes counted for each entry of the memo beside its content, URL and links: about the parsed form
-/// of an empty document.
+/// Bytes counted for each entry of the memo beside its content, URL and links: about the parsed
+/// form of an empty document.
 const ENTRY_BYTES: usize = 4 * 1024;
 
 /// A resource that the caller must load.
@@ -274,8 +274,8 @@ impl Loading {
     }
 
     /// The stylesheets of a document in cascade order, imports before the importing sheet. Of a
-    /// stylesheet that is imported several times, the last place counts, as in browsers. `None` while
-    /// a stylesheet is still awaited.
+    /// stylesheet that is imported several times, the last place counts, as in browsers. `None`
+    /// while a stylesheet is still awaited.
     fn sheets_of(&self, frame: &Frame) -> Option<Vec<Rc<Sheet>>> {
         // From the last to the first, so that the first place that is found is the one that counts.
         let mut found = Vec::new();

@@ -1,10 +1,10 @@
 //! Selectors of style rules (Selectors Level 4). The crate `selectors` parses them and matches them
 //! with elements of a document in its initial state, before any user action.
 //!
-//! Invariant: pseudo-classes that need a user action (`:hover`, `:focus`), unknown ones and `:has()`
-//! never match. Pseudo-classes that only narrow a match by language or form state are ignored.
-//! Parsing and matching recurse only as deep as `CHAIN_MAX` and `NESTING_MAX` allow. Each element
-//! that a match looks at costs steps of the tree's budget; without steps nothing matches.
+//! Invariant: pseudo-classes that need a user action (`:hover`, `:focus`), unknown ones and
+//! `:has()` never match. Pseudo-classes that only narrow a match by language or form state are
+//! ignored. Parsing and matching recurse only as deep as `CHAIN_MAX` and `NESTING_MAX` allow. Each
+//! element that a match looks at costs steps of the tree's budget; without steps nothing matches.
 
 use crate::css_text::{inside, skip};
 use crate::dom::{DOCUMENT, Node, Place, Tree};
@@ -169,7 +169,8 @@ impl Selector {
     fn new(parsed: &selectors::parser::Selector<Names>, size: &Size) -> Self {
         let count = |shift: u32| u16::try_from((parsed.specificity() >> shift) & 0x3ff).unwrap_or(u16::MAX);
         Self {
-            // Ordinary selectors cost one step for each element. A long one may visit all its tokens.
+            // Ordinary selectors cost one step for each element. A long one may visit all its
+            // tokens.
             steps: 1 + size.tokens / 64 * 8,
             part: parsed.pseudo_element().copied().unwrap_or(Part::Element),
             specificity: [count(20), count(10), count(0)],

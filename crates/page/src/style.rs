@@ -163,8 +163,8 @@ impl<'a> Cascade<'a> {
         }
     }
 
-    /// The URLs in custom properties that contain a single one: as written, and resolved. A URL in a
-    /// custom property is relative to the stylesheet that sets the property.
+    /// The URLs in custom properties that contain a single one: as written, and resolved. A URL in
+    /// a custom property is relative to the stylesheet that sets the property.
     fn addresses(&self) -> HashMap<String, &'a Url> {
         let pairs = self.variables.values().filter_map(|(_, declaration)| {
             let [url] = declaration.urls.as_slice() else { return None };
@@ -351,8 +351,8 @@ impl<'a> Walk<'a, '_> {
         self.copy(&mut Parser::new(value), depth, out);
     }
 
-    /// Copies the tokens of a value with each `var()` substituted. Recurses at most `depth` deep, and
-    /// leaves out what is deeper.
+    /// Copies the tokens of a value with each `var()` substituted. Recurses at most `depth` deep,
+    /// and leaves out what is deeper.
     fn copy(&self, input: &mut Parser<'_>, depth: u32, out: &mut String) {
         loop {
             let start = input.position();

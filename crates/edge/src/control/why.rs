@@ -303,7 +303,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     // Blocks on the disk. That is acceptable for an operator's question, but not for a client's
     // request.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
-        loads::load_here(shared, &key, shelved);
+        disk_reads::load_here(shared, &key, shelved);
     }
     let decided = match &wanted {
         Err(reason) => {

@@ -49,12 +49,12 @@ impl<'a> Mender<'a> {
 
     /// A permit to read a body on disk; `None` if none is free in time.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        loads::turn(self.shared).await
+        disk_reads::turn(self.shared).await
     }
 
     /// Reads a part of a file into the page cache; `false` if the disk failed or was late.
     pub(crate) async fn read_ahead(&self, read: impl FnOnce() -> io::Result<()> + Send + 'static) -> bool {
-        loads::read_ahead(self.shared, read).await
+        disk_reads::read_ahead(self.shared, read).await
     }
 
     fn cells(&self) -> &Cells {

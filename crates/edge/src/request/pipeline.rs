@@ -252,7 +252,7 @@ impl<'a> Visit<'a> {
     async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         wanted.loads += 1;
-        match loads::load(self.shared, &wanted.key, shelved).await {
+        match disk_reads::load(self.shared, &wanted.key, shelved).await {
             Loaded::Ended => {}
             Loaded::Late => wanted.loads = LOADS_MAX,
             Loaded::Refused => {

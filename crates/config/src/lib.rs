@@ -11,6 +11,7 @@
 
 mod diagnostic;
 mod document;
+mod log_level;
 mod peers;
 mod plan;
 pub mod quantity;
@@ -24,6 +25,7 @@ mod void;
 
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use document::{Document, Overrides, nearest};
+pub use log_level::LogLevel;
 pub use peers::PeerEntry;
 pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
 pub use reference::settings_reference;

@@ -11,7 +11,7 @@ use crate::upkeep::disk_threads;
 use crate::control::first_look;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
-use crate::control::operator;
+use crate::control::operator::Finishing;
 use crate::upkeep::persistence;
 use crate::upkeep::refill;
 use crate::shared::Shared;
@@ -106,12 +106,7 @@ pub struct Running {
 /// # Errors
 /// [`ServeError`] when it cannot start.
 pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
-    let served = serve_until_told(plan, clock, output);
-    operator::finish();
-    served
-}
-
-fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+    let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { Requests::take() })?;

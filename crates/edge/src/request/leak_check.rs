@@ -11,7 +11,6 @@ use crate::fetch::fly;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
-use crate::control::operator;
 use crate::memory::popular::Page;
 use crate::fetch::refetch;
 use crate::request::respond::Account;
@@ -208,13 +207,13 @@ impl LeakCheck {
     fn report(&self) {
         let Page { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
-        operator::say(format_args!(
+        tracing::warn!(
             "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores; visitors with \
              cookies now get the page from the application. Add the cookie that changes it to session_cookies",
             self.site.label(),
             self.cookies,
             self.site.policy().name
-        ));
+        );
     }
 }
 

@@ -6,7 +6,6 @@
 
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
-use crate::control::operator;
 use crate::upkeep::set_aside::SetAside;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
@@ -161,22 +160,22 @@ pub(crate) fn open(
     let Opened { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
-            operator::say(format_args!("the disk cache is off: {error}"));
+            tracing::error!("the disk cache is off: {error}");
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
         None => {
             let directory = disk.directory.display();
-            operator::say(format_args!(
+            tracing::error!(
                 "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
-            ));
+            );
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
     };
     if recovery.is_distrusted() {
-        operator::say(format_args!(
+        tracing::warn!(
             "the disk cache begins empty, because {} may lack purges that Petasos has confirmed",
             disk.directory.display()
-        ));
+        );
     }
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
@@ -324,7 +323,7 @@ impl Persistence {
     /// Reports the threads that wait for the disk.
     fn say_stuck(&self) {
         for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
-            operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
+            tracing::warn!("the thread {thread} waits for the disk to {operation}");
         }
     }
 
@@ -335,11 +334,11 @@ impl Persistence {
         tier.look_after(is_written_down && self.set_aside.is_clear());
         match self.change(tier.off()) {
             Some(Change::WentOff(reason)) => {
-                operator::say(format_args!("the disk cache is off from now on: {reason}"));
+                tracing::error!("the disk cache is off from now on: {reason}");
                 self.say_stuck();
             }
             Some(Change::WorksAgain) => {
-                operator::say(format_args!("the disk cache is on again"));
+                tracing::info!("the disk cache is on again");
             }
             None => {}
         }
@@ -366,7 +365,7 @@ impl Persistence {
         let Some(tier) = &self.tier else { return };
         self.is_closing.store(true, Ordering::SeqCst);
         if !tier.close() {
-            operator::say(format_args!("the disk does not answer; its directory stays as after a crash"));
+            tracing::error!("the disk does not answer; its directory stays as after a crash");
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {
@@ -375,9 +374,9 @@ impl Persistence {
             let _ = writer.join();
         }
         if let Some(reason) = self.failure_at_end() {
-            operator::say(format_args!(
+            tracing::error!(
                 "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
-            ));
+            );
         }
     }
 

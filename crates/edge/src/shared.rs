@@ -23,6 +23,7 @@ use crate::memory::popular::Popular;
 use crate::control::purge_orders::ORDERS_MAX;
 use crate::upkeep::refill::Refiller;
 use crate::sites::Sites;
+use crate::upkeep::supervisor;
 use crate::upkeep::sweeper::Sweeper;
 use crate::upkeep::tree::StaticTree;
 use crate::upkeep::verifier::Verifier;
@@ -434,6 +435,7 @@ impl Shared {
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
             Metric::MessagesLost => operator::lost(),
+            Metric::ThreadsLost => supervisor::lost(),
             Metric::AccessLogDropped => self.lines_lost(),
             counted => self.counters.value(counted),
         };

@@ -181,6 +181,10 @@ impl Tree {
     /// receives the fault when the file system begins to refuse, and `Ok` when a page was written
     /// again.
     pub fn run(&self, store: &Store, clock: &dyn Clock, report: &dyn Fn(Result<(), &str>)) {
+        if let Some(place) = self.desk.take_broken_off() {
+            // An earlier call has panicked, perhaps between a file and its entry in the index.
+            self.remove(&mut lock(&self.written), &place);
+        }
         let mut is_failing = false;
         loop {
             let errors = self.counts.errors.load(Ordering::Relaxed);

@@ -66,7 +66,7 @@ struct Page {
 }
 
 /// Serves the admin address for as long as the runtime exists.
-pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
+pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok((stream, peer)) = acceptor.accept().await else {

@@ -7,11 +7,11 @@
 //! The crates below the command emit messages with `tracing`. The command installs a subscriber
 //! that renders each as a line and writes it to an [`OperatorLog`].
 
+use crate::upkeep::supervisor::{self, End};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::Builder;
 use std::time::Duration;
 
 /// Maximum number of queued messages.
@@ -114,8 +114,14 @@ fn bounded(line: &[u8]) -> Vec<u8> {
     [start, "...\n"].concat().into_bytes()
 }
 
+/// Starts the writer. It is restarted if it panics, because nothing else reports what goes wrong.
 fn start(messages: Receiver<Message>) -> io::Result<()> {
-    Builder::new().name("petasos-messages".to_owned()).spawn(move || write(&messages)).map(drop)
+    let work = move || {
+        write(&messages);
+        // All senders are gone.
+        End::Due
+    };
+    supervisor::start("petasos-messages", work).map(drop)
 }
 
 fn write(messages: &Receiver<Message>) {

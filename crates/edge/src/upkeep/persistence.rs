@@ -7,6 +7,7 @@
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
 use crate::upkeep::set_aside::SetAside;
+use crate::upkeep::supervisor::{self, End};
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
@@ -19,7 +20,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{Ban, Bans, Selector, SiteId, SiteNames, Store};
 
@@ -180,7 +181,16 @@ pub(crate) fn open(
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
-    let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
+    // A writer that panicked is not replaced, because what it has written is known to recovery only.
+    // It has switched the disk off; the edge serves from memory, and the next start recovers.
+    let mut writer = Some(writer);
+    let work = move || {
+        if let Some(writer) = writer.take() {
+            writer.run(&*keeper);
+        }
+        End::Due
+    };
+    let writer = supervisor::start("petasos-disk", work)?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
 }
 
@@ -203,19 +213,24 @@ fn percent_of(bytes: u64, percent: usize) -> u64 {
 pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
     let (done, waits): (_, Receiver<()>) = channel();
     let shared = Arc::clone(shared);
-    Builder::new().name("petasos-recovery".to_owned()).spawn(move || {
-        // Dropping the sender tells the receiver that the thread is done.
-        let _done = done;
-        for recovered in recovery {
+    let mut recovery = Some(recovery);
+    let work = move || {
+        // The thread drops the sender at its end, which tells the receiver.
+        let _done = &done;
+        // After a panic the rest is not adopted, because the same record could panic again. The
+        // pages that are missing are fetched.
+        for recovered in recovery.take().into_iter().flatten() {
             if shared.is_quitting() {
-                return;
+                return End::Due;
             }
             shared.store.adopt(&recovered, |returning, adopt| {
                 shared.equivalents.learn_returning(returning, adopt);
             });
         }
         shared.store.end_adoption();
-    })?;
+        End::Due
+    };
+    supervisor::start("petasos-recovery", work)?;
     match waits.recv_timeout(TAKE_OVER_MAX) {
         Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
     }

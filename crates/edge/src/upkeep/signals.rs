@@ -64,7 +64,7 @@ impl Requests {
     }
 
     /// Handles the signals for as long as the runtime exists.
-    pub(crate) async fn obey(mut self, shared: &Shared) {
+    pub(crate) async fn obey(&mut self, shared: &Shared) {
         loop {
             tokio::select! {
                 _ = self.hang_up.recv() => {

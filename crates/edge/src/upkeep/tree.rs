@@ -7,13 +7,14 @@
 
 use crate::shared::Shared;
 use crate::sites::Site;
+use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use config::Plan;
 use semantics::Moment;
 use static_tree::{Candidate, Figures, Layout, Limits, Refusal, Tree};
 use std::io;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use store::{Key, Publication, Published, Selector, SiteId, Store};
 
 /// The tree, or its absence.
@@ -121,12 +122,14 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
         return Ok(None);
     }
     let shared = Arc::clone(shared);
-    let run = move || {
+    // Restarted after a panic: without it, purges would leave files that a web server sends.
+    let work = move || {
         if let Some(tree) = &shared.static_tree.tree {
             tree.run(&shared.store, &*shared.clock, &report);
         }
+        End::of(&shared)
     };
-    Builder::new().name("petasos-tree".to_owned()).spawn(run).map(Some)
+    supervisor::start("petasos-tree", work).map(Some)
 }
 
 /// Reports that the file system begins to refuse (`Err`), or that it works again.

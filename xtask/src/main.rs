@@ -1,6 +1,8 @@
 //! Repository tasks, run as `cargo xtask ...`. Every task first changes to the top of the
 //! repository, so it can be called from any directory below it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for a terminal")]
+
 mod account;
 mod attack;
 mod bench;

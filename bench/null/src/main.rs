@@ -7,6 +7,8 @@
 //! `petasos-null ask ADDRESS PATH CONNECTIONS SECONDS keep|close` sends requests and prints the
 //! number of responses.
 
+#![allow(clippy::print_stdout, reason = "a command whose output is its result")]
+
 use petasos_null::{Asking, Responder};
 use std::io;
 use std::time::Duration;

@@ -5,6 +5,8 @@
 //! `name: value unit`. It judges nothing. There is one program for each compared allocator, because
 //! a program has only one global allocator.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "commands whose output is their result")]
+
 mod churn;
 mod figure;
 mod filled;

@@ -19,6 +19,7 @@ mod import;
 mod keyboard;
 mod ladder;
 mod ladder_report;
+mod log;
 mod output;
 mod profile;
 mod purge;

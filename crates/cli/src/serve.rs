@@ -1,6 +1,7 @@
 //! `petasos serve`: starts the caching reverse proxy. Its flags are generated from the settings
 //! table: one for each setting that has a flag.
 
+use crate::log;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
@@ -56,6 +57,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .collect();
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
     tell_warnings(&plan);
+    log::install(plan.log_level);
     if plan.memory_bytes < HUGE_PAGES_FROM_BYTES {
         // Ignoring the error is safe: a kernel that refuses this only lets the process use more
         // memory.

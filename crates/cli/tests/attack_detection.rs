@@ -2,6 +2,7 @@
 //! without configuration.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use testkit::{Client, Edge, Origin, Response, petasos, response};
 

@@ -5,6 +5,7 @@
 //! that makes writes fail.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 //! keep working.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::time::Duration;
 use testkit::{Action, Client, Edge, Origin, eventually, get, response};

@@ -2,6 +2,7 @@
 //! plus the margin stated in docs/performance.md.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::path::Path;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //! stay fast, the origin must get few requests, and its recovery must be noticed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use clock::Clock;
 use platform::SystemClock;

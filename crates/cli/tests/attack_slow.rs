@@ -2,6 +2,7 @@
 //! clients from pages that are not stored.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
 

@@ -6,6 +6,7 @@
 //! namespace, whose end also removes the mounts and loop devices.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,6 +4,7 @@
 //! the same requests are obeyed, so the edge understands each of them as a purge.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::net::SocketAddr;
 use testkit::web_server::{HaProxy, Kind, WebServer};

@@ -11,6 +11,7 @@
 
 mod diagnostic;
 mod document;
+mod log_level;
 mod machine;
 mod peers;
 mod plan;
@@ -25,6 +26,7 @@ mod void;
 
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use document::{Document, Overrides, nearest};
+pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};

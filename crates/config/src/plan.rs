@@ -9,6 +9,7 @@ mod contradictions;
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
+use crate::log_level::LogLevel;
 use crate::machine::Machine;
 use crate::peers;
 use crate::rules::{chosen, widened};
@@ -41,6 +42,8 @@ pub struct Plan {
     pub disk: Option<Disk>,
     /// The destination of access log lines. `None`: no access log.
     pub access_log: Option<AccessLog>,
+    /// The least severe messages that go to standard error.
+    pub log_level: LogLevel,
     /// Proxies in front of the edge whose forwarding fields are believed.
     pub trusted_proxies: Prefixes,
     /// Addresses that may purge without a token.
@@ -316,6 +319,7 @@ impl Plan {
                 "-" => AccessLog::Stdout,
                 path => AccessLog::File(path.into()),
             }),
+            log_level: top.text("log_level").and_then(LogLevel::by_name).unwrap_or(LogLevel::Info),
             trusted_proxies: peers.trusted,
             purge_peers: peers.purging,
             purge_partial_status: top
@@ -675,7 +679,7 @@ fn default(setting: &Setting) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Plan, Policy};
+    use super::{Limits, LogLevel, Plan, Policy};
     use crate::{Machine, Overrides, SETTINGS, Scope};
     use semantics::ClientAddress;
 
@@ -735,6 +739,15 @@ mod tests {
         let mut overrides = origin();
         overrides.push(("ttl", "5s".to_owned()));
         assert_eq!(load(text, &overrides).unwrap().sites[0].policy.default_ttl.unwrap().as_secs(), 5);
+    }
+
+    #[test]
+    fn log_level_is_info_unless_a_flag_or_the_file_sets_it() {
+        assert_eq!(load("", &origin()).unwrap().log_level, LogLevel::Info);
+        assert_eq!(load("log_level = 'error'\n", &origin()).unwrap().log_level, LogLevel::Error);
+        let overrides = [origin(), vec![("log_level", "debug".to_owned())]].concat();
+        assert_eq!(load("log_level = 'error'\n", &overrides).unwrap().log_level, LogLevel::Debug);
+        assert!(load("log_level = 'trace'\n", &origin()).unwrap_err().contains("error, warn, info, debug"));
     }
 
     #[test]

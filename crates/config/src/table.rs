@@ -2,6 +2,7 @@
 //! The file format, the flags of `petasos serve`, `petasos check --print` and docs/settings.md all
 //! come from these rows.
 
+use crate::log_level;
 use crate::setting::{Kind, Scope, Setting};
 use crate::site_table::SITE;
 
@@ -184,6 +185,15 @@ const EDGE: &[Setting] = &[
         "File that gets one line for each request, or `-` for standard output. If left out: no access log.",
     )
     .flag("--access-log"),
+    global(
+        "log_level",
+        Kind::Choice(log_level::NAMES),
+        "info",
+        "Least severe messages that Petasos writes to standard error. `error`: a function is off, or a part \
+         of Petasos has failed. `warn`: also what needs attention, such as an origin that does not answer. \
+         `info`: also changes of state. `debug`: also each failure that `warn` reports once a minute.",
+    )
+    .flag("--log-level"),
     row(
         "trusted_proxies",
         Scope::Global,

@@ -14,6 +14,7 @@ use crate::visit::Visit;
 use message::{Fields, Method, Status, names};
 use rhai::{Dynamic, Engine, EvalAltResult};
 use rusqlite::Connection;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 /// Header field that states which layers were effective. The ladder reads it as proof.
@@ -86,7 +87,9 @@ impl Worker {
             Err(failure) => {
                 counters.script_failures.add(1);
                 let target = visit.head.target.escape_ascii();
-                eprintln!("petasos demo site: {} {target}: {failure}", visit.head.method);
+                // A closed standard error must not end the worker.
+                let _ =
+                    writeln!(io::stderr(), "petasos demo site: {} {target}: {failure}", visit.head.method);
                 Answer::plain(500, "This page is out of order. We have been told.\n")
             }
         }

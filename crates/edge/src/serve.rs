@@ -14,9 +14,11 @@ use crate::shared::Shared;
 use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
+use crate::control::operator::Finishing;
 use crate::upkeep::persistence;
 use crate::upkeep::refill;
 use crate::upkeep::signals::{Requests, Stops};
+use crate::upkeep::supervisor;
 use crate::upkeep::sweeper;
 use crate::upkeep::tree;
 use crate::upkeep::verifier;
@@ -107,24 +109,28 @@ pub struct Running {
 /// # Errors
 /// [`ServeError`] when it cannot start.
 pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
-    let served = serve_until_told(plan, clock, output);
-    operator::finish();
-    served
-}
-
-fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+    let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { Requests::take() })?;
     let edge = Edge::bind(plan, clock)?;
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
-    let shared = Arc::clone(&edge.shared);
-    runtime.spawn(async move { requests.obey(&shared).await });
+    obey(requests, &edge.shared, &runtime);
     let shared = Arc::clone(&edge.shared);
     runtime.spawn(async move { first_look::look(&shared).await });
     let stops = runtime.block_on(async { Stops::signals() })?;
     edge.run(runtime, stops)
+}
+
+/// Handles the signals that do not end the process.
+fn obey(requests: Requests, shared: &Arc<Shared>, runtime: &Runtime) {
+    let requests = Arc::new(tokio::sync::Mutex::new(requests));
+    let _context = runtime.enter();
+    supervisor::start_task("signals", shared, move |shared| {
+        let requests = Arc::clone(&requests);
+        async move { requests.lock().await.obey(&shared).await }
+    });
 }
 
 /// The event loop of everything except the workers' connections.
@@ -190,6 +196,7 @@ impl Edge {
     pub fn start(self) -> io::Result<Running> {
         let bound = self.bound.clone();
         let (stop, stops) = mpsc::channel(2);
+        // Not supervised: its end is the result of `join`.
         let thread = std::thread::Builder::new()
             .name("petasos-edge".to_owned())
             .spawn(move || self.run(runtime()?, Stops::Channel(stops)))?;
@@ -200,11 +207,7 @@ impl Edge {
         let Self { shared, listeners, admin, writer, .. } = self;
         let mut workers = Vec::with_capacity(listeners.len());
         for (index, listener) in listeners.into_iter().enumerate() {
-            let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new()
-                .name(format!("petasos-worker-{index}"))
-                .spawn(move || worker::run(&shared, index, listener));
-            workers.push(thread?);
+            workers.push(worker::start(Arc::clone(&shared), index, listener)?);
         }
         let writer_of_tree = tree::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals { .. });
@@ -213,10 +216,13 @@ impl Edge {
             footprint::start(&shared)?;
         }
         verifier::start(&shared)?;
-        let controlled = runtime.block_on(async {
-            let acceptor = admin.acceptor()?;
-            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor));
-            tokio::spawn(refill::run(Arc::clone(&shared)));
+        let controlled: io::Result<()> = runtime.block_on(async {
+            let acceptor = Arc::new(admin.acceptor()?);
+            supervisor::start_task("admin", &shared, move |shared| {
+                admin::serve(shared, Arc::clone(&acceptor))
+            });
+            supervisor::start_task("refill", &shared, refill::run);
+            supervisor::start_task("popular-pages", &shared, refill::merge);
             control(&shared, stops).await;
             Ok(())
         });
@@ -227,12 +233,10 @@ impl Edge {
         // waited for.
         runtime.shutdown_background();
         drop(admin);
-        let ended: io::Result<()> = workers
-            .into_iter()
-            .filter_map(join_in_time)
-            .try_for_each(|worker| worker.unwrap_or_else(|_| Err(io::Error::other("a worker has panicked"))));
-        // The result of the sweeper does not matter: the edge ends anyway.
-        let _ = join_in_time(sweeper);
+        for thread in workers.into_iter().chain([sweeper]) {
+            // The result is empty: a supervised thread ends without a panic.
+            let _ = join_in_time(thread);
+        }
         shared.static_tree.end();
         let _ = writer_of_tree.and_then(join_in_time);
         if !shared.persistence.is_hung() {
@@ -245,7 +249,7 @@ impl Edge {
         shared.persistence.close();
         drop(shared);
         let _ = writer.and_then(Writer::finish);
-        controlled.and(ended).map_err(ServeError::System)
+        controlled.map_err(ServeError::System)
     }
 }
 

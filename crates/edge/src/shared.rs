@@ -24,6 +24,7 @@ use crate::sites::Sites;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::persisting::DiskTurns;
 use crate::upkeep::refill::Refiller;
+use crate::upkeep::supervisor;
 use crate::upkeep::sweeper::Sweeper;
 use crate::upkeep::tree::StaticTree;
 use crate::upkeep::verifier::Verifier;
@@ -429,6 +430,7 @@ impl Shared {
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
             Metric::MessagesLost => operator::lost(),
+            Metric::ThreadsLost => supervisor::lost(),
             Metric::AccessLogDropped => self.lines_lost(),
             counted => self.counters.value(counted),
         };

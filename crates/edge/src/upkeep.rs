@@ -13,6 +13,7 @@ pub(crate) mod recognition;
 pub(crate) mod refill;
 pub(crate) mod set_aside;
 pub(crate) mod signals;
+pub(crate) mod supervisor;
 pub(crate) mod sweeper;
 pub(crate) mod tree;
 pub(crate) mod verifier;

@@ -14,11 +14,13 @@ use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Asker};
 use crate::request::tunnel::tunnel;
 use crate::shared::{NoPlace, Place, Shared};
+use crate::upkeep::supervisor::{self, End};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};
 use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
@@ -33,21 +35,39 @@ const GIVING_BACK_PART: u32 = 100;
 /// How often idle connections to origins are checked.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Serves until the drain is over or the edge quits. `index` is the worker's number.
+/// Starts the thread of a worker, which serves until the drain is over or the edge quits. `index`
+/// is the worker's number.
+///
+/// The thread is restarted with its socket, because clients that connect to the socket have no
+/// other worker. Connections of the worker are lost with its runtime.
 ///
 /// # Errors
-/// If the runtime cannot be created or the socket cannot be registered.
-pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io::Result<()> {
+/// If the system cannot create a thread.
+pub(crate) fn start(shared: Arc<Shared>, index: usize, listener: Listener) -> io::Result<JoinHandle<()>> {
+    let mut listener = Some(listener);
+    supervisor::start(&format!("petasos-worker-{index}"), move || {
+        if let Err(error) = run(&shared, index, &mut listener) {
+            tracing::error!("worker {index} cannot serve: {error}");
+        }
+        if shared.is_draining() { End::Due } else { End::Early }
+    })
+}
+
+/// Serves until the drain is over or the edge quits. The drain closes the socket, which is then
+/// `None`.
+fn run(shared: &Arc<Shared>, index: usize, socket: &mut Option<Listener>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
+        let Some(listener) = socket.as_ref() else { return Ok(()) };
         let acceptor = listener.acceptor()?;
         if index == 0 {
-            tokio::spawn(sweep(Arc::clone(shared)));
+            supervisor::start_task("origins", shared, sweep);
         }
-        tokio::spawn(give_memory_back(Arc::clone(shared)));
+        supervisor::start_task("give-memory-back", shared, give_memory_back);
         accept(shared, index, &acceptor).await;
         accept_waiting(shared, index, &acceptor).await;
-        drop((acceptor, listener));
+        drop(acceptor);
+        *socket = None;
         while shared.connections() > 0 && !shared.is_quitting() {
             tokio::time::sleep(TICK).await;
         }

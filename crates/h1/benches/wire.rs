@@ -5,6 +5,7 @@
 //! `cargo bench -p petasos-h1`
 
 #![expect(clippy::expect_used, reason = "the messages below are good")]
+#![allow(clippy::print_stdout, reason = "the figures are the result")]
 
 use bytes::BytesMut;
 use clock::Clock;

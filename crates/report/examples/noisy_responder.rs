@@ -53,6 +53,7 @@ fn delays() -> Vec<f64> {
 }
 
 /// Starts a server: listens, prints its address, and serves each connection in a thread.
+#[allow(clippy::print_stdout, reason = "the address is the result")]
 fn serve(delays: Arc<[f64]>, factor: f64) -> io::Result<thread::JoinHandle<()>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);

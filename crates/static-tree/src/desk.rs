@@ -116,6 +116,11 @@ impl Desk {
         self.lock().in_hand = None;
     }
 
+    /// The place of the page whose writing began and did not end.
+    pub(crate) fn take_broken_off(&self) -> Option<Place> {
+        self.lock().in_hand.take().map(|(place, _)| place)
+    }
+
     /// Notes that the files at a place were removed.
     pub(crate) fn is_removed(&self, place: &Place) {
         self.lock().written.remove(place);

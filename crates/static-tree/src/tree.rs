@@ -180,9 +180,14 @@ impl Tree {
         self.desk.hosts(site, is_meant)
     }
 
-    /// Writes and removes queued pages until [`Tree::end`], in the caller's thread. `say` receives
-    /// a line when the file system begins to refuse, and another when a page was written again.
-    pub fn run(&self, store: &Store, clock: &dyn Clock, say: &dyn Fn(&str)) {
+    /// Writes and removes queued pages until [`Tree::end`], in the caller's thread. `report`
+    /// receives the fault when the file system begins to refuse, and `Ok` when a page was written
+    /// again.
+    pub fn run(&self, store: &Store, clock: &dyn Clock, report: &dyn Fn(Result<(), &str>)) {
+        if let Some(place) = self.desk.take_broken_off() {
+            // An earlier call has panicked, perhaps between a file and its entry in the index.
+            self.remove(&mut lock(&self.written), &place);
+        }
         let mut is_failing = false;
         loop {
             let errors = self.counts.errors.load(Ordering::Relaxed);
@@ -205,10 +210,10 @@ impl Tree {
             let fault = lock(&self.counts.fault).take();
             if let Some(fault) = fault.filter(|_| !is_failing) {
                 is_failing = true;
-                say(&format!("the static tree cannot be written: {fault}"));
+                report(Err(&fault));
             } else if is_failing && has_written && errors == self.counts.errors.load(Ordering::Relaxed) {
                 is_failing = false;
-                say("the static tree is written again");
+                report(Ok(()));
             }
         }
     }

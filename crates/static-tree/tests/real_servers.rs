@@ -46,7 +46,7 @@ fn tree(layout: Layout, targets: &[&str]) -> TempDir {
         tree.offer(layout, &Candidate { key, rule: &rule, object: &object, tags: &[], begun: 0 }, now);
     }
     tree.end();
-    tree.run(&store, &clock, &|line| panic!("{line}"));
+    tree.run(&store, &clock, &|state| panic!("{state:?}"));
     assert_eq!(tree.figures().written, targets.len() as u64, "{:?}", tree.figures());
     directory
 }

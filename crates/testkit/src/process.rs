@@ -236,6 +236,7 @@ fn witnesses(kind: &str) -> PathBuf {
 }
 
 /// Collects the lines of standard error, and copies them to the test's own output.
+#[allow(clippy::print_stderr, reason = "the test's own output has the edge's messages too")]
 fn listen(stderr: impl BufRead + Send + 'static, said: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {

@@ -16,6 +16,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on panics"
 )]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are a result of the test")]
 
 mod application;
 #[path = "../wordpress/chromium.rs"]

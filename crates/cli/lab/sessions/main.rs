@@ -13,6 +13,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on panics"
 )]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are a result of the test")]
 
 #[path = "../wordpress/chromium.rs"]
 #[allow(dead_code, reason = "each set of tests uses its part")]

@@ -9,6 +9,7 @@
 use crate::control::log_output::{LogOutput, LogState};
 use crate::request::date::push_log_date;
 use crate::upkeep::leaving::join_in_time;
+use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use clock::Timestamp;
 use config::AccessLog as Target;
@@ -66,11 +67,18 @@ impl AccessLog {
         Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
     }
 
-    fn start_with(output: LogOutput, state: Arc<LogState>, lines_max: usize) -> io::Result<(Self, Writer)> {
+    fn start_with(
+        mut output: LogOutput,
+        state: Arc<LogState>,
+        lines_max: usize,
+    ) -> io::Result<(Self, Writer)> {
         let (lines, received) = sync_channel(lines_max);
-        let thread = std::thread::Builder::new()
-            .name("petasos-log".to_owned())
-            .spawn(move || write_lines(&received, output))?;
+        // Restarted after a panic: the queue would fill up, and all later lines would be lost.
+        let thread = supervisor::start("petasos-log", move || {
+            write_lines(&received, &mut output);
+            // All senders are gone.
+            End::Due
+        })?;
         Ok((Self { lines, state }, Writer { thread }))
     }
 
@@ -97,14 +105,14 @@ impl Writer {
     /// Waits until every line is written, or until a hanging log has used up its time. Must be
     /// called after the last [`AccessLog`] was dropped. `None` if lines were lost.
     pub(crate) fn finish(self) -> Option<()> {
-        // A panic of the writer has already been reported by the panic hook.
+        // The supervisor ends without a panic.
         join_in_time(self.thread)?.ok()
     }
 }
 
 /// Writes lines until all senders are dropped. If the output fails, lines are lost, but requests
 /// continue.
-fn write_lines(lines: &Receiver<Vec<u8>>, mut output: LogOutput) {
+fn write_lines(lines: &Receiver<Vec<u8>>, output: &mut LogOutput) {
     while let Ok(first) = lines.recv() {
         output.put(&first);
         // Sleeping, instead of waiting for each line, saves the workers a system call to wake this

@@ -72,7 +72,7 @@ struct Page {
 }
 
 /// Serves the admin address for as long as the runtime exists.
-pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
+pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
     let places = Arc::new(Semaphore::new(shared.limits.admin_connections_max));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     loop {

@@ -2,7 +2,6 @@
 //!
 //! Invariant: the result is only a message, because an origin may be started after the edge.
 
-use crate::control::operator;
 use crate::shared::Shared;
 use net::Stream;
 use std::collections::BTreeMap;
@@ -20,10 +19,10 @@ pub(crate) async fn look(shared: &Shared) {
     for (origin, (address, sites)) in origins {
         let connected = tokio::time::timeout(shared.limits.connect_timeout, Stream::connect(address)).await;
         if let Err(error) = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            operator::say(format_args!(
+            tracing::warn!(
                 "warning: the origin {origin} of site {} cannot be reached: {error}; start it, or correct `origin`",
                 sites.join(", ")
-            ));
+            );
         }
     }
 }

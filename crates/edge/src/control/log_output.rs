@@ -3,7 +3,6 @@
 //! Invariants: a line is written completely, or lost and counted. An output that fails, or a file
 //! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
-use crate::control::operator;
 use config::AccessLog as Target;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -94,15 +93,12 @@ impl LogOutput {
         let written = self.to.write_all(&self.batch).and_then(|()| self.to.flush());
         let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
         match written {
-            Ok(()) if was_failing => operator::say(format_args!("{} can be written again", self.name())),
+            Ok(()) if was_failing => tracing::info!("{} can be written again", self.name()),
             Ok(()) => {}
             Err(error) => {
                 self.state.lost.fetch_add(self.batch_lines, Ordering::Relaxed);
                 if !was_failing {
-                    operator::say(format_args!(
-                        "{} cannot be written, so its lines are lost: {error}",
-                        self.name()
-                    ));
+                    tracing::error!("{} cannot be written, so its lines are lost: {error}", self.name());
                 }
             }
         }
@@ -117,12 +113,12 @@ impl LogOutput {
             Ok(file) => {
                 self.to = Box::new(file);
                 self.is_failing = false;
-                operator::say(format_args!("{} is reopened", self.name()));
+                tracing::info!("{} is reopened", self.name());
             }
-            Err(error) => operator::say(format_args!(
+            Err(error) => tracing::error!(
                 "{} cannot be reopened; its lines still go to the file that was open: {error}",
                 self.name()
-            )),
+            ),
         }
     }
 

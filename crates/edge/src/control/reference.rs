@@ -4,6 +4,25 @@ use crate::control::access_log::FORMAT;
 use crate::control::counters::{Kind, METRICS};
 use std::fmt::Write;
 
+/// The section about messages on standard error.
+const MESSAGES: &str = "\
+     ## Messages\n\n\
+     Petasos writes messages to standard error. Each is one line: the time in UTC, the level, `petasos:`\n\
+     and the text.\n\n\
+     ```text\n\
+     2026-01-02T03:04:05.678Z WARN petasos: origin http://127.0.0.1:8000 (site any) accepts no connection; ...\n\
+     ```\n\n\
+     | level | meaning |\n\
+     |---|---|\n\
+     | ERROR | A function is off, or a part of Petasos has failed: the disk cache, the access log, a thread. |\n\
+     | WARN | Something needs attention: an origin that fails, a page that depends on a cookie. |\n\
+     | INFO | A change of state: a detected system, a reopened log, an origin that answers again. |\n\
+     | DEBUG | A detail for the search for a fault: every failed fetch. Each failure is a warning once a minute at most. |\n\n\
+     The setting `log_level` names the least severe level that is written. Petasos writes control\n\
+     characters as escapes, and cuts a line after 8 KiB. At most 1024 messages wait to be written; Petasos\n\
+     drops further ones and counts them in `petasos_messages_lost_total`. Before it serves, Petasos writes\n\
+     warnings about the configuration, and at the end the reason why it could not run, as plain text.";
+
 /// The reference of everything that an operator can observe of a running edge, as Markdown.
 pub fn observing_reference() -> String {
     let mut page = format!(
@@ -34,6 +53,7 @@ pub fn observing_reference() -> String {
          writes quotes, backslashes and bytes that are not printable ASCII as `\\xHH`.\n\n\
          If lines arrive faster than they can be written, the edge drops and counts the surplus. It does the\n\
          same with messages to standard error, so neither a full disk nor a closed terminal stops the edge.\n\n\
+         {MESSAGES}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and reports that changed settings need a restart. |\n\

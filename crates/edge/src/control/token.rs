@@ -23,8 +23,7 @@ pub(crate) fn obtain(plan: &Plan) -> Result<Option<String>, ServeError> {
     if plan.create_token {
         let failed = |error| ServeError::TokenCreation { path: path.clone(), error };
         if create(path).map_err(failed)? {
-            // A closed standard error must not stop the edge.
-            let _ = writeln!(io::stderr(), "petasos: created the token file {}", path.display());
+            tracing::info!("created the token file {}", path.display());
         }
     }
     read(path).map(Some).map_err(|error| ServeError::Token { path: path.clone(), error })

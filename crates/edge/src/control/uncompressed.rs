@@ -3,7 +3,6 @@
 //! Invariants: only the first uncompressed page of a site is reported, in one line on standard
 //! error, and remembered until the process ends. The check sends no request to the origin.
 
-use crate::control::operator;
 use crate::sites::Site;
 use message::{RequestHead, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, is_compressible};
@@ -53,7 +52,7 @@ impl Site {
         let found = Uncompressed { page, content_bytes, had_via };
         let text = found.text();
         if self.uncompressed.0.set(found).is_ok() {
-            operator::say(format_args!("warning: {}: {text}", self.label()));
+            tracing::warn!("warning: {}: {text}", self.label());
         }
     }
 }

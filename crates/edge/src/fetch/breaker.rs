@@ -6,7 +6,6 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use origin::{BreakerChange, BreakerState};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
 use store::Key;
 
 /// Identifies a page for the breaker of its origin. Two pages whose digests collide count as one.
@@ -38,8 +37,11 @@ pub(crate) const fn state_name(state: BreakerState) -> &'static str {
 pub(crate) fn log_changes(shared: &Shared) {
     for site in shared.sites.iter() {
         for change in site.origin.take_breaker_changes() {
-            // An error is ignored, because a closed standard error must not end the worker.
-            let _ = writeln!(io::stderr(), "petasos: {}", line(site, &change));
+            let line = line(site, &change);
+            match change.to {
+                BreakerState::Closed => tracing::info!("{line}"),
+                BreakerState::Silent | BreakerState::Unreachable => tracing::warn!("{line}"),
+            }
         }
     }
 }

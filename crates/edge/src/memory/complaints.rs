@@ -1,15 +1,14 @@
 //! Reports failing origins on standard error, without repeating the same line too often.
 //!
-//! Invariants: however many requests fail, the lines about one failure are at least [`PAUSE`]
+//! Invariants: however many requests fail, the warnings about one failure are at least [`PAUSE`]
 //! apart. The memory is bounded.
 
-use crate::control::operator;
 use clock::Monotonic;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Minimum time between two lines about the same failure.
+/// Minimum time between two warnings about the same failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Maximum number of remembered failures. The texts consist of origins and kinds of errors, so few
@@ -21,10 +20,12 @@ const FAILURES_MAX: usize = 256;
 pub(crate) struct Complaints(Mutex<HashMap<String, Monotonic>>);
 
 impl Complaints {
-    /// Reports a failure, unless it was reported a short while ago.
+    /// Reports a failure as a warning; if that was done a short while ago, at level debug.
     pub(crate) fn tell(&self, failure: &str, now: Monotonic) {
         if self.is_due(failure, now) {
-            operator::say(format_args!("{failure}"));
+            tracing::warn!("{failure}");
+        } else {
+            tracing::debug!("{failure}");
         }
     }
 

@@ -7,7 +7,6 @@
 //! exceeds `limits.disk_timeout` or many files wait to be closed. The room of a file is free again
 //! once the file is closed.
 
-use crate::control::operator;
 use crate::memory::spool_closer::Closer;
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
@@ -84,10 +83,10 @@ impl Spool {
             None => "it does not answer".to_owned(),
         };
         let directory = directory.display();
-        operator::say(format_args!(
+        tracing::warn!(
             "large bodies wait in memory only: cannot write to {directory}: {problem}; \
              set spool_directory to a directory that can be written"
-        ));
+        );
     }
 
     /// Bytes reserved for its files.

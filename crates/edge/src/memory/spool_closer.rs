@@ -6,20 +6,23 @@
 //! it behind. If the system cannot create the thread, no file is opened, and the next use tries
 //! again.
 
+use crate::upkeep::supervisor::{self, End};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::thread::Builder;
 
 /// No file is opened while this many wait to be closed. A working disk closes a file much faster
 /// than a body fills one, so more than a few wait only if the disk hangs.
 const CLOSING_MAX: usize = 64;
 
+/// The name of the thread.
+const THREAD: &str = "petasos-close";
+
 type Close = Box<dyn FnOnce() + Send>;
 
 /// The main function of the thread.
-type Work = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnMut() -> End + Send>;
 
 /// The queue of the thread, which starts with the first file and ends with the spool.
 #[derive(Debug)]
@@ -71,14 +74,17 @@ impl Closer {
 }
 
 fn start(work: Work) -> io::Result<()> {
-    Builder::new().name("petasos-close".to_owned()).spawn(work).map(drop)
+    supervisor::start(THREAD, work).map(drop)
 }
 
-fn work(closing: &Receiver<Close>, waiting: &AtomicUsize) {
+fn work(closing: &Receiver<Close>, waiting: &AtomicUsize) -> End {
     for close in closing {
-        close();
+        // The next files must be closed, and here: on a worker, closing could block.
+        supervisor::survive(THREAD, close);
         waiting.fetch_sub(1, Ordering::Relaxed);
     }
+    // The spool is gone.
+    End::Due
 }
 
 #[cfg(test)]

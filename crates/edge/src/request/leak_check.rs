@@ -208,13 +208,13 @@ impl LeakCheck {
     fn report(&self) {
         let Page { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
-        operator::say(format_args!(
+        tracing::warn!(
             "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores; visitors with \
              cookies now get the page from the application. Add the cookie that changes it to session_cookies",
             self.site.label(),
             self.cookies,
             self.site.policy().name
-        ));
+        );
     }
 }
 

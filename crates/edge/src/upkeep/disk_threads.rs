@@ -4,6 +4,7 @@
 //! the kernel holds in disk sleep ends when the disk answers; neither a request nor the shutdown
 //! waits for it.
 
+use crate::upkeep::supervisor::{self, End};
 use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,9 @@ const WAITING_MAX: usize = 1024;
 
 /// How long an idle thread is kept.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// The name of each thread.
+const THREAD: &str = "petasos-io";
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -110,8 +114,12 @@ impl DiskThreads {
         drop(state);
         self.wake.notify_one();
         if is_wanting {
-            let thread = std::thread::Builder::new().name("petasos-io".to_owned());
-            if thread.spawn(move || self.work()).is_err() {
+            let work = move || {
+                self.work();
+                // It was idle or dismissed; the next job gets a new thread.
+                End::Due
+            };
+            if supervisor::start(THREAD, work).is_err() {
                 let refused = self.state().lose_thread();
                 drop(refused);
             }
@@ -123,8 +131,7 @@ impl DiskThreads {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // The panic hook reports a panic; the thread must survive it.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+                supervisor::survive(THREAD, job);
                 state = self.state();
                 continue;
             }

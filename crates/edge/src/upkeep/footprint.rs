@@ -7,10 +7,10 @@
 
 use crate::shared::Shared;
 use crate::upkeep::disk_threads;
+use crate::upkeep::supervisor::{self, End};
 use clock::Monotonic;
 use std::io;
 use std::sync::Arc;
-use std::thread::Builder;
 use std::time::Duration;
 
 /// Resident bytes beyond the configured memory at which the store is shrunk: the program,
@@ -106,7 +106,8 @@ impl Watch {
 /// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::downgrade(shared);
-    let run = move || {
+    // Restarted after a panic, because it carries the bound of the memory.
+    let work = move || {
         let mut watch = Watch::new();
         while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
             // If the figure cannot be read for lack of descriptors, the next check may succeed.
@@ -114,8 +115,10 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
             drop(shared);
             std::thread::sleep(pause);
         }
+        // The edge quits or is gone.
+        End::Due
     };
-    Builder::new().name("petasos-memory".to_owned()).spawn(run).map(drop)
+    supervisor::start("petasos-memory", work).map(drop)
 }
 
 /// Applies the result of a check; returns the pause until the next one.

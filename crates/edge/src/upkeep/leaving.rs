@@ -2,7 +2,6 @@
 //!
 //! Invariant: the shutdown never waits for a thread that the kernel holds in disk sleep.
 
-use crate::control::operator;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +20,6 @@ pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Resu
         std::thread::sleep(TICK);
     }
     let name = thread.thread().name().unwrap_or("without a name");
-    operator::say(format_args!("the thread {name} does not end; Petasos exits without it"));
+    tracing::warn!("the thread {name} does not end; Petasos exits without it");
     None
 }

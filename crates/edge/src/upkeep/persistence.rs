@@ -4,7 +4,7 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::control::operator;
+use crate::upkeep::supervisor::{self, End};
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use crate::upkeep::detections_file;
@@ -22,7 +22,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{Bans, Selector, SiteId, SiteNames, Store};
 
@@ -163,27 +163,36 @@ pub(crate) fn open(
     let Opened { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
-            operator::say(format_args!("the disk cache is off: {error}"));
+            tracing::error!("the disk cache is off: {error}");
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
         None => {
             let directory = disk.directory.display();
-            operator::say(format_args!(
+            tracing::error!(
                 "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
-            ));
+            );
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
     };
     if recovery.is_distrusted() {
-        operator::say(format_args!(
+        tracing::warn!(
             "the disk cache begins empty, because {} may lack purges that Petasos has confirmed",
             disk.directory.display()
-        ));
+        );
     }
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
-    let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
+    // A writer that panicked is not replaced, because what it has written is known to recovery only.
+    // It has switched the disk off; the edge serves from memory, and the next start recovers.
+    let mut writer = Some(writer);
+    let work = move || {
+        if let Some(writer) = writer.take() {
+            writer.run(&*keeper);
+        }
+        End::Due
+    };
+    let writer = supervisor::start("petasos-disk", work)?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
 }
 
@@ -206,19 +215,24 @@ fn percent_of(bytes: u64, percent: usize) -> u64 {
 pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
     let (done, waits): (_, Receiver<()>) = channel();
     let shared = Arc::clone(shared);
-    Builder::new().name("petasos-recovery".to_owned()).spawn(move || {
-        // Dropping the sender tells the receiver that the thread is done.
-        let _done = done;
-        for recovered in recovery {
+    let mut recovery = Some(recovery);
+    let work = move || {
+        // The thread drops the sender at its end, which tells the receiver.
+        let _done = &done;
+        // After a panic the rest is not adopted, because the same record could panic again. The
+        // pages that are missing are fetched.
+        for recovered in recovery.take().into_iter().flatten() {
             if shared.is_quitting() {
-                return;
+                return End::Due;
             }
             shared.store.adopt(&recovered, |returning, adopt| {
                 shared.equivalents.learn_returning(returning, adopt);
             });
         }
         shared.store.end_adoption();
-    })?;
+        End::Due
+    };
+    supervisor::start("petasos-recovery", work)?;
     match waits.recv_timeout(TAKE_OVER_MAX) {
         Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
     }
@@ -326,7 +340,7 @@ impl Persistence {
     /// Reports the threads that wait for the disk.
     fn say_stuck(&self) {
         for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
-            operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
+            tracing::warn!("the thread {thread} waits for the disk to {operation}");
         }
     }
 
@@ -337,11 +351,11 @@ impl Persistence {
         tier.look_after(is_written_down && self.set_aside.is_clear());
         match self.change(tier.off()) {
             Some(Change::WentOff(reason)) => {
-                operator::say(format_args!("the disk cache is off from now on: {reason}"));
+                tracing::error!("the disk cache is off from now on: {reason}");
                 self.say_stuck();
             }
             Some(Change::WorksAgain) => {
-                operator::say(format_args!("the disk cache is on again"));
+                tracing::info!("the disk cache is on again");
             }
             None => {}
         }
@@ -368,7 +382,7 @@ impl Persistence {
         let Some(tier) = &self.tier else { return };
         self.is_closing.store(true, Ordering::SeqCst);
         if !tier.close() {
-            operator::say(format_args!("the disk does not answer; its directory stays as after a crash"));
+            tracing::error!("the disk does not answer; its directory stays as after a crash");
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {
@@ -377,9 +391,9 @@ impl Persistence {
             let _ = writer.join();
         }
         if let Some(reason) = self.failure_at_end() {
-            operator::say(format_args!(
+            tracing::error!(
                 "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
-            ));
+            );
         }
     }
 

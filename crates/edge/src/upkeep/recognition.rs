@@ -13,7 +13,6 @@
 //! detected, and once an hour afterwards.
 
 use crate::control::counters::Metric;
-use crate::control::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detections_file;
@@ -298,11 +297,11 @@ impl Shared {
             Some(_) => return,
             None => {
                 let (software, signs) = (recognised.software.to_owned(), recognised.signs);
-                operator::say(format_args!(
+                tracing::info!(
                     "{} runs on {software} ({}): profile {name} from now on",
                     site.label(),
                     signs.join(" and ")
-                ));
+                );
                 let found = Found { place, software, signs, since: now.wall, confirmed: now };
                 self.change(site, state, Some(found));
                 self.cells(0).count(Metric::SitesRecognised);
@@ -319,12 +318,12 @@ impl Shared {
             Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
             Dropped::ByOperator => "an operator dropped the detection",
         };
-        operator::say(format_args!(
+        tracing::info!(
             "{} no longer counts as {}, because {why}: profile {} from now on",
             site.label(),
             found.software,
             site.plan.policy.name
-        ));
+        );
         self.change(site, state, None);
         site.recognition.look_from(Monotonic::default());
         self.cells(0).count(Metric::DetectionsDropped);
@@ -376,11 +375,11 @@ impl Shared {
         let _writing = self.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
         let written = detections_file::write(&disk.directory, self.sites.iter());
         if let Err(error) = &written {
-            operator::say(format_args!(
+            tracing::warn!(
                 "a restart will lose the detection of {}, because {} cannot be written: {error}",
                 site.label(),
                 disk.directory.display()
-            ));
+            );
         }
         written.is_ok()
     }

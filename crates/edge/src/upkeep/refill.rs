@@ -117,7 +117,6 @@ impl Refiller {
 
 /// Runs the refill task until the drain begins.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    tokio::spawn(merge(Arc::clone(&shared)));
     let mut refill = Refill::new(shared);
     while !refill.shared.is_draining() {
         refill.work().await;
@@ -134,7 +133,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 /// Merges the workers' notes periodically.
-async fn merge(shared: Arc<Shared>) {
+pub(crate) async fn merge(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(MERGE_EVERY).await;
         shared.popular.merge(shared.clock.monotonic());

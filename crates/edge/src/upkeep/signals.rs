@@ -3,7 +3,6 @@
 //! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the
 //! process, which is their default action. SIGTERM and SIGINT end it in two stages.
 
-use crate::control::operator;
 use crate::shared::Shared;
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -65,12 +64,12 @@ impl Requests {
     }
 
     /// Handles the signals for as long as the runtime exists.
-    pub(crate) async fn obey(mut self, shared: &Shared) {
+    pub(crate) async fn obey(&mut self, shared: &Shared) {
         loop {
             tokio::select! {
                 _ = self.hang_up.recv() => {
                     shared.reopen_logs();
-                    operator::say(format_args!("SIGHUP: the log is reopened; changed settings need a restart"));
+                    tracing::info!("SIGHUP: the log is reopened; changed settings need a restart");
                 }
                 _ = self.user_1.recv() => shared.reopen_logs(),
                 // Reserved for replacing the binary.

@@ -4,6 +4,7 @@
 //! and rests between walks so that other threads have priority.
 
 use crate::shared::Shared;
+use crate::upkeep::supervisor::{self, End};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -98,12 +99,13 @@ fn sweep(shared: &Shared) -> Next {
     Next::GoOn
 }
 
-/// Starts the thread.
+/// Starts the thread. It is restarted after a panic: it frees purged objects, makes late purges
+/// durable, and is the only one that notices a hung disk.
 ///
 /// # Errors
 /// If the system cannot create a thread.
 pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("petasos-sweeper".to_owned()).spawn(move || {
+    supervisor::start("petasos-sweeper", move || {
         // On Linux this affects only the calling thread. Raising the nice value needs no privilege;
         // if it fails, the thread just keeps its priority.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
@@ -122,6 +124,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
             shared.persistence.look_after(shared.store.is_written_down());
             next = sweep(&shared);
         }
+        End::of(&shared)
     })
 }
 

@@ -5,16 +5,16 @@
 //! standard error and a metric, and the edge continues without the tree. Pages that a site's
 //! settings exclude are never offered. The crate `static_tree` turns pages into files.
 
-use crate::control::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
+use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use config::Plan;
 use semantics::Moment;
 use static_tree::{Candidate, Figures, Layout, Limits, Refusal, Tree};
 use std::io;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use store::{Key, Publication, Published, Selector, SiteId, Store};
 
 /// The tree, or its absence.
@@ -31,7 +31,7 @@ impl StaticTree {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
-            .inspect_err(|error| operator::say(format_args!("the static tree is off: {error}")));
+            .inspect_err(|error| tracing::error!("the static tree is off: {error}"));
         Self { tree: tree.ok(), is_wanted: true }
     }
 
@@ -124,12 +124,22 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
         return Ok(None);
     }
     let shared = Arc::clone(shared);
-    let run = move || {
+    // Restarted after a panic: without it, purges would leave files that a web server sends.
+    let work = move || {
         if let Some(tree) = &shared.static_tree.tree {
-            tree.run(&shared.store, &*shared.clock, &|line| operator::say(format_args!("{line}")));
+            tree.run(&shared.store, &*shared.clock, &report);
         }
+        End::of(&shared)
     };
-    Builder::new().name("petasos-tree".to_owned()).spawn(run).map(Some)
+    supervisor::start("petasos-tree", work).map(Some)
+}
+
+/// Reports that the file system begins to refuse (`Err`), or that it works again.
+fn report(state: Result<(), &str>) {
+    match state {
+        Ok(()) => tracing::info!("the static tree is written again"),
+        Err(fault) => tracing::error!("the static tree cannot be written: {fault}"),
+    }
 }
 
 #[cfg(test)]

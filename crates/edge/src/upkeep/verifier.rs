@@ -5,10 +5,10 @@
 //! lock while it reads, and no reference to the edge between two steps.
 
 use crate::shared::Shared;
+use crate::upkeep::supervisor::{self, End};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
 use std::time::Duration;
 use store::{Examination, Examined};
 
@@ -112,7 +112,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
         return Ok(());
     }
     let (verifier, shared) = (Arc::clone(&shared.verifier), Arc::downgrade(shared));
-    Builder::new().name("petasos-verify".to_owned()).spawn(move || {
+    // Restarted after a panic, from the first object: damage would go unnoticed without it.
+    supervisor::start("petasos-verify", move || {
         // On Linux this affects only the calling thread. If it fails, the thread just keeps its
         // priority.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
@@ -120,10 +121,12 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
         while verifier.begin_step() {
             let rest = match shared.upgrade() {
                 Some(shared) => verifier.count(walk.step(&shared.store, STEP_BYTES), rate),
-                None => return,
+                None => return End::Due,
             };
             verifier.end_step(rest);
         }
+        // `begin_step` refuses only after [`Verifier::end`].
+        End::Due
     })?;
     Ok(())
 }

@@ -34,6 +34,7 @@ const SEED: u64 = 20_260_720;
 const STACK_BYTES: usize = 1 << 20;
 
 /// Runs a scenario under all schedules, and waits for the end of everything that it started.
+#[allow(clippy::print_stdout, reason = "the number of schedules is the figure of the model")]
 fn explore(name: &str, scenario: impl Fn() -> Arc<World> + Send + Sync + 'static) {
     let scenario = Arc::new(scenario);
     let play = |scheduler: Box<dyn Scheduler + Send>| {

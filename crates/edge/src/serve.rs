@@ -8,13 +8,12 @@
 use crate::control::access_log::{AccessLog, Writer};
 use crate::control::admin;
 use crate::control::first_look;
-use crate::control::operator;
+use crate::control::operator::Finishing;
 use crate::control::token;
 use crate::shared::Shared;
 use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
-use crate::control::operator::Finishing;
 use crate::upkeep::persistence;
 use crate::upkeep::refill;
 use crate::upkeep::signals::{Requests, Stops};

@@ -6,7 +6,6 @@
 //! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::control::counters::Metric;
-use crate::control::operator;
 use crate::fetch::flight::State;
 use crate::fetch::fly;
 use crate::fetch::refetch;

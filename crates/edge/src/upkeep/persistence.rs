@@ -4,12 +4,12 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::upkeep::supervisor::{self, End};
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
 use crate::upkeep::set_aside::SetAside;
+use crate::upkeep::supervisor::{self, End};
 use clock::Clock;
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
@@ -183,8 +183,8 @@ pub(crate) fn open(
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
-    // A writer that panicked is not replaced, because what it has written is known to recovery only.
-    // It has switched the disk off; the edge serves from memory, and the next start recovers.
+    // A writer that panicked is not replaced, because what it has written is known to recovery
+    // only. It has switched the disk off; the edge serves from memory, and the next start recovers.
     let mut writer = Some(writer);
     let work = move || {
         if let Some(writer) = writer.take() {

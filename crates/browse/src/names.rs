@@ -14,9 +14,12 @@ use tokio::sync::OnceCell;
 /// The addresses of a name, or why there are none.
 pub(crate) type Found = Result<Vec<SocketAddr>, FetchFailure>;
 
+/// A lookup that several page loads may wait for.
+type Lookup = Rc<OnceCell<Found>>;
+
 /// The names that one thread has looked up, each with its port.
 #[derive(Debug, Default)]
-pub(crate) struct Names(RefCell<HashMap<(String, u16), Rc<OnceCell<Found>>>>);
+pub(crate) struct Names(RefCell<HashMap<(String, u16), Lookup>>);
 
 impl Names {
     /// The addresses of a name: known ones, those of a lookup under way, or those that `look_up`

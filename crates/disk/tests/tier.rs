@@ -1,5 +1,7 @@
 //! The tier without faults: writing, reading, fills, eviction and reopening.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use std::sync::{Arc, Mutex};

@@ -206,7 +206,7 @@ impl Disk for SystemDisk {
             // This is the metadata of a link itself.
             let metadata = entry.metadata()?;
             if !metadata.is_dir() {
-                let bytes = metadata.is_file().then(|| metadata.len());
+                let bytes = metadata.is_file().then_some(metadata.len());
                 files.push((entry.file_name().to_string_lossy().into_owned(), bytes));
             }
         }

@@ -2,6 +2,7 @@
 //! covers.
 
 use crate::support::{Stage, behind, connect, reason};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Action, Gate, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
@@ -35,6 +36,36 @@ fn assert_replaced(stage: &Stage) {
     stage.await_quiet();
     let answer = stage.get("/", &[]);
     assert_eq!((answer.text(), reason(&answer)), ("new", "hit-fresh"));
+}
+
+#[test]
+fn unsafe_methods_beyond_the_rate_keep_their_pages() {
+    let writes = AtomicUsize::new(0);
+    let limit = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 2;
+    let stage = Stage::with(limit, move |seen| {
+        if seen.head.starts_with("GET") {
+            return response("200 OK", &[FRESH], writes.load(Ordering::SeqCst).to_string().as_bytes());
+        }
+        writes.fetch_add(usize::from(seen.target() == "/"), Ordering::SeqCst);
+        response("200 OK", &[], b"")
+    });
+    let write = |target| stage.ask("POST", target, &["Content-Length: 0"]);
+    for round in 0..2 {
+        assert_eq!(stage.get("/", &[]).text(), round.to_string());
+        write("/");
+        write("/not-stored");
+    }
+    assert_eq!(stage.get("/", &[]).text(), "2");
+    write("/");
+    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
+    stage.pass(10);
+    let answer = stage.get("/", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("2", "stale-while-revalidate"));
+    stage.await_quiet();
+    let answer = stage.get("/", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("3", "hit-fresh"));
+    assert_eq!(stage.origin.count("/not-stored"), 2, "an absent page is not fetched");
 }
 
 #[test]

@@ -637,35 +637,6 @@ fn writes_beyond_the_rate_cause_a_background_refresh() {
 }
 
 #[test]
-fn unsafe_methods_beyond_the_rate_keep_their_pages() {
-    let writes = AtomicUsize::new(0);
-    let limit = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 2;
-    let stage = Stage::with(limit, move |seen| match method(seen) {
-        "GET" => response("200 OK", &[FRESH], writes.load(Ordering::SeqCst).to_string().as_bytes()),
-        _ => {
-            writes.fetch_add(usize::from(seen.target() == "/"), Ordering::SeqCst);
-            response("200 OK", &[], b"")
-        }
-    });
-    for round in 0..2 {
-        assert_eq!(stage.get("/", &[]).text(), round.to_string());
-        write(&stage, "POST", "/");
-        write(&stage, "POST", "/not-stored");
-    }
-    assert_eq!(stage.get("/", &[]).text(), "2");
-    write(&stage, "POST", "/");
-    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
-    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
-    stage.pass(10);
-    let answer = stage.get("/", &[]);
-    assert_eq!((answer.text(), reason(&answer)), ("2", "stale-while-revalidate"));
-    stage.await_quiet();
-    let answer = stage.get("/", &[]);
-    assert_eq!((answer.text(), reason(&answer)), ("3", "hit-fresh"));
-    assert_eq!(stage.origin.count("/not-stored"), 2, "an absent page is not fetched");
-}
-
-#[test]
 fn write_rules_do_not_apply_if_the_response_says_it_purges() {
     let stage = blog("302 Found", PURGES_ITSELF);
     stage.get("/post/", &[]);

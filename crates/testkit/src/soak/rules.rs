@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 51] = [
+pub(super) const ZERO: [&str; 52] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_admin_connections_refused_total",
@@ -50,6 +50,7 @@ pub(super) const ZERO: [&str; 51] = [
     "petasos_disk_verify_damaged_total",
     "petasos_access_log_dropped_total",
     "petasos_messages_lost_total",
+    "petasos_threads_lost_total",
     "petasos_damaged_responses_completed_total",
     "petasos_detections_dropped_total",
     "petasos_foreign_ports_total",

@@ -4,7 +4,7 @@
 //! adds them to the committed corpus, which the ordinary tests replay. Inputs that only reach new
 //! code go to `target/fuzz`, so that the committed corpus stays small and written by hand.
 
-use crate::tools;
+use crate::{layers, tools};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +44,8 @@ pub(crate) fn run(time: Duration) -> Result<u64> {
 /// All targets, each with the directory of its fuzz package.
 fn targets() -> Result<Vec<(PathBuf, String)>> {
     let mut targets = Vec::new();
-    for package in std::fs::read_dir("crates")? {
-        let directory = package?.path().join("fuzz");
+    for member in layers::members()? {
+        let directory = Path::new(&member).join("fuzz");
         let Ok(files) = std::fs::read_dir(directory.join("fuzz_targets")) else { continue };
         for file in files {
             let path = file?.path();

@@ -1,8 +1,9 @@
 //! The layers of the workspace, checked from the manifests: a crate depends only on crates that the
 //! workspace manifest lists before it, and a pure crate on nothing that reaches the system.
 //!
-//! Invariant: the order of `members` is the order of layers. Dependencies of tests are free,
-//! because a test of a lower crate may use the test kit.
+//! Invariant: the order of `members` is the order of layers, and the crates of one folder follow
+//! each other in it. Dependencies of tests are free, because a test of a lower crate may use the
+//! test kit.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -14,18 +15,18 @@ use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
 const PURE: [&str; 12] = [
-    "crates/message",
-    "crates/address",
-    "crates/clock",
-    "crates/h1",
-    "crates/difference",
-    "crates/stats",
-    "crates/profiles",
-    "crates/semantics",
-    "crates/invalidation",
-    "crates/purge",
-    "crates/page",
-    "crates/config",
+    "crates/base/clock",
+    "crates/base/address",
+    "crates/base/stats",
+    "crates/base/difference",
+    "crates/http/message",
+    "crates/http/h1",
+    "crates/http/invalidation",
+    "crates/http/profiles",
+    "crates/http/semantics",
+    "crates/http/page",
+    "crates/cache/purge",
+    "crates/edge/config",
 ];
 /// Published crates that reach the system, or bring event loops and TLS.
 const EFFECTS: [&str; 11] = [
@@ -126,14 +127,46 @@ pub(crate) fn findings() -> Result<Vec<String>> {
     let members = root.workspace.members.iter();
     let manifests = members.map(|folder| read::<Manifest>(&Path::new(folder).join("Cargo.toml")));
     let manifests = manifests.collect::<Result<Vec<_>>>()?;
-    let mut found = inversions(&root.workspace, &manifests);
+    let mut found = scattered(&root.workspace.members);
+    found.extend(inversions(&root.workspace, &manifests));
     found.extend(impurities(&root.workspace, &manifests, &read(Path::new("Cargo.lock"))?, &PURE));
     Ok(found)
+}
+
+/// The folders of all members, in the order of layers.
+///
+/// # Errors
+/// If the manifest of the workspace cannot be read.
+pub(crate) fn members() -> Result<Vec<String>> {
+    Ok(read::<Root>(Path::new("Cargo.toml"))?.workspace.members)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
+}
+
+/// Members whose folder has earlier members with those of another folder between. The folders of
+/// the tree show the layers only if each of them is one.
+fn scattered(members: &[String]) -> Vec<String> {
+    let groups: Vec<&str> = members.iter().map(|member| group(member)).collect();
+    let mut found = Vec::new();
+    for (rank, (member, group)) in members.iter().zip(&groups).enumerate() {
+        let before = groups.get(..rank).unwrap_or_default();
+        if before.last() != Some(group) && before.contains(group) {
+            found.push(format!("{member} is listed apart from the other members of {group}"));
+        }
+    }
+    found
+}
+
+/// The folder of a member: `crates/http` of `crates/http/h1`. Members right below `crates`, such as
+/// `crates/cli`, are no group.
+fn group(member: &str) -> &str {
+    match member.rsplit_once('/') {
+        Some((folder, _)) if folder.contains('/') => folder,
+        Some(_) | None => member,
+    }
 }
 
 /// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
@@ -178,7 +211,7 @@ fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: 
 
 #[cfg(test)]
 mod tests {
-    use super::{Lock, Manifest, Root, impurities, inversions};
+    use super::{Lock, Manifest, Root, impurities, inversions, scattered};
 
     const ROOT: &str = "
         [workspace]
@@ -224,6 +257,18 @@ mod tests {
             let expected = "low depends on high, which the members in Cargo.toml do not list before it";
             assert_eq!(found(&low, ""), [expected], "{table}");
         }
+    }
+
+    #[test]
+    fn members_of_a_folder_must_follow_each_other() {
+        let members =
+            |names: &[&str]| scattered(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(
+            members(&["c/base/a", "c/base/b", "c/http/a", "c/cli", "bench/x", "c/why", "xtask"]),
+            [""; 0]
+        );
+        let expected = ["c/base/b is listed apart from the other members of c/base"];
+        assert_eq!(members(&["c/base/a", "c/http/a", "c/base/b", "c/base/d"]), expected);
     }
 
     #[test]

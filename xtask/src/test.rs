@@ -9,7 +9,7 @@
 
 mod limits;
 
-use crate::{conformance, docs, lab, packages, tidy};
+use crate::{conformance, docs, lab, layers, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
 use clock::Clock;
 use limits::Pace;
@@ -353,8 +353,8 @@ fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result
 /// Names of all integration test files of all crates, without extension.
 fn integration_tests() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for package in std::fs::read_dir("crates")? {
-        let Ok(files) = std::fs::read_dir(package?.path().join("tests")) else { continue };
+    for member in layers::members()? {
+        let Ok(files) = std::fs::read_dir(Path::new(&member).join("tests")) else { continue };
         for file in files {
             let path = file?.path();
             let is_test =

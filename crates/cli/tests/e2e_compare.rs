@@ -63,7 +63,7 @@ fn directories_with_reports_of_other_tools_are_sides() {
         let path = directory.path().join(side);
         std::fs::create_dir_all(&path).unwrap();
         for place in 0..5 {
-            let report = include_str!("../../report/tests/data/ab.txt")
+            let report = include_str!("../../load/report/tests/data/ab.txt")
                 .replace("second:    550.81", &format!("second:    {}", rate + place));
             std::fs::write(path.join(format!("{place}.txt")), report).unwrap();
         }

@@ -4,7 +4,7 @@
 
 use testkit::petasos;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/data");
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../load/report/tests/data");
 
 #[test]
 fn reports_of_other_tools_become_comparable_runs() {

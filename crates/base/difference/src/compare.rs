@@ -75,7 +75,7 @@ fn words(content: &[u8]) -> Vec<Range<usize>> {
         let kind = kind(octet);
         let run = content.get(start..).unwrap_or_default();
         let bytes = match kind {
-            Kind::Structure => 1,
+            DifferenceKind::Structure => 1,
             _ => run.iter().position(|&octet| self::kind(octet) != kind).unwrap_or(run.len()),
         };
         words.push(start..start + bytes);
@@ -85,17 +85,21 @@ fn words(content: &[u8]) -> Vec<Range<usize>> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DifferenceKind {
     Word,
     Structure,
     Other,
 }
 
-fn kind(octet: u8) -> Kind {
+fn kind(octet: u8) -> DifferenceKind {
     match octet {
-        b'<' | b'>' | b'"' | b'\'' | b'=' | b'&' | b';' | b',' | b'\n' | b'{' | b'}' => Kind::Structure,
-        _ if octet.is_ascii_alphanumeric() || octet == b'_' || octet == b'-' || octet >= 0x80 => Kind::Word,
-        _ => Kind::Other,
+        b'<' | b'>' | b'"' | b'\'' | b'=' | b'&' | b';' | b',' | b'\n' | b'{' | b'}' => {
+            DifferenceKind::Structure
+        }
+        _ if octet.is_ascii_alphanumeric() || octet == b'_' || octet == b'-' || octet >= 0x80 => {
+            DifferenceKind::Word
+        }
+        _ => DifferenceKind::Other,
     }
 }
 

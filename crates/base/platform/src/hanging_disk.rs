@@ -5,18 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
 
 /// A disk for tests whose operations block while it is frozen. Clones are the same disk.
 #[derive(Clone)]
 pub struct HangingDisk {
     disk: Arc<dyn Disk>,
-    gate: Arc<Gate>,
-    closing: Arc<Gate>,
+    gate: Arc<FreezeGate>,
+    closing: Arc<FreezeGate>,
 }
 
 #[derive(Default)]
-struct Gate {
+struct FreezeGate {
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -27,7 +27,7 @@ struct GateState {
     waiting: usize,
 }
 
-impl Gate {
+impl FreezeGate {
     fn set(&self, is_frozen: bool) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = is_frozen;
         self.changed.notify_all();
@@ -108,7 +108,7 @@ impl Disk for HangingDisk {
         Ok(self.file(self.disk.open_unnamed(directory)?))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.gate.pass();
         self.disk.list(directory)
     }
@@ -136,8 +136,8 @@ impl Disk for HangingDisk {
 /// An open file of a disk that can be frozen.
 struct HangingFile {
     file: Arc<dyn DiskFile>,
-    gate: Arc<Gate>,
-    closing: Arc<Gate>,
+    gate: Arc<FreezeGate>,
+    closing: Arc<FreezeGate>,
 }
 
 impl Drop for HangingFile {

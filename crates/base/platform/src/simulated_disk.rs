@@ -9,12 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
-use crate::simulated_world::{Change, World, put};
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
+use crate::simulated_files::{SimulatedFiles, UnsyncedChange, put};
 
 /// A fault of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// The process ends in the middle of the operation. A write is done in part, and every later
     /// operation fails.
     Kill,
@@ -29,13 +29,13 @@ pub enum Fault {
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
-    world: Arc<Mutex<World>>,
+    world: Arc<Mutex<SimulatedFiles>>,
 }
 
 impl SimulatedDisk {
     /// An empty disk whose random decisions follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { world: Arc::new(Mutex::new(World { random: seed | 1, ..World::default() })) }
+        Self { world: Arc::new(Mutex::new(SimulatedFiles { random: seed | 1, ..SimulatedFiles::default() })) }
     }
 
     /// The number of operations so far. Faults are addressed by this number.
@@ -44,7 +44,7 @@ impl SimulatedDisk {
     }
 
     /// Applies `fault` to the operation with this number. The first operation has the number 1.
-    pub fn fail_at(&self, operation: u64, fault: Fault) {
+    pub fn fail_at(&self, operation: u64, fault: DiskFault) {
         self.world().faults.insert(operation, fault);
     }
 
@@ -64,7 +64,7 @@ impl SimulatedDisk {
         self.world().bytes()
     }
 
-    /// Whether a [`Fault::Kill`] has happened since the last [`SimulatedDisk::kill`].
+    /// Whether a [`DiskFault::Kill`] has happened since the last [`SimulatedDisk::kill`].
     pub fn is_killed(&self) -> bool {
         self.world().killed
     }
@@ -98,7 +98,7 @@ impl SimulatedDisk {
         world.lose();
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, SimulatedFiles> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,10 +116,10 @@ impl Disk for SimulatedDisk {
         let mut world = self.world();
         let life = world.life;
         let fault = world.begin(life)?;
-        if fault == Some(Fault::Full) || world.room(content.len()) < content.len() {
+        if fault == Some(DiskFault::Full) || world.room(content.len()) < content.len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        if fault == Some(Fault::Kill) && world.chance(2) == 0 {
+        if fault == Some(DiskFault::Kill) && world.chance(2) == 0 {
             return Err(io::Error::other("the process has ended"));
         }
         world.create(path, content.to_vec());
@@ -152,18 +152,18 @@ impl Disk for SimulatedDisk {
         let inode = match (world.named(path), access) {
             (Ok(inode), _) => inode,
             (Err(error), Access::Read | Access::Aside) => return Err(error),
-            (Err(_), Access::Write) if fault == Some(Fault::Full) => {
+            (Err(_), Access::Write) if fault == Some(DiskFault::Full) => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             (Err(_), Access::Write) => world.create(path, Vec::new()),
         };
-        if fault == Some(Fault::Kill) {
+        if fault == Some(DiskFault::Kill) {
             return Err(io::Error::other("the process has ended"));
         }
         Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let mut world = self.world();
         let life = world.life;
         world.begin_whole(life)?;
@@ -238,9 +238,11 @@ struct SimulatedFile {
 
 impl SimulatedFile {
     /// The number of bytes out of `wanted` that an operation with this fault transfers.
-    fn part(world: &mut World, fault: Option<Fault>, wanted: usize) -> usize {
+    fn part(world: &mut SimulatedFiles, fault: Option<DiskFault>, wanted: usize) -> usize {
         match fault {
-            Some(Fault::Short | Fault::Kill) if wanted > 1 => 1 + world.chance(wanted as u64 - 1) as usize,
+            Some(DiskFault::Short | DiskFault::Kill) if wanted > 1 => {
+                1 + world.chance(wanted as u64 - 1) as usize
+            }
             _ => wanted,
         }
     }
@@ -266,7 +268,7 @@ impl DiskFile for SimulatedFile {
         let fault = world.begin(self.life)?;
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let grown = (start + content.len()).saturating_sub(world.inode(self.inode)?.cached.len());
-        let room = if fault == Some(Fault::Full) { 0 } else { world.room(grown) };
+        let room = if fault == Some(DiskFault::Full) { 0 } else { world.room(grown) };
         let wanted = content.len() - (grown - room).min(content.len());
         if wanted == 0 && !content.is_empty() {
             return Err(io::ErrorKind::StorageFull.into());
@@ -274,8 +276,8 @@ impl DiskFile for SimulatedFile {
         let octets = content.get(..Self::part(&mut world, fault, wanted)).unwrap_or(content);
         let inode = world.inode(self.inode)?;
         put(&mut inode.cached, start, octets);
-        inode.pending.push(Change::Write(start, octets.to_vec()));
-        if fault == Some(Fault::Kill) {
+        inode.pending.push(UnsyncedChange::Write(start, octets.to_vec()));
+        if fault == Some(DiskFault::Kill) {
             return Err(io::Error::other("the process has ended"));
         }
         Ok(octets.len())
@@ -287,7 +289,7 @@ impl DiskFile for SimulatedFile {
         let inode = world.inode(self.inode)?;
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         inode.cached.truncate(bytes);
-        inode.pending.push(Change::Truncate(bytes));
+        inode.pending.push(UnsyncedChange::Truncate(bytes));
         Ok(())
     }
 
@@ -307,7 +309,7 @@ impl DiskFile for SimulatedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, SimulatedDisk};
+    use super::{DiskFault, SimulatedDisk};
     use crate::{Access, Disk};
     use std::io::ErrorKind;
     use std::path::Path;
@@ -360,11 +362,11 @@ mod tests {
     fn faults_happen_at_their_operations() {
         let disk = SimulatedDisk::new(1);
         let file = disk.open(path(), Access::Write).unwrap();
-        disk.fail_at(disk.operations() + 1, Fault::Io);
+        disk.fail_at(disk.operations() + 1, DiskFault::Io);
         assert!(file.sync().is_err());
-        disk.fail_at(disk.operations() + 1, Fault::Short);
+        disk.fail_at(disk.operations() + 1, DiskFault::Short);
         assert!(file.write_at(&[1; 100], 0).unwrap() < 100);
-        disk.fail_at(disk.operations() + 1, Fault::Kill);
+        disk.fail_at(disk.operations() + 1, DiskFault::Kill);
         assert!(file.write_at(&[1; 100], 0).is_err());
         assert!(disk.is_killed() && file.sync().is_err());
         let locked = disk.lock(path());

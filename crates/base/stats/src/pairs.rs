@@ -116,7 +116,7 @@ fn distribution(ranks: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{ROUNDS_FOR_INTERVAL, distribution, paired_ratio, signed_ranks};
-    use crate::contrast::Shown;
+    use crate::contrast::ContrastVerdict;
     use crate::random::Random;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
@@ -145,13 +145,13 @@ mod tests {
     fn seven_agreeing_rounds_show_a_difference_and_six_do_not() {
         let round = |n: usize| (100.0 + n as f64, (100.0 + n as f64) * (1.1 + n as f64 / 1000.0));
         let seven = paired_ratio(&(0..7).map(round).collect::<Vec<_>>()).unwrap();
-        assert_eq!(seven.shown(), Shown::Larger);
+        assert_eq!(seven.shown(), ContrastVerdict::Larger);
         assert!((seven.p.unwrap() - 2.0 / 128.0).abs() < 1e-12);
         assert!((seven.estimate - 1.103).abs() < 1e-3, "{}", seven.estimate);
         let interval = seven.interval.unwrap();
         assert!((interval.low - 1.1).abs() < 1e-9 && (interval.high - 1.106).abs() < 1e-9, "{interval:?}");
         let six = paired_ratio(&(0..6).map(round).collect::<Vec<_>>()).unwrap();
-        assert_eq!((six.shown(), six.interval), (Shown::TooFewRuns, None));
+        assert_eq!((six.shown(), six.interval), (ContrastVerdict::TooFewRuns, None));
         assert_eq!(ROUNDS_FOR_INTERVAL, 7);
     }
 
@@ -165,9 +165,9 @@ mod tests {
                 (speed, speed * (0.98 + f64::from(round % 3) / 1000.0))
             })
             .collect();
-        assert_eq!(paired_ratio(&pairs).unwrap().shown(), Shown::Smaller);
+        assert_eq!(paired_ratio(&pairs).unwrap().shown(), ContrastVerdict::Smaller);
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-        assert_eq!(crate::ratio(&a, &b, 1).unwrap().shown(), Shown::Nothing);
+        assert_eq!(crate::ratio(&a, &b, 1).unwrap().shown(), ContrastVerdict::Nothing);
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         // Four values of one size, three of them positive: 5 of the 16 sign patterns give a sum of
         // 2.5 or less, doubled for two sides.
         assert!((signed_ranks(&[1.0, 1.0, 1.0, -1.0]) - 10.0 / 16.0).abs() < 1e-12);
-        assert_eq!(paired_ratio(&[(7.0, 7.0); 9]).unwrap().shown(), Shown::Nothing);
+        assert_eq!(paired_ratio(&[(7.0, 7.0); 9]).unwrap().shown(), ContrastVerdict::Nothing);
         assert!(paired_ratio(&[]).is_none() && paired_ratio(&[(1.0, 0.0)]).is_none());
     }
 

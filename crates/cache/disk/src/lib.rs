@@ -49,16 +49,16 @@ mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
-pub use foreign::{Foreign, foreign};
+pub use foreign::{ForeignEntry, foreign};
 pub use opening::{Opened, open};
 pub use record::{
-    Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Keeper, Location, Progress, Record,
-    Recovered,
+    HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, Recovered, RetentionPolicy,
+    TierFigures, WriterProgress,
 };
 pub use recovery::Recovery;
-pub use settings::{Durability, Settings};
-pub use stored::{DiskBody, FileRange, Stored};
+pub use settings::{Durability, TierSettings};
+pub use stored::{DiskBody, FileRange, StoredObject};
 pub use tier::Tier;
-pub use watch::Stuck;
+pub use watch::StuckOperation;
 pub use witness::{DistrustPlace, distrust};
-pub use writer::Writer;
+pub use writer::DiskWriter;

@@ -12,8 +12,8 @@
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use message::{ResponseHead, Status};
-use petasos_static_tree::rules::{Rules, Server};
-use petasos_static_tree::{Candidate, Layout, Limits, Tree};
+use petasos_static_tree::rules::{RuleInputs, ServerProgram};
+use petasos_static_tree::{Candidate, Layout, Tree, TreeLimits};
 use platform::SystemClock;
 use profiles::Profile;
 use semantics::{Freshness, Moment, VaryRule};
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use testkit::web_server::{Kind, WebServer};
 use testkit::{Client, Response};
 
-const LIMITS: Limits = Limits { pages_max: 100, bytes_max: 1 << 20 };
+const LIMITS: TreeLimits = TreeLimits { pages_max: 100, bytes_max: 1 << 20 };
 
 /// A tree with these pages of the host `a.test`. Its writer has ended.
 fn tree(layout: Layout, targets: &[&str]) -> TempDir {
@@ -56,9 +56,9 @@ fn page(target: &str) -> String {
 }
 
 fn rules(layout: Layout, directory: &TempDir, kind: Kind) -> String {
-    let server = Server::ALL.into_iter().find(|server| server.name() == kind.name()).unwrap();
+    let server = ServerProgram::ALL.into_iter().find(|server| server.name() == kind.name()).unwrap();
     let policy = &Profile::shipped(layout.profile()).unwrap().policy;
-    Rules::new(layout, directory.path(), policy).unwrap().text(server)
+    RuleInputs::new(layout, directory.path(), policy).unwrap().text(server)
 }
 
 fn ask(address: SocketAddr, method: &str, target: &str, fields: &[&str]) -> Response {

@@ -9,11 +9,11 @@
 
 mod body;
 mod budget;
+mod compact_freshness;
 mod examination;
 mod filling;
 mod hash;
 mod invalidation_record;
-mod judged;
 mod key;
 mod ledger;
 mod lingering;
@@ -47,7 +47,7 @@ pub use examination::{Examination, Examined};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation_record::Bans;
 pub use key::{Key, SiteId};
-pub use object::{Object, Part};
+pub use object::{ContentPart, Object};
 pub use record::SiteNames;
 pub use selector::{Invalidated, Invalidation, Selector};
 pub use shelf::{Shelved, Spill};

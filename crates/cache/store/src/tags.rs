@@ -7,7 +7,7 @@
 
 use crate::SiteId;
 use crate::hash::TextHasher;
-use crate::mark::Mark;
+use crate::mark::InvalidationMark;
 use crate::slowly::push_slowly;
 use crate::weight::allocated;
 use hashbrown::HashTable;
@@ -37,7 +37,7 @@ struct Tag {
     live: u32,
     /// The number of other holders: a set mark, listed invalidations and objects being admitted.
     holds: u32,
-    mark: Mark,
+    mark: InvalidationMark,
 }
 
 impl Tags {
@@ -62,7 +62,15 @@ impl Tags {
             return id;
         }
         let hash = self.hasher.hash(site, text);
-        let tag = Tag { hash, text: text.into(), site, members: 0, live: 0, holds: 0, mark: Mark::default() };
+        let tag = Tag {
+            hash,
+            text: text.into(),
+            site,
+            members: 0,
+            live: 0,
+            holds: 0,
+            mark: InvalidationMark::default(),
+        };
         self.text_bytes += allocated(text.len());
         let id = self.free.pop().unwrap_or_else(|| {
             push_slowly(&mut self.entries, None);
@@ -81,7 +89,7 @@ impl Tags {
         &entry(&self.entries, id).text
     }
 
-    pub(crate) fn mark(&self, id: u32) -> Mark {
+    pub(crate) fn mark(&self, id: u32) -> InvalidationMark {
         entry(&self.entries, id).mark
     }
 
@@ -125,7 +133,7 @@ impl Tags {
     /// object counts as live until it leaves.
     pub(crate) fn clear_mark(&mut self, id: u32) {
         let tag = entry_mut(&mut self.entries, id);
-        tag.mark = Mark::default();
+        tag.mark = InvalidationMark::default();
         tag.live = tag.members;
     }
 

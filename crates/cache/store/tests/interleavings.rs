@@ -83,9 +83,9 @@ fn elsewhere() -> Selector {
 }
 
 /// The origin: a page whose content is a version number, which an editor raises.
-struct Origin(AtomicU64);
+struct VersionedOrigin(AtomicU64);
 
-impl Origin {
+impl VersionedOrigin {
     fn version(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -93,7 +93,7 @@ impl Origin {
 
 /// Fetches and publishes the page in the steps of a real fetch: sequence number, request, response,
 /// publication.
-fn fly(store: &Store, origin: &Origin) -> Published {
+fn fly(store: &Store, origin: &VersionedOrigin) -> Published {
     let begun = store.sequence();
     let version = origin.version();
     thread::yield_now();
@@ -143,7 +143,7 @@ const SCHEDULES: usize = 300;
 fn purge_hides_pages_fetched_before_it() {
     for mode in [Mode::Hard, Mode::Soft] {
         check(move |selector| {
-            let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+            let (store, origin) = (store(), Arc::new(VersionedOrigin(AtomicU64::new(1))));
             fly(&store, &origin);
             // This makes the next look-up or sweep check the page.
             store.invalidate(&Invalidation { selector: elsewhere(), mode: Mode::Hard });
@@ -185,7 +185,7 @@ fn purge_hides_pages_fetched_before_it() {
 #[test]
 fn bans_above_the_limit_are_barriers_during_sieving() {
     let scenario = || {
-        let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+        let (store, origin) = (store(), Arc::new(VersionedOrigin(AtomicU64::new(1))));
         let ban = |ban: Arc<dyn Ban>| Invalidation {
             selector: Selector::Ban { site: SITE, ban },
             mode: Mode::Hard,
@@ -245,7 +245,7 @@ fn purge_prevents_joining_earlier_fetches() {
 #[test]
 fn concurrent_purges_have_one_order() {
     check(|selector| {
-        let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+        let (store, origin) = (store(), Arc::new(VersionedOrigin(AtomicU64::new(1))));
         let purgers = [(); 2].map(|()| {
             let (store, origin, selector) = (Arc::clone(&store), Arc::clone(&origin), selector.clone());
             thread::spawn(move || {

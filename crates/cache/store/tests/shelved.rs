@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
-use disk::{Opened, Recovery, Settings, Tier, Writer};
+use disk::{DiskWriter, Opened, Recovery, Tier, TierSettings};
 use invalidation::{Ban, Mode, Stored};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
@@ -24,9 +24,9 @@ use store::{
 
 const SITE: SiteId = SiteId(3);
 
-struct Names;
+struct DiskSiteNames;
 
-impl SiteNames for Names {
+impl SiteNames for DiskSiteNames {
     fn name(&self, site: SiteId) -> &[u8] {
         if site == SITE { b"shop" } else { b"" }
     }
@@ -59,11 +59,11 @@ impl Bans for ColorBans {
 }
 
 /// A store above a directory. The test itself runs the steps of the disk writer.
-struct World {
+struct StoreOverDisk {
     store: Store,
     tier: Tier,
-    writer: Writer,
-    keeper: Box<dyn disk::Keeper>,
+    writer: DiskWriter,
+    keeper: Box<dyn disk::RetentionPolicy>,
     /// Invalidations of the earlier process that were replayed.
     heard: Vec<(u64, Selector)>,
 }
@@ -72,13 +72,13 @@ fn now() -> Moment {
     Moment { wall: Timestamp::from_secs(1_000_000), monotonic: Monotonic::from_nanos(5) }
 }
 
-impl World {
+impl StoreOverDisk {
     fn open(directory: &Path, life: u64) -> Self {
         Self::sized(directory, life, 64 << 20)
     }
 
     fn sized(directory: &Path, life: u64, bytes_max: u64) -> Self {
-        let settings = Settings { directory: directory.to_owned(), bytes_max, ..Settings::default() };
+        let settings = TierSettings { directory: directory.to_owned(), bytes_max, ..TierSettings::default() };
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         let mut heard = Vec::new();
@@ -91,7 +91,7 @@ impl World {
             ..StoreLimits::default()
         };
         let (store, keeper) =
-            Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life, hear);
+            Store::new(limits, life).above(&tier, &recovery, Arc::new(DiskSiteNames), &ColorBans, life, hear);
         let world = Self { store, tier, writer, keeper, heard };
         world.adopt(recovery);
         world
@@ -107,14 +107,14 @@ impl World {
     }
 
     fn write(&mut self) {
-        while self.writer.step(&*self.keeper) == disk::Progress::Worked {}
+        while self.writer.step(&*self.keeper) == disk::WriterProgress::Worked {}
     }
 
     /// Ends the process in order: journals all invalidations and loses the memory.
     fn end(mut self) {
         self.persist();
         self.tier.close();
-        while self.writer.step(&*self.keeper) != disk::Progress::Closed {}
+        while self.writer.step(&*self.keeper) != disk::WriterProgress::Closed {}
     }
 
     /// Journals invalidations while the writer runs, as its thread would.
@@ -211,7 +211,7 @@ fn tag(number: usize) -> Bytes {
 #[test]
 fn evicted_object_is_found_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
         assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
         world.write();
@@ -227,7 +227,7 @@ fn evicted_object_is_found_on_the_disk() {
 #[test]
 fn replaced_or_removed_object_leaves_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for version in 0..20 {
         world.publish(1, version, 20_000, &[]);
         world.publish(2, version, 20_000, &[tag(1)]);
@@ -244,7 +244,7 @@ fn replaced_or_removed_object_leaves_the_disk() {
 #[test]
 fn ban_on_a_disk_object_is_decided_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
         world.publish(page, 1, 20_000, &[]);
         world.write();
@@ -256,12 +256,12 @@ fn ban_on_a_disk_object_is_decided_when_it_is_read() {
     let red = |page: &usize| page.is_multiple_of(2);
     assert!((0..5).all(|page| world.get(page).is_some() == red(&page)));
     world.end();
-    let world = World::open(directory.path(), 2);
+    let world = StoreOverDisk::open(directory.path(), 2);
     assert!((0..10).all(|page| world.get(page).is_some() == red(&page)));
 }
 
 #[derive(Clone, Debug)]
-enum Act {
+enum StoreAct {
     Publish { page: usize, large: bool, tag: usize },
     Get { page: usize },
     Confirm { page: usize, tag: usize },
@@ -275,20 +275,20 @@ enum Act {
     Restart,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<StoreAct>> {
     let page = 0..12usize;
     let act = prop_oneof![
-        8 => (page.clone(), any::<bool>(), 0..3usize).prop_map(|(page, large, tag)| Act::Publish { page, large, tag }),
-        8 => page.clone().prop_map(|page| Act::Get { page }),
-        4 => (page.clone(), 0..3usize).prop_map(|(page, tag)| Act::Confirm { page, tag }),
-        1 => (0..3usize, any::<bool>()).prop_map(|(tag, soft)| Act::Tags { tag, soft }),
-        1 => page.clone().prop_map(|page| Act::Target { page }),
-        1 => page.prop_map(|page| Act::Prefix { page }),
-        1 => Just(Act::Ban),
-        1 => Just(Act::Everything),
-        4 => Just(Act::Write),
-        1 => Just(Act::Sweep),
-        2 => Just(Act::Restart),
+        8 => (page.clone(), any::<bool>(), 0..3usize).prop_map(|(page, large, tag)| StoreAct::Publish { page, large, tag }),
+        8 => page.clone().prop_map(|page| StoreAct::Get { page }),
+        4 => (page.clone(), 0..3usize).prop_map(|(page, tag)| StoreAct::Confirm { page, tag }),
+        1 => (0..3usize, any::<bool>()).prop_map(|(tag, soft)| StoreAct::Tags { tag, soft }),
+        1 => page.clone().prop_map(|page| StoreAct::Target { page }),
+        1 => page.prop_map(|page| StoreAct::Prefix { page }),
+        1 => Just(StoreAct::Ban),
+        1 => Just(StoreAct::Everything),
+        4 => Just(StoreAct::Write),
+        1 => Just(StoreAct::Sweep),
+        2 => Just(StoreAct::Restart),
     ];
     prop::collection::vec(act, 1..60)
 }
@@ -296,11 +296,11 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 /// For each page that may be used: its newest version, its tag, and whether it was softly
 /// invalidated.
 #[derive(Default)]
-struct Model {
+struct ShelvedModel {
     pages: [Option<(u32, usize, bool)>; 12],
 }
 
-impl Model {
+impl ShelvedModel {
     fn invalidate(&mut self, soft: bool, is_meant: impl Fn(usize, usize) -> bool) {
         for (page, known) in self.pages.iter_mut().enumerate() {
             match known {
@@ -317,14 +317,14 @@ impl Model {
     }
 }
 
-fn play(acts: Vec<Act>) {
+fn play(acts: Vec<StoreAct>) {
     let directory = tempfile::tempdir().unwrap();
     let (mut life, mut version) = (1, 0);
-    let mut world = World::open(directory.path(), life);
-    let mut model = Model::default();
+    let mut world = StoreOverDisk::open(directory.path(), life);
+    let mut model = ShelvedModel::default();
     for act in acts {
         match act {
-            Act::Publish { page, large, tag: number } => {
+            StoreAct::Publish { page, large, tag: number } => {
                 // The version must be above all revalidated ones too.
                 version =
                     1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
@@ -332,7 +332,7 @@ fn play(acts: Vec<Act>) {
                 assert_eq!(world.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
                 model.pages[page] = Some((version, number, false));
             }
-            Act::Get { page } => {
+            StoreAct::Get { page } => {
                 // The page may have been evicted everywhere. If it is found, it must be the newest
                 // version and not invalidated.
                 if let Some((version, softened)) = world.get(page) {
@@ -340,47 +340,47 @@ fn play(acts: Vec<Act>) {
                     assert_eq!(Some((version, softened)), known, "page {page}");
                 }
             }
-            Act::Confirm { page, tag: number } => {
+            StoreAct::Confirm { page, tag: number } => {
                 let known = model.pages[page].map_or(0, |(version, ..)| version);
                 if let Some(published) = world.confirm(page, known + LETTERS, &[tag(number)]) {
                     assert_eq!(published, Published::Stored);
                     model.pages[page] = Some((known + LETTERS, number, false));
                 }
             }
-            Act::Tags { tag: number, soft } => {
+            StoreAct::Tags { tag: number, soft } => {
                 let mode = if soft { Mode::Soft } else { Mode::Hard };
                 let any_of = vec![tag(number)];
                 world.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
                 model.invalidate(soft, |_, tag| tag == number);
             }
-            Act::Target { page } => {
+            StoreAct::Target { page } => {
                 let target = Bytes::from(format!("/page/{page}"));
                 let selector = Selector::Target { site: SITE, host: "shop.test".into(), target };
                 world.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| known == page);
             }
-            Act::Prefix { page } => {
+            StoreAct::Prefix { page } => {
                 let prefix = format!("/page/{page}");
                 let selector =
                     Selector::Prefix { site: SITE, host: "shop.test".into(), prefix: prefix.clone().into() };
                 world.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| format!("/page/{known}").starts_with(&prefix));
             }
-            Act::Ban => {
+            StoreAct::Ban => {
                 let ban = Arc::new(Colored("red".to_owned()));
                 world.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
                 model.invalidate(false, |page, _| page.is_multiple_of(2));
             }
-            Act::Everything => {
+            StoreAct::Everything => {
                 world.invalidate(Selector::Everything { site: None }, Mode::Hard);
                 model.invalidate(false, |_, _| true);
             }
-            Act::Write => world.write(),
-            Act::Sweep => drop(world.store.sweep(1_000)),
-            Act::Restart => {
+            StoreAct::Write => world.write(),
+            StoreAct::Sweep => drop(world.store.sweep(1_000)),
+            StoreAct::Restart => {
                 world.end();
                 life += 1;
-                world = World::open(directory.path(), life);
+                world = StoreOverDisk::open(directory.path(), life);
             }
         }
     }
@@ -399,8 +399,8 @@ proptest! {
 #[test]
 fn revalidated_disk_object_keeps_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
-    let push_out = |world: &mut World| {
+    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let push_out = |world: &mut StoreOverDisk| {
         for page in 1..10 {
             world.publish(page, 1, 20_000, &[]);
             world.write();
@@ -420,25 +420,25 @@ fn revalidated_disk_object_keeps_its_new_head() {
     assert_eq!(world.get(0), Some((1 + LETTERS, false)));
     assert_eq!(world.tier.figures().written, 19, "its body is not written again");
     world.end();
-    let mut world = World::open(directory.path(), 2);
+    let mut world = StoreOverDisk::open(directory.path(), 2);
     assert_eq!(world.get(0), Some((1 + LETTERS, false)));
     world.invalidate(by_tag(1), Mode::Hard);
     assert_eq!(world.get(0), Some((1 + LETTERS, false)));
     world.invalidate(by_tag(2), Mode::Soft);
     world.persist();
     world.end();
-    let world = World::open(directory.path(), 3);
+    let world = StoreOverDisk::open(directory.path(), 3);
     assert_eq!(world.get(0), Some((1 + LETTERS, true)));
     world.invalidate(by_tag(2), Mode::Hard);
     assert_eq!(world.get(0), None);
     world.end();
-    assert_eq!(World::open(directory.path(), 4).get(0), None);
+    assert_eq!(StoreOverDisk::open(directory.path(), 4).get(0), None);
 }
 
 #[test]
 fn object_is_dropped_if_the_disk_refuses_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     world.publish(0, 1, 20_000, &[]);
     for page in 1..10 {
         world.publish(page, 1, 20_000, &[]);
@@ -456,7 +456,7 @@ fn object_is_dropped_if_the_disk_refuses_its_new_head() {
 #[test]
 fn object_evicted_during_its_write_is_found_afterwards() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
         assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
     }
@@ -471,7 +471,7 @@ fn object_evicted_during_its_write_is_found_afterwards() {
 #[test]
 fn object_too_large_for_memory_evicts_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
         world.publish(page, page as u32, 20_000, &[]);
         world.write();
@@ -504,7 +504,7 @@ fn damage(directory: &Path, version: u32) {
 #[test]
 fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
         world.publish(page, page as u32, 20_000, &[]);
         world.write();
@@ -525,7 +525,7 @@ fn damaged_body_is_removed_and_no_revalidation_revives_it() {
 }
 
 /// Walks once over the disk. Returns the number of intact bytes and of damaged responses.
-fn examine(world: &World) -> (u64, u32) {
+fn examine(world: &StoreOverDisk) -> (u64, u32) {
     let (mut walk, mut bytes, mut damaged) = (Examination::default(), 0, 0);
     loop {
         match walk.step(&world.store, 70_000) {
@@ -539,7 +539,7 @@ fn examine(world: &World) -> (u64, u32) {
 #[test]
 fn examination_finds_damage_before_a_look_up() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     assert_eq!(examine(&world), (0, 0));
     for page in 0..10 {
         world.publish(page, page as u32, 20_000, &[]);
@@ -561,7 +561,7 @@ fn examination_finds_damage_before_a_look_up() {
     assert!(sent.on_disk().unwrap().file_range().is_none());
     assert_eq!(world.get(10), Some((10, false)), "its body is in memory");
     world.end();
-    let world = World::open(directory.path(), 2);
+    let world = StoreOverDisk::open(directory.path(), 2);
     assert_eq!(world.get(10), None, "its copy on the disk was removed");
     assert_eq!(world.get(9), Some((9, false)));
 }
@@ -569,7 +569,7 @@ fn examination_finds_damage_before_a_look_up() {
 #[test]
 fn popular_disk_body_is_never_in_an_unlinked_file() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::sized(directory.path(), 1, 2 << 20);
+    let mut world = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
     let mut found = 0;
     for page in 0..300 {
         world.publish(page, page as u32, 20_000, &[]);
@@ -593,7 +593,7 @@ fn popular_disk_body_is_never_in_an_unlinked_file() {
 fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
     for is_wanted in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let mut world = World::sized(directory.path(), 1, 2 << 20);
+        let mut world = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
         for page in 0..10 {
             world.publish(page, page as u32, 20_000, &[]);
             world.write();
@@ -623,7 +623,7 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
 #[test]
 fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut world = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
         world.publish(page, page as u32, 20_000, &[]);
         world.write();
@@ -643,12 +643,12 @@ fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
 #[test]
 fn invalidations_of_an_earlier_process_are_replayed() {
     let directory = tempfile::tempdir().unwrap();
-    let world = World::open(directory.path(), 1);
+    let world = StoreOverDisk::open(directory.path(), 1);
     let target = || Selector::Target { site: SITE, host: "shop.test".into(), target: "/a".into() };
     world.invalidate(target(), Mode::Hard);
     let sequence = world.store.sequence();
     world.end();
-    let world = World::open(directory.path(), 2);
+    let world = StoreOverDisk::open(directory.path(), 2);
     assert!(matches!(&world.heard[..], [(heard, Selector::Target { target, .. })]
         if *heard == sequence && target == "/a"));
 }

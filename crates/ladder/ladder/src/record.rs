@@ -6,7 +6,7 @@ use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
 use load::{FailureKind, Outcome, VerdictTimes};
-use probe::Watch;
+use probe::WatchFigures;
 use report::results::{
     CellRecord, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
     ResponseTimes, Run, StepRecord, VerdictRecord, VisitorRecord,
@@ -22,7 +22,7 @@ const CONTENT_BYTES_MAX: usize = 16 << 20;
 
 /// Records of the watched groups. The processor time per page is the group's time divided by
 /// `answers`, in milliseconds.
-pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
+pub(crate) fn groups(ladder: &Ladder, watch: &WatchFigures, answers: u64) -> Vec<GroupRecord> {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let record = pairs.map(|(group, seen)| GroupRecord {
         name: group.name.clone(),
@@ -39,7 +39,7 @@ pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupR
 /// Mean and samples of the runnable and blocked tasks of all groups with role site or database.
 /// There is no mean if no such group exists. There is none either if one of these groups has no
 /// process, because its load would wrongly count as 0.
-pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec<u32>) {
+pub(crate) fn observed_load(ladder: &Ladder, watch: &WatchFigures) -> (Option<f64>, Vec<u32>) {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let mine = pairs.filter(|(group, _)| matches!(group.role, Role::Site | Role::Database));
     let mine: Vec<_> = mine.map(|(_, seen)| seen).collect();
@@ -240,7 +240,7 @@ pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
 mod tests {
     use super::{ab, cells, observed_load, plan};
     use crate::{Choice, Plan, read_ladder};
-    use probe::{GroupWatch, HostWatch, Watch};
+    use probe::{GroupFigures, HostFigures, WatchFigures};
     use report::results::{Outcome, Run};
 
     const TEXT: &str = r#"
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn observed_load_adds_site_and_database() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let group = |load_samples: &[u32]| GroupWatch {
+        let group = |load_samples: &[u32]| GroupFigures {
             name: String::new(),
             load_samples: load_samples.to_vec(),
             cpu_seconds: 0.0,
@@ -291,7 +291,7 @@ mod tests {
             tasks: 1,
         };
         let groups = vec![group(&[2, 4]), group(&[9, 9]), group(&[1, 0])];
-        let mut watch = Watch { seconds: 1.0, groups, host: HostWatch::default() };
+        let mut watch = WatchFigures { seconds: 1.0, groups, host: HostFigures::default() };
         assert_eq!(observed_load(&ladder, &watch), (Some(3.5), vec![3, 4]));
         watch.groups[1].processes = 0;
         assert_eq!(observed_load(&ladder, &watch).0, Some(3.5), "the accelerator's load is not observed");

@@ -23,7 +23,7 @@ pub use unit::Unit;
 
 use crate::run::{Distribution, Run};
 use serde::Serialize;
-use stats::{Contrast, Interval, RUNS_FOR_INTERVAL, Shown};
+use stats::{Contrast, ContrastVerdict, Interval, RUNS_FOR_INTERVAL};
 
 /// Name and version of the JSON format: the value of its member `schema`.
 pub const SCHEMA: &str = "petasos-compare/1";
@@ -390,10 +390,10 @@ fn paired(metric: Metric, rounds: &[(&Run, &Run)]) -> Option<Contrast> {
 
 fn row(metric: Metric, contrast: Option<Contrast>) -> Row {
     let shown = contrast.map(|contrast| match (contrast.shown(), metric.is_better_larger()) {
-        (Shown::TooFewRuns, _) => Verdict::TooFewRuns,
-        (Shown::Nothing, _) => Verdict::NoDifferenceShown,
-        (Shown::Larger, true) | (Shown::Smaller, false) => Verdict::Faster,
-        (Shown::Larger, false) | (Shown::Smaller, true) => Verdict::Slower,
+        (ContrastVerdict::TooFewRuns, _) => Verdict::TooFewRuns,
+        (ContrastVerdict::Nothing, _) => Verdict::NoDifferenceShown,
+        (ContrastVerdict::Larger, true) | (ContrastVerdict::Smaller, false) => Verdict::Faster,
+        (ContrastVerdict::Larger, false) | (ContrastVerdict::Smaller, true) => Verdict::Slower,
     });
     Row {
         metric,

@@ -216,7 +216,7 @@ pub struct Measured {
     /// Watched groups of processes.
     pub groups: Vec<GroupRecord>,
     /// Figures of the host.
-    pub host: probe::HostWatch,
+    pub host: probe::HostFigures,
     /// Good responses by verdict of the nearest cache.
     #[serde(default)]
     pub verdicts: Vec<VerdictRecord>,

@@ -5,10 +5,10 @@
 //! evicted from memory stays on the disk. An object that leaves the index is removed from the disk.
 
 use super::{Admission, Shard};
-use crate::ledger::{Subject, TagIds};
-use crate::record::Entry;
+use crate::ledger::{InvalidationSubject, TagIds};
+use crate::record::IndexRecord;
 use crate::s3fifo::Hits;
-use crate::selector::{Response, Unknown};
+use crate::selector::{ResponseAttributes, Unknown};
 use crate::slot::{SLOT_BYTES, Slot};
 use crate::{Lookup, Object, OnDisk, Shelved};
 use disk::{Location, Recovered, Tier};
@@ -249,11 +249,11 @@ impl Shard {
     pub(crate) fn adopt(
         &mut self,
         hash: u64,
-        entry: &Entry,
+        entry: &IndexRecord,
         recovered: &Recovered,
         read: Option<&Object>,
     ) -> Adoption {
-        let Entry { key, rule, variant, .. } = entry;
+        let IndexRecord { key, rule, variant, .. } = entry;
         let variants = self.variants(hash, key);
         let same = self.same_variant(&variants, rule, variant.octets());
         // A variant that this process stored, or one with a higher order, is newer.
@@ -263,7 +263,7 @@ impl Shard {
             return Adoption::Useless;
         }
         let unknown = Unknown::new(entry.has_equivalents());
-        let response: &dyn Response = match read {
+        let response: &dyn ResponseAttributes = match read {
             Some(object) => object,
             None => &unknown,
         };
@@ -294,7 +294,7 @@ impl Shard {
     pub(crate) fn shelve_new(
         &mut self,
         hash: u64,
-        entry: &Entry,
+        entry: &IndexRecord,
         object: &Object,
         location: Location,
     ) -> bool {
@@ -315,11 +315,11 @@ impl Shard {
     fn shelve_entry(
         &mut self,
         hash: u64,
-        entry: &Entry,
-        response: &dyn Response,
+        entry: &IndexRecord,
+        response: &dyn ResponseAttributes,
         location: Location,
     ) -> Option<u32> {
-        let Entry { key, rule, variant, tags, checked, .. } = entry;
+        let IndexRecord { key, rule, variant, tags, checked, .. } = entry;
         let admitted = self.log.admit(*checked, &subject(hash, entry, response), tags)?;
         let variants = self.variants(hash, key);
         if let Some(id) = self.same_variant(&variants, rule, variant.octets()) {
@@ -386,8 +386,12 @@ pub(crate) enum Adoption {
 }
 
 /// The response of an entry, in the form that invalidations are checked against.
-fn subject<'a>(hash: u64, entry: &'a Entry, response: &'a dyn Response) -> Subject<'a> {
-    Subject {
+fn subject<'a>(
+    hash: u64,
+    entry: &'a IndexRecord,
+    response: &'a dyn ResponseAttributes,
+) -> InvalidationSubject<'a> {
+    InvalidationSubject {
         site: entry.key.site(),
         https: entry.key.is_https(),
         host: entry.key.host(),

@@ -26,7 +26,7 @@ use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use page::HEAD_BYTES_MAX;
-use purge::Reply;
+use purge::PurgeReply;
 use semantics::{
     CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
     has_conditions,
@@ -107,15 +107,15 @@ impl Visit<'_> {
     }
 
     /// Answers a request that carried out a purge before its page could be fetched.
-    pub(crate) async fn answer(mut self, reply: Reply) -> After {
+    pub(crate) async fn answer(mut self, reply: PurgeReply) -> After {
         let outcome = self.send_reply(reply, Reason::Purged).await;
         self.record(&outcome);
         outcome.after
     }
 
-    async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
+    async fn send_reply(&mut self, reply: PurgeReply, reason: Reason) -> Outcome {
         self.asker.persistent &= self.client.is_content_read();
-        let Reply { mut head, content } = reply;
+        let PurgeReply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
         let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;

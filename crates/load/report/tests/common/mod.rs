@@ -136,7 +136,8 @@ pub(crate) fn made_up(rounds: u64) -> Results {
 }
 
 fn environment() -> EnvironmentRecord {
-    let limit = |name: &str, value: &str| probe::Limit { name: name.to_owned(), value: value.to_owned() };
+    let limit =
+        |name: &str, value: &str| probe::MachineLimit { name: name.to_owned(), value: value.to_owned() };
     EnvironmentRecord {
         machine: probe::Environment {
             cpu_model: Some("Example 2000 @ 2.0 GHz".to_owned()),
@@ -247,7 +248,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             group("site", "site", step.7, if behind { 0.3 } else { 1.0 }, 61 << 20),
             group("petasos", "accelerator", 0.4, if behind { 0.7 } else { 0.0 }, 11 << 20),
         ],
-        host: probe::HostWatch {
+        host: probe::HostFigures {
             busy: Some(0.94),
             steal: Some(0.0),
             foreign: Some(0.01),

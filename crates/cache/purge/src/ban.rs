@@ -7,7 +7,7 @@ use crate::ban_expression::{self, BanError};
 use crate::equivalents::EquivalentTargets;
 use crate::pattern::{self, BanPattern};
 use bytes::Bytes;
-use invalidation::{Haystack, Need, Stored};
+use invalidation::{Haystack, Need, ResponseView};
 use message::names;
 use semantics::canonical_target;
 use std::fmt;
@@ -122,7 +122,7 @@ impl ConditionBan {
 }
 
 impl invalidation::Ban for ConditionBan {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         self.conditions.iter().all(|condition| condition.holds(stored))
     }
 
@@ -162,7 +162,7 @@ impl BanCondition {
         Some(Need { haystack, pattern })
     }
 
-    fn holds(&self, stored: &dyn Stored) -> bool {
+    fn holds(&self, stored: &dyn ResponseView) -> bool {
         match &self.subject {
             BanSubject::Target => {
                 self.test.holds_of_target(stored.target()) || self.test.may_hold_of_equivalents(stored)
@@ -210,7 +210,7 @@ impl BanTest {
     /// Whether the test may hold for another target under which visitors receive the stored
     /// response, as its `No-Vary-Search` allows. [`BanTest::Differs`] and [`BanTest::Avoids`] look at the
     /// stored target alone.
-    fn may_hold_of_equivalents(&self, stored: &dyn Stored) -> bool {
+    fn may_hold_of_equivalents(&self, stored: &dyn ResponseView) -> bool {
         let equivalents =
             || EquivalentTargets::of(&stored.values(names::NO_VARY_SEARCH.as_bytes()), stored.target());
         match self {
@@ -257,7 +257,7 @@ impl fmt::Display for BanSubject {
 mod tests {
     use super::{ConditionBan, HostPages};
     use crate::pattern::BanPattern;
-    use invalidation::{Ban as _, Haystack, Stored};
+    use invalidation::{Ban as _, Haystack, ResponseView};
     use message::Status;
 
     struct StoredPage<'a> {
@@ -267,7 +267,7 @@ mod tests {
         tags: &'a [&'a [u8]],
     }
 
-    impl Stored for StoredPage<'_> {
+    impl ResponseView for StoredPage<'_> {
         fn host(&self) -> &[u8] {
             self.host
         }

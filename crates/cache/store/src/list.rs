@@ -250,7 +250,7 @@ mod tests {
     use crate::listed::{ListEntry, Listing};
     use crate::sieve::Searched;
     use crate::tags::Tags;
-    use invalidation::{Ban, Haystack, Mode, Need, Stored};
+    use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
     use message::{ResponseHead, Status};
     use std::sync::Arc;
 
@@ -258,7 +258,7 @@ mod tests {
     struct TestTargetBan(String);
 
     impl Ban for TestTargetBan {
-        fn matches(&self, stored: &dyn Stored) -> bool {
+        fn matches(&self, stored: &dyn ResponseView) -> bool {
             stored.target() == self.0.as_bytes()
         }
 

@@ -8,7 +8,7 @@ use crate::ledger::TagIds;
 use crate::tags::Tags;
 use crate::{Object, SiteId};
 use bytes::Bytes;
-use invalidation::{Ban, Mode, Stored};
+use invalidation::{Ban, Mode, ResponseView};
 use message::{ResponseHead, Status, names};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ impl ResponseAttributes for Unknown {
     }
 }
 
-impl Stored for StoredView<'_> {
+impl ResponseView for StoredView<'_> {
     fn host(&self) -> &[u8] {
         self.host
     }

@@ -7,7 +7,7 @@
 use crate::ledger::InvalidationSubject;
 use crate::selector::StoredView;
 use crate::tags::Tags;
-use invalidation::{Haystack, Need, Stored};
+use invalidation::{Haystack, Need, ResponseView};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use semantics::canonical_target;
 use std::cell::OnceCell;

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
-use invalidation::{Ban, Haystack, Mode, Need, Stored};
+use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use semantics::{Freshness, Moment, VariantKey, VaryRule};
@@ -26,7 +26,7 @@ const TAG: &[u8] = b"news";
 struct BanAll;
 
 impl Ban for BanAll {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         stored.target() == b"/"
     }
 
@@ -44,7 +44,7 @@ impl Ban for BanAll {
 struct OtherBan(&'static str);
 
 impl Ban for OtherBan {
-    fn matches(&self, _: &dyn Stored) -> bool {
+    fn matches(&self, _: &dyn ResponseView) -> bool {
         false
     }
 

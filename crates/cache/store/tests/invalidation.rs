@@ -11,7 +11,7 @@
 )]
 
 use bytes::Bytes;
-use invalidation::{Ban, Haystack, Mode, Need, Stored};
+use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ impl FieldBan {
 }
 
 impl Ban for FieldBan {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         assert!(stored.status() == Status::OK && !stored.host().is_empty());
         let colors = stored.values(b"COLOR");
         assert_eq!(colors.len(), 1);

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
 use disk::{DiskWriter, Opened, Recovery, Tier, TierSettings};
-use invalidation::{Ban, Mode, Stored};
+use invalidation::{Ban, Mode, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use platform::SystemDisk;
@@ -41,7 +41,7 @@ impl SiteNames for DiskSiteNames {
 struct Colored(String);
 
 impl Ban for Colored {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         stored.values(b"Color").contains(&self.0.as_bytes())
     }
 

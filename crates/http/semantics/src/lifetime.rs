@@ -17,14 +17,14 @@ use std::time::Duration;
 
 /// The freshness lifetime, counted from the generation of the response, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
+pub(crate) enum FreshnessLifetime {
     /// Stated by the response, and limited to the policy's maximum for its status.
     Stated(Duration),
     /// Assumed by the policy, or by a heuristic that the policy allows.
     Assumed(Duration),
 }
 
-impl Lifetime {
+impl FreshnessLifetime {
     /// The lifetime itself, whatever its source.
     pub(crate) const fn duration(self) -> Duration {
         match self {
@@ -45,13 +45,13 @@ pub(crate) fn lifetime(
     targeted: bool,
     response_time: Timestamp,
     policy: &Policy,
-) -> Option<Lifetime> {
+) -> Option<FreshnessLifetime> {
     if let Some(stated) = stated_lifetime(&response.fields, directives, targeted, response_time) {
-        return Some(Lifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
+        return Some(FreshnessLifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
     }
     let assumed = default_lifetime(request, response, policy)
         .or_else(|| heuristic_lifetime(request, response, directives, response_time, policy));
-    assumed.map(Lifetime::Assumed)
+    assumed.map(FreshnessLifetime::Assumed)
 }
 
 /// The lifetime that the response states: `s-maxage`, else `max-age`, else `Expires` minus `Date`.
@@ -228,7 +228,7 @@ fn seconds(secs: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifetime, initial_age, lifetime, stale_windows};
+    use super::{FreshnessLifetime, initial_age, lifetime, stale_windows};
     use crate::{Moment, Policy, StaleOnError, stated_directives};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -266,8 +266,8 @@ mod tests {
         let (directives, targeted) = stated_directives(&head.fields, policy);
         let now = Timestamp::from_secs(NOW_SECS);
         lifetime(request, &head, &directives, targeted, now, policy).map(|lifetime| match lifetime {
-            Lifetime::Stated(stated) => Ok(stated.as_secs()),
-            Lifetime::Assumed(assumed) => Err(assumed.as_secs()),
+            FreshnessLifetime::Stated(stated) => Ok(stated.as_secs()),
+            FreshnessLifetime::Assumed(assumed) => Err(assumed.as_secs()),
         })
     }
 

@@ -8,7 +8,7 @@
 use crate::lifetime::states_lifetime;
 use crate::request::percent_decoded;
 use crate::set_cookie::meaningful_cookies;
-use crate::{Directives, Scope, stated_directives};
+use crate::{DirectiveScope, Directives, stated_directives};
 use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};
 use std::time::Duration;
@@ -126,7 +126,7 @@ pub fn recheck(target: &[u8], response: &ResponseHead, policy: &Policy) -> Optio
         && !fields.has(names::EXPIRES)
         && !fields.has(names::PRAGMA);
     let (directives, targeted) = stated_directives(fields, policy);
-    let no_cache_alone = Directives { no_cache: Scope::Everything, ..Directives::default() };
+    let no_cache_alone = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
     (is_file && !targeted && directives == no_cache_alone).then_some(time)
 }
 

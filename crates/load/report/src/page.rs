@@ -11,7 +11,7 @@ use crate::number::{grouped, milliseconds, three_digits};
 use crate::run::{Condition, Distribution, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
-use page::{Class, Limit};
+use page::{PageLimit, ResourceClass};
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -265,7 +265,7 @@ impl From<&PageOutcome> for PageRun {
             returning_times: Distribution::from(&figures.returning_times),
             first_octet_times: Distribution::from(&figures.first_octet_times),
             request_times: Distribution::from(&figures.request_times()),
-            classes: Class::ALL.into_iter().zip(&figures.classes).map(class_run).collect(),
+            classes: ResourceClass::ALL.into_iter().zip(&figures.classes).map(class_run).collect(),
             statuses: figures.statuses.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             failed_by_kind: FetchFailure::ALL
                 .into_iter()
@@ -282,7 +282,7 @@ impl From<&PageOutcome> for PageRun {
             connections: figures.connections,
             closed_early: figures.closed_early,
             received_bytes: figures.received_bytes(),
-            limits: Limit::ALL
+            limits: PageLimit::ALL
                 .into_iter()
                 .map(|limit| (limit.name().to_owned(), figures.limits.of(limit)))
                 .collect(),
@@ -313,7 +313,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRun) {
+fn class_run((class, found): (ResourceClass, &browse::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -504,7 +504,7 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         "\n{:<14}{:>10}{:>8}{:>10}{:>8}{:>14}{:>10}{:>10}",
         "Requests", "count", "304", "cached", "failed", "bytes", "mean", "p95"
     )?;
-    for (class, found) in Class::ALL.into_iter().zip(&outcome.figures.classes) {
+    for (class, found) in ResourceClass::ALL.into_iter().zip(&outcome.figures.classes) {
         if found.requests + found.from_cache + found.failed == 0 {
             continue;
         }

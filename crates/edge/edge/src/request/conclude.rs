@@ -28,7 +28,7 @@ use origin::Exchange;
 use page::HEAD_BYTES_MAX;
 use purge::PurgeReply;
 use semantics::{
-    CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
+    CacheStatusFacts, ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions,
     has_conditions,
 };
 use std::borrow::Cow;
@@ -175,9 +175,9 @@ impl Visit<'_> {
             }
         };
         match evaluate_conditions(&self.request.head.fields, head) {
-            Condition::Proceed => None,
-            Condition::NotModified => Some(respond::not_modified(&self.sent(head))),
-            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+            ConditionOutcome::Proceed => None,
+            ConditionOutcome::NotModified => Some(respond::not_modified(&self.sent(head))),
+            ConditionOutcome::PreconditionFailed => Some(respond::precondition_failed(head)),
         }
     }
 

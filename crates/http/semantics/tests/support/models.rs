@@ -1,6 +1,6 @@
 //! Slow and readable models of the parsers' rules, written from the texts of the RFCs and drafts.
 
-use petasos_semantics::structured::{Value, parse_dictionary};
+use petasos_semantics::structured::{MemberValue, parse_dictionary};
 use url::form_urlencoded;
 
 /// RFC 9110 section 14.1.2: the bytes that a `Range` value requests of a representation of
@@ -65,24 +65,24 @@ impl SearchVariance {
         let mut variance =
             Self { no_vary_params: Some(Vec::new()), vary_params: None, vary_on_key_order: true };
         if let Some(key_order) = member("key-order") {
-            let Value::Boolean(key_order) = key_order else { return None };
+            let MemberValue::Boolean(key_order) = key_order else { return None };
             variance.vary_on_key_order = !key_order;
         }
         if let Some(params) = member("params") {
             match params {
-                Value::Boolean(false) => {}
-                Value::Boolean(true) => {
+                MemberValue::Boolean(false) => {}
+                MemberValue::Boolean(true) => {
                     (variance.no_vary_params, variance.vary_params) = (None, Some(Vec::new()));
                 }
-                Value::InnerList(items) => variance.no_vary_params = Some(keys(items)?),
+                MemberValue::InnerList(items) => variance.no_vary_params = Some(keys(items)?),
                 _ => return None,
             }
         }
         if let Some(except) = member("except") {
-            if !matches!(member("params"), None | Some(Value::Boolean(true))) {
+            if !matches!(member("params"), None | Some(MemberValue::Boolean(true))) {
                 return None;
             }
-            let Value::InnerList(items) = except else { return None };
+            let MemberValue::InnerList(items) = except else { return None };
             (variance.no_vary_params, variance.vary_params) = (None, Some(keys(items)?));
         }
         let is_default =
@@ -115,11 +115,11 @@ fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
     (halves.next().unwrap_or_default(), halves.next().unwrap_or_default())
 }
 
-fn keys(items: &[Value]) -> Option<Vec<String>> {
+fn keys(items: &[MemberValue]) -> Option<Vec<String>> {
     items
         .iter()
         .map(|item| match item {
-            Value::String(key) => Some(decoded_key(key)),
+            MemberValue::String(key) => Some(decoded_key(key)),
             _ => None,
         })
         .collect()

@@ -17,7 +17,7 @@ use crate::output::note;
 use anyhow::{Context as _, anyhow};
 use load::{Body, Counting, Ended, LoadError, Outcome, Progress, SourceNet};
 use options::{Options, Request};
-use report::ab::{self, Parts, html};
+use report::ab::{self, OptionalParts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
 use std::process::ExitCode;
@@ -206,7 +206,7 @@ fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bo
             false => format!("{block}{}", html::report(outcome, &options.attributes)),
         };
     }
-    let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
+    let parts = OptionalParts { percentiles: !options.no_percentiles, spread: !options.no_spread };
     let report = if own.is_plain { ab::plain_report } else { ab::report };
     format!("{log}{done}\n\n{}", report(outcome, parts))
 }

@@ -29,7 +29,7 @@ use page::PageArgs;
 use repeated::{Made, Series};
 use report::bench_text;
 use report::compare::{middle, over_runs};
-use report::run::{Condition, Run};
+use report::run::{FailCondition, Run};
 use report::thresholds;
 use std::process::ExitCode;
 
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::on_signals()?;
     let Series { mut made, failure } = repeated::make(&plan, args.runs, &interrupt);
     for Made { record, .. } in &mut made {
-        record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
+        record.thresholds = args.outputs.judge(record).iter().map(FailCondition::from).collect();
     }
     let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
     let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {

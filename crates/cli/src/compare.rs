@@ -19,7 +19,9 @@ use anyhow::{bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Id};
-use report::compare::{Comparison, Metric, Options, SEED_DEFAULT, Side, Verdict, compare};
+use report::compare::{
+    CompareOptions, ComparedMetric, Comparison, ComparisonVerdict, SEED_DEFAULT, Side, compare,
+};
 use rounds::{CutShort, Loaded, ROUNDS_DEFAULT, ROUNDS_MAX};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,11 +116,11 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 
 /// Compares the sides and shows the result. Returns the reason if the command fails by it.
 fn judge(sides: &[Side], args: &Args) -> anyhow::Result<Option<String>> {
-    let on = Metric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
-    let options = Options { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
+    let on = ComparedMetric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
+    let options = CompareOptions { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
     let comparison = compare(sides, options)?;
     show(&comparison, args)?;
-    let is_slower = comparison.against.iter().any(|against| against.verdict == Verdict::Slower);
+    let is_slower = comparison.against.iter().any(|against| against.verdict == ComparisonVerdict::Slower);
     let is_failure = args.fail_if_slower && is_slower;
     Ok(is_failure.then(|| "a side is slower than the first (--fail-if-slower)".to_owned()))
 }

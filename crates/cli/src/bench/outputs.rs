@@ -12,7 +12,7 @@ use report::csv::{page_seconds_csv, seconds_csv};
 use report::html::{run_page, visits_page};
 use report::page::PageRun;
 use report::run::Run;
-use report::thresholds::{Judged, Threshold};
+use report::thresholds::{JudgedThreshold, Threshold};
 use report::{hdr, jtl};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl OutputArgs {
     }
 
     /// Judges the run by each condition of `--fail-if`.
-    pub(crate) fn judge(&self, run: &Run) -> Vec<Judged> {
+    pub(crate) fn judge(&self, run: &Run) -> Vec<JudgedThreshold> {
         self.fail_if.iter().map(|threshold| threshold.judge(run)).collect()
     }
 
@@ -104,7 +104,7 @@ impl OutputArgs {
     }
 
     /// Judges a run of page loads by each condition of `--fail-if`.
-    pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<Judged> {
+    pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<JudgedThreshold> {
         self.fail_if.iter().map(|threshold| threshold.judge_pages(run)).collect()
     }
 

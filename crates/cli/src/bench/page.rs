@@ -18,7 +18,7 @@ use clock::Clock;
 use load::{Arrival, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::SystemClock;
 use report::page::{PageRun, text};
-use report::run::Condition;
+use report::run::FailCondition;
 use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     let outcome = load_pages(&plan, &Interrupt::on_signals()?)?;
     let mut run = PageRun::from(&outcome);
     let judged = outputs.judge_pages(&run);
-    run.thresholds = judged.iter().map(Condition::from).collect();
+    run.thresholds = judged.iter().map(FailCondition::from).collect();
     outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
     let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
     if judged.iter().any(|judged| judged.is_missed) {

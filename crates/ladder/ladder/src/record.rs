@@ -8,10 +8,10 @@ use crate::visit::Readings;
 use load::{FailureKind, Outcome, VerdictTimes};
 use probe::WatchFigures;
 use report::results::{
-    CellRecord, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
-    ResponseTimes, Run, StepRecord, VerdictRecord, VisitorRecord,
+    CellRecord, CellRun, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
+    ResponseTimes, StepRecord, VerdictRecord, VisitorRecord,
 };
-use report::run::Drift;
+use report::run::ContentDrift;
 use stats::Histogram;
 
 /// Content codings that the measured load accepts: the same as browsers.
@@ -132,7 +132,7 @@ pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
         busiest_thread: outcome.check.cpu_share_max,
         trust: outcome.check.trust.to_string(),
         reasons: outcome.check.reasons.clone(),
-        account: Some(report::run::Account::from(outcome)),
+        account: Some(report::run::UserTime::from(outcome)),
         is_real_time: outcome.is_real_time,
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord>
 }
 
 /// Records of the planned loads other than the anonymous one, with their cells.
-pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecord> {
+pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
         title: traffic.title.clone(),
@@ -189,10 +189,15 @@ pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecor
 }
 
 /// Records of a load's cells with their runs; `None` is the anonymous load.
-pub(crate) fn cells(ladder: &Ladder, plan: &Plan, traffic: Option<usize>, runs: &[Run]) -> Vec<CellRecord> {
+pub(crate) fn cells(
+    ladder: &Ladder,
+    plan: &Plan,
+    traffic: Option<usize>,
+    runs: &[CellRun],
+) -> Vec<CellRecord> {
     let record = plan.cells.iter().filter(|cell| cell.traffic == traffic).filter_map(|cell| {
         let step = ladder.steps.get(cell.step)?;
-        let mut mine: Vec<Run> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
+        let mut mine: Vec<CellRun> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
         mine.sort_by_key(|run| run.round);
         Some(CellRecord {
             id: cell.id.clone(),
@@ -226,7 +231,7 @@ fn ab(cell: &Cell, step: &Step) -> String {
 /// which cannot be decoded here.
 pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
-        return Drift::of(outcome).map(|drift| drift.said_with_place());
+        return ContentDrift::of(outcome).map(|drift| drift.said_with_place());
     };
     let drift = outcome.drift.as_ref()?;
     let mut fields = message::Fields::new();
@@ -241,7 +246,7 @@ mod tests {
     use super::{ab, cells, observed_load, plan};
     use crate::{Choice, Plan, read_ladder};
     use probe::{GroupFigures, HostFigures, WatchFigures};
-    use report::results::{Outcome, Run};
+    use report::results::{CellRun, VisitOutcome};
 
     const TEXT: &str = r#"
         title = "t"
@@ -303,12 +308,12 @@ mod tests {
     fn runs_are_sorted_by_cell_and_round() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let plan_made = Plan::new(&ladder, Choice::default(), "1");
-        let run = |cell: &str, round| Run {
+        let run = |cell: &str, round| CellRun {
             cell: cell.to_owned(),
             round,
             started_at_s: 0,
             visit_s: 1.0,
-            outcome: Outcome::Void { reason: String::new(), is_silent: false },
+            outcome: VisitOutcome::Void { reason: String::new(), is_silent: false },
         };
         let runs = [run("a", 2), run("a-c2-keepalive", 1), run("a", 1)];
         let cells = cells(&ladder, &plan_made, None, &runs);

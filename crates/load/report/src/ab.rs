@@ -27,14 +27,14 @@ const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 /// Optional parts of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct OptionalParts {
     /// The table "Percentage of the requests served within a certain time"; `ab -d` leaves it out.
     pub percentiles: bool,
     /// Median, standard deviation and the warnings about them; `ab -S` leaves them out.
     pub spread: bool,
 }
 
-impl Default for Parts {
+impl Default for OptionalParts {
     fn default() -> Self {
         Self { percentiles: true, spread: true }
     }
@@ -61,8 +61,8 @@ pub fn plain_banner() -> String {
 
 /// Returns the report, starting with the line `Server Software`. Figures that `ab` does not have
 /// follow below.
-pub fn report(outcome: &Outcome, parts: Parts) -> String {
-    let mut text = layout(outcome, &Counts::ours(outcome), parts);
+pub fn report(outcome: &Outcome, parts: OptionalParts) -> String {
+    let mut text = layout(outcome, &UpperCounts::ours(outcome), parts);
     // Writing to a string cannot fail, here and below.
     let _ = write_beyond(&mut text, outcome);
     text
@@ -70,12 +70,12 @@ pub fn report(outcome: &Outcome, parts: Parts) -> String {
 
 /// Returns the report that `ab` would have printed, with its own account of failures and without
 /// further figures.
-pub fn plain_report(outcome: &Outcome, parts: Parts) -> String {
-    layout(outcome, &Counts::of_ab(outcome), parts)
+pub fn plain_report(outcome: &Outcome, parts: OptionalParts) -> String {
+    layout(outcome, &UpperCounts::of_ab(outcome), parts)
 }
 
 /// Writes the lines of `ab`.
-fn layout(outcome: &Outcome, counts: &Counts, parts: Parts) -> String {
+fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> String {
     let mut text = String::new();
     let _ = write_summary(&mut text, outcome, counts);
     if outcome.complete > 0 {
@@ -120,7 +120,7 @@ pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     text
 }
 
-fn write_summary(text: &mut String, outcome: &Outcome, counts: &Counts) -> std::fmt::Result {
+fn write_summary(text: &mut String, outcome: &Outcome, counts: &UpperCounts) -> std::fmt::Result {
     let plan = &outcome.plan;
     writeln!(text, "Server Software:        {}", outcome.server_software())?;
     writeln!(text, "Server Hostname:        {}", plan.target.host())?;
@@ -296,7 +296,7 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 /// Writes the changes between the first good response and the first that differs from it, with
 /// their places.
 pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    let Some(drift) = crate::run::Drift::of(outcome) else { return Ok(()) };
+    let Some(drift) = crate::run::ContentDrift::of(outcome) else { return Ok(()) };
     let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
     writeln!(
         text,
@@ -435,7 +435,7 @@ impl AbCounts {
 }
 
 /// Counts of the report's upper half that differ between Petasos and `ab`.
-struct Counts {
+struct UpperCounts {
     document_bytes: u64,
     failed: u64,
     kinds: AbCounts,
@@ -443,7 +443,7 @@ struct Counts {
     content_bytes: u64,
 }
 
-impl Counts {
+impl UpperCounts {
     fn ours(outcome: &Outcome) -> Self {
         Self {
             document_bytes: outcome.document_bytes.unwrap_or(0),

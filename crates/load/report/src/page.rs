@@ -8,7 +8,7 @@
 //! * Names end with their units.
 
 use crate::number::{grouped, milliseconds, three_digits};
-use crate::run::{Condition, Distribution, Round};
+use crate::run::{Distribution, FailCondition, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
 use page::{PageLimit, ResourceClass};
@@ -57,7 +57,7 @@ pub struct PageRun {
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
     pub protocol: String,
     /// Counts of pages.
-    pub pages: Pages,
+    pub pages: PageCounts,
     /// Pages per second whose document arrived.
     pub pages_per_s: f64,
     /// Load times of pages whose document arrived.
@@ -97,19 +97,19 @@ pub struct PageRun {
     /// How often each limit was reached; lists all limits.
     pub limits: BTreeMap<String, u64>,
     /// Resources of the first page of a new visitor, and what happened to each.
-    pub trace: Vec<Traced>,
+    pub trace: Vec<TracedResource>,
     /// Figures of each second.
     pub seconds: Vec<PageSecond>,
     /// Trustworthiness of the figures.
-    pub generator: Generator,
+    pub generator: PageGenerator,
     /// Conditions that the run was judged by, in the order of the command line.
-    pub thresholds: Vec<Condition>,
+    pub thresholds: Vec<FailCondition>,
 }
 
 /// Pages by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Pages {
+pub struct PageCounts {
     /// Pages that arrived completely.
     pub good: u64,
     /// Pages whose document arrived, but not all of the rest.
@@ -155,7 +155,7 @@ pub struct Example {
 /// One resource of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traced {
+pub struct TracedResource {
     /// URL of the resource.
     pub url: String,
     /// Class of the resource.
@@ -216,7 +216,7 @@ pub struct PageSecond {
 /// Trustworthiness of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Generator {
+pub struct PageGenerator {
     /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: String,
     /// Reasons why the self-check is not clean.
@@ -252,7 +252,7 @@ impl From<&PageOutcome> for PageRun {
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
             protocol: protocol(outcome).name().to_owned(),
-            pages: Pages {
+            pages: PageCounts {
                 good: pages.good,
                 incomplete: pages.incomplete,
                 failed: pages.failed,
@@ -288,7 +288,7 @@ impl From<&PageOutcome> for PageRun {
                 .collect(),
             trace: trace(outcome),
             seconds: outcome.seconds.iter().map(second).collect(),
-            generator: Generator {
+            generator: PageGenerator {
                 trust: outcome.check.trust.to_string(),
                 reasons: outcome.check.reasons.clone(),
                 cpu_s: outcome.cpu.iter().map(Duration::as_secs_f64).collect(),
@@ -372,10 +372,10 @@ fn examples(outcome: &PageOutcome) -> Vec<Example> {
     examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name().to_owned() }).collect()
 }
 
-fn trace(outcome: &PageOutcome) -> Vec<Traced> {
+fn trace(outcome: &PageOutcome) -> Vec<TracedResource> {
     let traced = outcome.figures.trace.iter();
     traced
-        .map(|one| Traced {
+        .map(|one| TracedResource {
             url: one.url.clone(),
             class: one.class.name().to_owned(),
             what: one.what.to_owned(),

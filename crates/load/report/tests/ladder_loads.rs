@@ -14,10 +14,10 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::results::{
-    BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, Outcome, ResponseTimes, Results,
-    VerdictRecord, VisitorRecord, WriteRecord,
+    BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, ResponseTimes, Results, VerdictRecord,
+    VisitOutcome, VisitorRecord, WriteRecord,
 };
-use petasos_report::summary::{Named, standing};
+use petasos_report::summary::{NamedFigure, standing};
 
 /// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
@@ -31,7 +31,7 @@ const ROUNDS: u64 = 3;
 /// 0.
 fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured)) {
     for (round, run) in cell.runs.iter_mut().enumerate() {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(round, measured);
     }
 }
@@ -102,7 +102,7 @@ fn with_load() -> Results {
     let mut results = made_up(ROUNDS);
     let mut cells = ["none", "page-cache", "petasos"].map(|step| under_load(&results, step));
     cells[0].runs[1].outcome =
-        Outcome::Void { reason: "<editor> got somebody else's page".to_owned(), is_silent: false };
+        VisitOutcome::Void { reason: "<editor> got somebody else's page".to_owned(), is_silent: false };
     each_run(&mut cells[2], full);
     results.loads.push(LoadRecord {
         id: "editors".to_owned(),
@@ -125,7 +125,7 @@ fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
 /// Makes every run of these cells void.
 fn make_void(cells: &mut [CellRecord]) {
     for run in cells.iter_mut().flat_map(|cell| &mut cell.runs) {
-        run.outcome = Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
+        run.outcome = VisitOutcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     }
 }
 
@@ -467,7 +467,7 @@ fn two_meters_of_one_unit_keep_their_figures() {
     });
     let standing = standing(cell);
     let summary = standing.summary().unwrap();
-    let figures = |of: &[Named]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
+    let figures = |of: &[NamedFigure]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
     let (reads, writes) = ("reads (queries)".to_owned(), "writes (queries)".to_owned());
     assert_eq!(figures(&summary.meters), [(reads.clone(), 10.0), (writes.clone(), 1_000.0)]);
     assert_eq!(figures(&summary.meters_per_page), [(reads, 1.0), (writes, 100.0)]);

@@ -13,7 +13,7 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::markdown::markdown;
-use petasos_report::results::{Bound, Measured, Outcome, Results};
+use petasos_report::results::{LimitingResource, Measured, Results, VisitOutcome};
 use petasos_report::summary::{one_concurrency, rows};
 use petasos_report::table::text;
 
@@ -27,7 +27,7 @@ fn said(text: &str) -> String {
 fn each_run(results: &mut Results, cell: &str, mut change: impl FnMut(usize, &mut Measured)) {
     let cell = results.cells.iter_mut().find(|one| one.id == cell).unwrap();
     for (round, run) in cell.runs.iter_mut().enumerate() {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(round, measured);
     }
 }
@@ -75,7 +75,7 @@ fn headline_says_at_least_if_the_generator_was_the_limit() {
     );
     assert!(page(&results).contains("<strong>at least 22,900</strong>"));
     assert!(markdown(&results).contains("at least 22,900"));
-    each_run(&mut results, "petasos-100", |_, run| run.bound_by = Bound::AcceleratorCpu);
+    each_run(&mut results, "petasos-100", |_, run| run.bound_by = LimitingResource::AcceleratorCpu);
     let free = said(&text(&results, 120, false));
     assert!(free.contains("to 22,900 in step 7 (Petasos, 100 users): 2,827×"), "{free}");
     each_run(&mut results, "petasos-100", |_, run| run.generator.trust = "invalid".to_owned());
@@ -148,7 +148,7 @@ fn headline_makes_no_claim_from_lower_bounds() {
         let mut results = made_up(3);
         for cell in ["none", "petasos", "petasos-100"] {
             let is_limited = cells.contains(&cell);
-            let bound = if is_limited { Bound::Generator } else { Bound::OriginCpu };
+            let bound = if is_limited { LimitingResource::Generator } else { LimitingResource::OriginCpu };
             each_run(&mut results, cell, |_, run| run.bound_by = bound);
         }
         results

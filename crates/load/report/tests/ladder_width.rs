@@ -5,7 +5,7 @@
 mod common;
 
 use common::made_up;
-use petasos_report::results::{Measured, Outcome, Results};
+use petasos_report::results::{Measured, Results, VisitOutcome};
 use petasos_report::table::text;
 
 const URL: &str =
@@ -13,7 +13,7 @@ const URL: &str =
 
 fn each_run(results: &mut Results, mut change: impl FnMut(&mut Measured)) {
     for run in results.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(measured);
     }
 }
@@ -50,7 +50,8 @@ fn unwieldy() -> Results {
     });
     let void = results.steps[1].cell.clone();
     for run in &mut results.cells.iter_mut().find(|cell| cell.id == void).unwrap().runs {
-        run.outcome = Outcome::Void { reason: format!("GET {URL} was answered with 503"), is_silent: false };
+        run.outcome =
+            VisitOutcome::Void { reason: format!("GET {URL} was answered with 503"), is_silent: false };
     }
     results
 }

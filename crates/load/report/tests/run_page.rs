@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use petasos_report::html::run_page;
-use petasos_report::run::{Distribution, Run, Second};
+use petasos_report::run::{Distribution, Run, RunSecond};
 
 fn times(scale: u64) -> Distribution {
     Distribution {
@@ -22,7 +22,7 @@ fn times(scale: u64) -> Distribution {
 }
 
 fn run() -> Run {
-    let second = |n: u64| Second {
+    let second = |n: u64| RunSecond {
         second: n,
         users: 25,
         in_flight: 24,
@@ -37,7 +37,7 @@ fn run() -> Run {
         p50_us: Some(2_000 + 100 * n),
         p95_us: Some(5_000),
         p99_us: Some(9_000),
-        ..Second::default()
+        ..RunSecond::default()
     };
     let mut run = Run::of_source("petasos");
     run.url = Some("http://example.test/<script>alert(1)</script>".to_owned());

@@ -3,7 +3,7 @@
 //!
 //! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 
-use super::over_time::{Line, Words, bars, lines, whole};
+use super::over_time::{SecondsLine, Words, bars, lines, whole};
 use super::run::{failures, milliseconds, percentiles};
 use super::tables::scrolling;
 use super::{WIDE, document, figure};
@@ -97,8 +97,12 @@ fn verdict(run: &PageRun) -> Markup {
 fn over_time(seconds: &[PageSecond]) -> Markup {
     let of = |read: &dyn Fn(&PageSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
     let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
-    let line =
-        |name: &str, colour, is_dashed, values| Line { name: name.to_owned(), colour, is_dashed, values };
+    let line = |name: &str, colour, is_dashed, values| SecondsLine {
+        name: name.to_owned(),
+        colour,
+        is_dashed,
+        values,
+    };
     let mut rates = vec![line("good", "c5", false, of(&|second| Some(second.good as f64)))];
     if seconds.iter().any(|second| second.incomplete > 0) {
         rates.push(line("incomplete", "c3", false, of(&|second| Some(second.incomplete as f64))));

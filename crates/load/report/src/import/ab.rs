@@ -16,12 +16,12 @@ pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
         })
     });
     let is_petasos = text.contains("This is Petasos");
-    reports.map(|lines| Report::read(lines)?.run(is_petasos)).collect()
+    reports.map(|lines| AbReport::read(lines)?.run(is_petasos)).collect()
 }
 
 /// The lines of one report by label.
 #[derive(Default)]
-struct Report<'a> {
+struct AbReport<'a> {
     values: BTreeMap<&'a str, (u64, &'a str)>,
     /// Counts of failures: Connect, Receive, Length, Exceptions.
     bracket: BTreeMap<&'a str, u64>,
@@ -31,7 +31,7 @@ struct Report<'a> {
     percentages: BTreeMap<u64, f64>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> AbReport<'a> {
     fn read(lines: &[(u64, &'a str)]) -> Result<Self, ImportError> {
         let mut report = Self::default();
         for &(number, line) in lines {

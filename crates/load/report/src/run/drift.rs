@@ -20,7 +20,7 @@ const SPACE_CHARS_MAX: usize = 40;
 /// Differences between responses to one URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Drift {
+pub struct ContentDrift {
     /// The URL.
     pub url: String,
     /// Number of responses that were compared with the first good one byte by byte.
@@ -46,7 +46,7 @@ pub struct Drift {
 pub struct DriftSpot {
     /// Line number in the first content, counted from 1.
     pub line: u64,
-    /// Kind of the change, as in [`Drift::kinds`].
+    /// Kind of the change, as in [`ContentDrift::kinds`].
     pub kind: String,
     /// Text before the place on its line, equal in both contents.
     pub before: String,
@@ -56,7 +56,7 @@ pub struct DriftSpot {
     pub other: String,
 }
 
-impl Drift {
+impl ContentDrift {
     /// Returns the differences between the responses of a run; `None` if they were equal.
     pub fn of(outcome: &Outcome) -> Option<Self> {
         let drift = outcome.drift.as_ref()?;
@@ -82,7 +82,7 @@ impl Drift {
     }
 }
 
-impl Drift {
+impl ContentDrift {
     /// Names the kinds of change and the first place:
     /// `a time (line 3, a time: parsed in [12 | 8] ms)`.
     pub fn said_with_place(&self) -> String {
@@ -128,7 +128,7 @@ pub fn what_changed(first: &[u8], other: &[u8]) -> String {
         return format!("{WHITE_SPACE} alone");
     }
     let (_, spots) = spots(first, other);
-    Drift { kinds: kinds(&spots), ..Drift::default() }.said()
+    ContentDrift { kinds: kinds(&spots), ..ContentDrift::default() }.said()
 }
 
 /// Returns the number of places and all of them. If the contents differ throughout, there is no

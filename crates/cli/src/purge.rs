@@ -109,7 +109,7 @@ impl Args {
 }
 
 /// The reason that the edge gives for a refusal.
-pub(crate) fn reason(answer: &why::Answer) -> String {
+pub(crate) fn reason(answer: &why::FetchedResponse) -> String {
     if let Some(detail) = api::detail_of_refusal(&answer.content) {
         return detail;
     }

@@ -3,7 +3,7 @@
 //! Invariant: the edge's statements come first and are not changed. The software of a cookie and
 //! the advice about it come from the same tables as for other sites.
 
-use crate::lines::{Lines, bytes_text, seconds_text};
+use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
 use difference::is_hidden;
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
@@ -15,7 +15,7 @@ const FACTS_COLUMN: usize = 13;
 
 /// Formats the answer about `url` as text.
 pub fn answer_text(url: &HttpUrl, answer: &Answer) -> String {
-    let mut lines = Lines::default();
+    let mut lines = TextLines::default();
     lines.paragraph(0, &url.to_string());
     lines.gap();
     lines.paragraph(0, &format!("{}: {}", answer.verdict.to_uppercase(), answer.reason));
@@ -51,12 +51,12 @@ fn profile(site: &SiteAnswer) -> String {
     }
 }
 
-fn fact(lines: &mut Lines, label: &str, text: &str) {
+fn fact(lines: &mut TextLines, label: &str, text: &str) {
     lines.labelled(2, label, FACTS_COLUMN, text);
 }
 
 /// The cause, and the known facts about it.
-fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
+fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
     lines.gap();
     let row = known_cookie(cause.name.as_bytes()).filter(|_| cause.kind == "cookie");
     let whose = row.map_or_else(String::new, |row| format!(" ({}, {})", row.software, row.purpose.name()));
@@ -120,7 +120,7 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
 }
 
 /// The request to the origin, and the consequence if the origin fails.
-fn asks(lines: &mut Lines, answer: &Answer) {
+fn asks(lines: &mut TextLines, answer: &Answer) {
     let text = match answer.asks {
         Asks::Nothing => "no request",
         Asks::Renewal => "a background refresh, for which this request does not wait",
@@ -145,7 +145,7 @@ fn asks(lines: &mut Lines, answer: &Answer) {
 }
 
 /// The stored response, and the reason why the last response was not stored.
-fn store(lines: &mut Lines, url: &HttpUrl, answer: &Answer) {
+fn store(lines: &mut TextLines, url: &HttpUrl, answer: &Answer) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
             let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
@@ -170,7 +170,7 @@ fn leads_to_itself(url: &HttpUrl, location: &str) -> bool {
     target == url.to_string()
 }
 
-fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
+fn stored_facts(lines: &mut TextLines, url: &HttpUrl, stored: &StoredAnswer) {
     let part = if stored.is_part { " of a part of the content" } else { "" };
     let size = bytes_text(stored.content_bytes);
     fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
@@ -227,7 +227,7 @@ fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
     }
 }
 
-fn key_facts(lines: &mut Lines, url: &HttpUrl, key: &KeyAnswer) {
+fn key_facts(lines: &mut TextLines, url: &HttpUrl, key: &KeyAnswer) {
     fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
     if key.is_equivalent {
         fact(lines, "", "No-Vary-Search makes this page equivalent to the requested one");

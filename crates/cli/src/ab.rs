@@ -16,7 +16,7 @@ use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
 use load::{Body, Counting, Ended, LoadError, Outcome, Progress, SourceNet};
-use options::{Options, Request};
+use options::{AbOptions, CommandLine};
 use report::ab::{self, OptionalParts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (own, arguments) = OwnWords::split(&args.arguments);
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
-        Request::Help => measure::write_text(io::stdout(), USAGE)?,
-        Request::Version => measure::write_text(io::stdout(), &own.banner())?,
-        Request::Run(options) => return load(*options, own),
+        CommandLine::Help => measure::write_text(io::stdout(), USAGE)?,
+        CommandLine::Version => measure::write_text(io::stdout(), &own.banner())?,
+        CommandLine::Run(options) => return load(*options, own),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +87,7 @@ impl OwnWords {
     }
 }
 
-fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
+fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
     if !own.is_plain {
         options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
     }
@@ -168,7 +168,7 @@ fn source(name: &str) -> anyhow::Result<SourceNet> {
 }
 
 /// The text before the report.
-fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
+fn before(options: &AbOptions, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
     let plan = &options.plan;
     let mut log = String::new();
     if options.verbosity >= 2 {
@@ -193,7 +193,7 @@ fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Res
 }
 
 /// The report and the text directly before it.
-fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
+fn after(options: &AbOptions, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);

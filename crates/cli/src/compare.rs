@@ -22,7 +22,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Id};
 use report::compare::{
     CompareOptions, ComparedMetric, Comparison, ComparisonVerdict, SEED_DEFAULT, Side, compare,
 };
-use rounds::{CutShort, Loaded, ROUNDS_DEFAULT, ROUNDS_MAX};
+use rounds::{CompleteRounds, CutShort, ROUNDS_DEFAULT, ROUNDS_MAX};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         if let Some(flag) = flag_of_a_load(matches) {
             bail!("{flag} says how to load URLs, but the sides are stored runs; leave {flag} out");
         }
-        Loaded { sides: sides::read(&named)?, cut_short: None }
+        CompleteRounds { sides: sides::read(&named)?, cut_short: None }
     } else {
         ensure!(
             urls == named.iter().map(Vec::len).sum::<usize>() && named.iter().all(|side| side.len() == 1),
@@ -101,7 +101,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         );
         rounds::load(&named.concat(), args)?
     };
-    let Loaded { sides, cut_short } = loaded;
+    let CompleteRounds { sides, cut_short } = loaded;
     let mut reasons = Vec::new();
     if cut_short.is_none() || sides.iter().all(|side| !side.runs.is_empty()) {
         reasons.extend(judge(&sides, args)?);

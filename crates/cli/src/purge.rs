@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    what: What,
+    what: PurgeSelection,
     /// With several --tag: purge only responses that have all of the tags
     #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
     all_tags: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 /// What is meant: one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct What {
+struct PurgeSelection {
     /// Page to purge, http[s]://HOST[:PORT]/PATH, with all its variants, for http and https
     #[arg(value_name = "URL")]
     url: Vec<String>,
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 impl Args {
     /// The selectors of the purge, and the argument that gave them.
     fn selectors(&self) -> (&'static str, CallSelectors) {
-        let What { url, tag, host, prefix, ban, .. } = &self.what;
+        let PurgeSelection { url, tag, host, prefix, ban, .. } = &self.what;
         let all_needed = self.all_tags;
         [
             ("URL", url, CallSelectors::Pages as fn(_) -> _),

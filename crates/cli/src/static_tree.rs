@@ -16,11 +16,11 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: TreeAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum TreeAction {
     Rules(RulesArgs),
 }
 
@@ -56,7 +56,7 @@ struct RulesArgs {
 /// # Errors
 /// If the rules cannot be made or cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let What::Rules(args) = &args.what;
+    let TreeAction::Rules(args) = &args.what;
     // clap accepts only names from these lists, so the lookups succeed.
     let server = ServerProgram::ALL
         .into_iter()

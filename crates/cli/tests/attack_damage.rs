@@ -127,13 +127,13 @@ fn count(edge: &Edge, name: &str) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum FilmPart {
     Whole,
     Range,
     Parts,
 }
 
-impl Asked {
+impl FilmPart {
     fn ask(self, edge: &Edge, target: &str) -> Response {
         let parts: Vec<String> = PARTS.iter().map(|(first, last)| format!("{first}-{last}")).collect();
         match self {
@@ -177,7 +177,7 @@ fn damaged_large_body_is_completed_from_the_origin() {
     let mut wrong = 0;
     for damage in [flip, zero_pages] {
         let directory = tempfile::tempdir().unwrap();
-        let kinds = [Asked::Whole, Asked::Range, Asked::Parts];
+        let kinds = [FilmPart::Whole, FilmPart::Range, FilmPart::Parts];
         let targets = kinds.map(|asked| format!("/{asked:?}"));
         let edge = restarted(&origin, directory.path(), &targets, damage);
         let ask_all = || kinds.iter().zip(&targets).map(|(asked, target)| (asked, asked.ask(&edge, target)));
@@ -200,7 +200,7 @@ fn body_with_a_truncated_file_is_fetched_again() {
     let edge = restarted(&origin, directory.path(), &one(), truncate);
     for verdict in ["miss", "hit"] {
         let response = get(&edge, "/film", &[]);
-        assert!(Asked::Whole.is_right(&response, &OLD), "{}", response.head);
+        assert!(FilmPart::Whole.is_right(&response, &OLD), "{}", response.head);
         assert!(response.field("Cache-Status").unwrap().contains(verdict), "{}", response.head);
     }
     println!("attack: body whose file is too short: 0 responses cut of at most 0");
@@ -216,7 +216,7 @@ fn damaged_body_without_strong_validator_is_cut_once() {
     let first = get(&edge, "/film", &[]);
     assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
     let second = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&second, &OLD), "{}", second.head);
+    assert!(FilmPart::Whole.is_right(&second, &OLD), "{}", second.head);
     assert!(second.field("Cache-Status").unwrap().contains("miss"), "{}", second.head);
     assert_eq!((count(&edge, "damaged_responses_cut"), count(&edge, "damaged_responses_completed")), (1, 0));
     println!("attack: damaged body with a weak validator: 1 response cut of at most 1");
@@ -233,7 +233,7 @@ fn damaged_body_that_changed_at_origin_is_cut_not_mixed() {
     let first = get(&edge, "/film", &[]);
     assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
     let second = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&second, &NEW), "{}", second.head);
+    assert!(FilmPart::Whole.is_right(&second, &NEW), "{}", second.head);
     println!("attack: damaged body that has changed: 0 responses mixed of at most 0");
 }
 
@@ -288,7 +288,7 @@ fn wrong_completion_of_a_damaged_body_never_ends_complete() {
         assert!(OLD.starts_with(&first.body), "lie {target}: {} octets", first.body.len());
         whole += u32::from(first.complete);
         let second = get(&edge, target, &[]);
-        assert!(Asked::Whole.is_right(&second, &OLD), "lie {target}: {}", second.head);
+        assert!(FilmPart::Whole.is_right(&second, &OLD), "lie {target}: {}", second.head);
     }
     println!("attack: lies about missing octets: {whole} of {LIES} responses ended as whole, at most 0");
     assert_eq!(whole, 0);
@@ -335,7 +335,7 @@ fn damage_after_verification_is_found_in_the_background() {
     let edge = Edge::configured(&origin.url(), config, &arguments);
     // The first request reads and checks the file; the second is sent straight from the file.
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
     let verified = || count(&edge, "disk_verified_bytes");
@@ -346,7 +346,7 @@ fn damage_after_verification_is_found_in_the_background() {
     println!("attack: damage behind sendfile: found after {read} bytes of at most {}", 2 * FILM_BYTES);
     assert!(read <= 2 * FILM_BYTES as u64);
     let next = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&next, &OLD), "{}", next.head);
+    assert!(FilmPart::Whole.is_right(&next, &OLD), "{}", next.head);
     assert!(next.field("Cache-Status").unwrap().contains("miss"), "{}", next.head);
 }
 
@@ -358,12 +358,12 @@ fn file_cut_short_behind_sendfile_is_completed() {
     let directory = tempfile::tempdir().unwrap();
     let edge = restarted(&origin, directory.path(), &one(), |_| {});
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
     truncate(directory.path());
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!((count(&edge, "damaged_responses_completed"), count(&edge, "damaged_responses_cut")), (1, 0));
     println!("attack: file cut short behind sendfile: 0 responses cut of at most 0");

@@ -23,12 +23,12 @@ fn edge(origin: &Origin) -> Edge {
 
 /// The framing of an origin's response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Dialect {
+enum ResponseFraming {
     Length,
     Chunked,
 }
 
-impl Dialect {
+impl ResponseFraming {
     /// Head and content of a response as sent, without the last chunk that [`Self::end`] gives.
     fn answer(self, content: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let framing = match self {
@@ -72,7 +72,7 @@ fn all_wait(edge: &Edge, visitors: usize) {
 
 #[test]
 fn page_costs_one_fetch_and_all_visitors_get_it_whole() {
-    for dialect in [Dialect::Length, Dialect::Chunked] {
+    for dialect in [ResponseFraming::Length, ResponseFraming::Chunked] {
         let gate = Gate::default();
         let (opened, content) = (gate.clone(), page());
         let origin = Origin::start(move |_| {
@@ -97,9 +97,9 @@ fn page_costs_one_fetch_and_all_visitors_get_it_whole() {
 #[test]
 fn truncated_page_is_complete_for_no_visitor_and_not_stored() {
     let deaths = [
-        (Dialect::Length, Action::Close),
-        (Dialect::Chunked, Action::Close),
-        (Dialect::Chunked, Action::Reset),
+        (ResponseFraming::Length, Action::Close),
+        (ResponseFraming::Chunked, Action::Close),
+        (ResponseFraming::Chunked, Action::Reset),
     ];
     for (dialect, death) in deaths {
         let (begun, dies) = (Gate::default(), Gate::default());

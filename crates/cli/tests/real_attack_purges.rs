@@ -14,9 +14,9 @@ use testkit::{Client, Edge, Origin, Response, get, petasos, response};
 const OBEYED_MOST: f64 = 0.0;
 
 /// A purge: method, target, and the header fields that identify its dialect.
-type Attempt = (&'static str, &'static str, &'static [&'static str]);
+type PurgeAttempt = (&'static str, &'static str, &'static [&'static str]);
 
-const ATTEMPTS: &[Attempt] = &[
+const ATTEMPTS: &[PurgeAttempt] = &[
     ("PURGE", "/page", &[]),
     ("PURGE", "http://a.test/page", &[]),
     ("PURGE", "/purge/page", &[]),
@@ -63,7 +63,7 @@ fn site() -> Origin {
     Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=600", "Surrogate-Key: all"], b"page"))
 }
 
-fn ask(address: SocketAddr, (method, target, fields): Attempt, more: &str) -> Response {
+fn ask(address: SocketAddr, (method, target, fields): PurgeAttempt, more: &str) -> Response {
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(address);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{more}{lines}\r\n"));

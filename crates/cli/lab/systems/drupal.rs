@@ -3,7 +3,7 @@
 //! through the edge is visible at once, although Drupal itself sends no purge. The test command
 //! leaves this test out, because it has no Drupal.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between, is_hit, within_two_seconds};
 use testkit::{Edge, Response};
 
@@ -18,7 +18,7 @@ const DRUPAL: Cms = Cms {
     check,
     idle_cookies: &[("_ga", "GA1.2.3"), ("has_js", "1")],
 };
-const LOGIN: Login = Login {
+const LOGIN: LoginForm = LoginForm {
     target: "/user/login",
     sign: "id=\"edit-pass\"",
     name: "name",
@@ -41,7 +41,7 @@ const OWN: &[&str] = &[
 /// The checks run one after the other, because they share the edge's address.
 #[test]
 fn drupal_behind_the_edge() {
-    let stand = Stand::of(&DRUPAL);
+    let stand = RunningLab::of(&DRUPAL);
     drupal_is_recognised(&stand);
     stand.anonymous_pages_become_hits();
     stand.users_see_their_own_pages_only();
@@ -50,7 +50,7 @@ fn drupal_behind_the_edge() {
 }
 
 /// Checks that the first response already identifies Drupal, in the status and in the log.
-fn drupal_is_recognised(stand: &Stand) {
+fn drupal_is_recognised(stand: &RunningLab) {
     stand.nobody().get("/node/1");
     let status = Edge::status(stand.edge.admin).unwrap();
     assert_eq!(status["sites"][0]["rules"], "drupal", "{status}");
@@ -73,7 +73,7 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     }
 }
 
-fn an_edit_is_seen_by_everybody(stand: &Stand) {
+fn an_edit_is_seen_by_everybody(stand: &RunningLab) {
     let (mut alice, mut bob) = (stand.user("alice"), stand.user("bob"));
     // The newest article, which is also the first on the front page and in the feed.
     let pages = ["/node/100", "/", "/node", "/rss.xml"];

@@ -1,7 +1,7 @@
 //! MediaWiki behind the edge (`cargo xtask lab mediawiki up`). Anonymous visitors share pages and
 //! users see only their own pages. An edit is visible at once, because MediaWiki purges the page.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between, within_two_seconds};
 use testkit::Response;
 
@@ -17,7 +17,7 @@ const MEDIAWIKI: Cms = Cms {
     // The second cookie remains after logout, and MediaWiki ignores it.
     idle_cookies: &[("_ga", "GA1.2.3"), ("wikiUserName", "Alice")],
 };
-pub(crate) const LOGIN: Login = Login {
+pub(crate) const LOGIN: LoginForm = LoginForm {
     target: "/wiki/Special:UserLogin",
     sign: "wpLoginToken",
     name: "wpName",
@@ -54,7 +54,7 @@ const OWN: &[&str] = &[
 /// sends its purges.
 #[test]
 fn mediawiki_behind_the_edge() {
-    let stand = Stand::of(&MEDIAWIKI);
+    let stand = RunningLab::of(&MEDIAWIKI);
     stand.anonymous_pages_become_hits();
     stand.users_see_their_own_pages_only();
     an_edit_is_seen_by_everybody(&stand);
@@ -86,7 +86,7 @@ fn tokens(text: &str) -> Vec<String> {
     in_forms.chain(between(text, "\"csrftoken\":\"", "\"").map(str::to_owned)).collect()
 }
 
-fn an_edit_is_seen_by_everybody(stand: &Stand) {
+fn an_edit_is_seen_by_everybody(stand: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
     let (mut alice, mut bob) = (stand.user_behind_the_edge("Alice"), stand.user("Bob"));
     let (page, history) = ("/wiki/Lab_test", "/index.php?title=Lab_test&action=history");

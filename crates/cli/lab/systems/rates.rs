@@ -41,7 +41,7 @@ const MARK: &str = "Save number ";
 const OLD_SECS_MAX: u64 = 300 + 60;
 
 /// Size and speed of the measurement.
-struct Extent {
+struct MeasurementSize {
     secs: u64,
     is_paced: bool,
     urls_max: usize,
@@ -49,7 +49,7 @@ struct Extent {
     saves_every_secs: Vec<u64>,
 }
 
-impl Extent {
+impl MeasurementSize {
     fn chosen() -> Self {
         let plugin = match std::env::var("PETASOS_RATES_PLUGIN").as_deref() {
             Ok("on") => vec![true],
@@ -69,13 +69,19 @@ impl Extent {
 
 #[test]
 fn wordpress() {
-    let (lab, extent) = (Lab::find("wordpress"), Extent::chosen());
+    let (lab, extent) = (Lab::find("wordpress"), MeasurementSize::chosen());
     let site = Site::with("");
     let (post, number) = site.first("posts");
     let found = crawl(lab.address("nginx_opcode"), HOST, "/", &[], extent.urls_max);
     println!("{} URLs", found.len());
-    let stand =
-        Stand { site, pages: by_popularity(found, &post), post, number, extent, clock: SystemClock::new() };
+    let stand = MeasuredSite {
+        site,
+        pages: by_popularity(found, &post),
+        post,
+        number,
+        extent,
+        clock: SystemClock::new(),
+    };
     let file = std::env::var_os("PETASOS_RATES_FILE").map(PathBuf::from);
     let mut broken = Vec::new();
     for has_plugin in &stand.extent.plugin {
@@ -128,14 +134,14 @@ fn show(round: &Round) {
 }
 
 /// The site and the parameters of the measurement.
-struct Stand {
+struct MeasuredSite {
     site: Site,
     /// Targets of the pages, the most popular first.
     pages: Vec<String>,
     /// Target and number of the edited post.
     post: String,
     number: u64,
-    extent: Extent,
+    extent: MeasurementSize,
     clock: SystemClock,
 }
 
@@ -147,7 +153,7 @@ struct Save {
 }
 
 /// The editor of one edge, as its visitors know it.
-struct Desk<'a> {
+struct EdgeEditor<'a> {
     /// Logged in through this edge. `None` if the editor of another edge saves for all.
     editor: Option<Editor>,
     /// Number of the last save through any edge. The lock is held during a save, so that the
@@ -157,7 +163,7 @@ struct Desk<'a> {
     saves: &'a Mutex<Vec<Save>>,
 }
 
-impl Stand {
+impl MeasuredSite {
     fn round(&self, has_plugin: bool, save_every_secs: u64, broken: &mut Vec<String>) -> Round {
         self.site.layers("");
         self.site.empty();
@@ -177,8 +183,8 @@ impl Stand {
             let saves_here = save_every_secs > 0 && (place == 0 || !has_plugin);
             let log_in = || Editor::log_in(edge.address, "admin", self.site.password());
             let saves = &lists[if has_plugin { 0 } else { place }];
-            let desk = Desk { editor: saves_here.then(log_in), last: &last, saves };
-            visitors.push(Visitors::new(self, edge, desk, RATES[place], has_plugin));
+            let desk = EdgeEditor { editor: saves_here.then(log_in), last: &last, saves };
+            visitors.push(EdgeVisitors::new(self, edge, desk, RATES[place], has_plugin));
         }
         let begun = self.clock.monotonic();
         let mut figures = Vec::new();
@@ -206,28 +212,34 @@ impl Stand {
 }
 
 /// The visitors of one edge.
-struct Visitors<'a> {
-    stand: &'a Stand,
+struct EdgeVisitors<'a> {
+    stand: &'a MeasuredSite,
     edge: &'a Edge,
-    desk: Desk<'a>,
+    desk: EdgeEditor<'a>,
     has_plugin: bool,
     rate: f64,
-    tally: Mutex<Tally>,
+    tally: Mutex<RequestResults>,
 }
 
 /// Results of the requests so far.
 #[derive(Default)]
-struct Tally {
+struct RequestResults {
     figures: EdgeFigures,
     visited: BTreeSet<usize>,
     /// Descriptions of responses that break the promise.
     broken: Vec<String>,
 }
 
-impl<'a> Visitors<'a> {
-    fn new(stand: &'a Stand, edge: &'a Edge, desk: Desk<'a>, rate: f64, has_plugin: bool) -> Self {
+impl<'a> EdgeVisitors<'a> {
+    fn new(
+        stand: &'a MeasuredSite,
+        edge: &'a Edge,
+        desk: EdgeEditor<'a>,
+        rate: f64,
+        has_plugin: bool,
+    ) -> Self {
         let figures = EdgeFigures { rate, ..EdgeFigures::default() };
-        let tally = Mutex::new(Tally { figures, ..Tally::default() });
+        let tally = Mutex::new(RequestResults { figures, ..RequestResults::default() });
         Self { stand, edge, desk, has_plugin, rate, tally }
     }
 
@@ -261,7 +273,7 @@ impl<'a> Visitors<'a> {
                 }
             }
         });
-        let Tally { mut figures, broken, .. } = self.tally.into_inner().unwrap();
+        let RequestResults { mut figures, broken, .. } = self.tally.into_inner().unwrap();
         figures.saves = self.desk.saves.lock().unwrap().len() as u64;
         (figures, broken)
     }
@@ -292,7 +304,7 @@ impl<'a> Visitors<'a> {
 
     /// Compares the save that the response shows with the saves that were complete before the
     /// request was sent.
-    fn judge(&self, tally: &mut Tally, visit: &Visit, answer: &Response, saves: &[Save]) {
+    fn judge(&self, tally: &mut RequestResults, visit: &Visit, answer: &Response, saves: &[Save]) {
         let Some(shown) = shown(&answer.body) else { return };
         let page = &self.stand.pages[visit.page];
         let older_than = saves.iter().find(|save| save.number > shown);

@@ -51,14 +51,14 @@ struct System {
 }
 
 /// Size and speed of the traffic.
-struct Extent {
+struct TrafficSize {
     urls_max: usize,
     requests: usize,
     minute: usize,
     paced: bool,
 }
 
-impl Extent {
+impl TrafficSize {
     fn chosen() -> Self {
         let full = Self { urls_max: usize::MAX, requests: 20_000, minute: 60 * RATE as usize, paced: false };
         match std::env::var("PETASOS_TRAFFIC").as_deref() {
@@ -131,7 +131,7 @@ fn wagtail() {
 }
 
 fn run(system: &System) {
-    let (lab, extent) = (Lab::find(system.lab), Extent::chosen());
+    let (lab, extent) = (Lab::find(system.lab), TrafficSize::chosen());
     let host = lab.value("host");
     (system.prepare)(&lab);
     let pages = crawl(lab.address(system.origin), host, system.start, system.disallowed, extent.urls_max);
@@ -145,7 +145,7 @@ fn run(system: &System) {
     // its start page alone.
     let mut anybody = Visitor::new("anybody", edge.address, host, &owners);
     ["/", system.start].into_iter().for_each(|target| drop(anybody.get(target)));
-    let mut site = Site {
+    let mut site = TrafficSite {
         system,
         client: Client::connect(edge.address),
         edge: &edge,
@@ -186,7 +186,7 @@ fn run(system: &System) {
 }
 
 /// The edge, the connection to it and the results so far.
-struct Site<'a> {
+struct TrafficSite<'a> {
     system: &'a System,
     edge: &'a Edge,
     client: Client,
@@ -198,7 +198,7 @@ struct Site<'a> {
     hits: usize,
 }
 
-impl Site<'_> {
+impl TrafficSite<'_> {
     /// Sends an anonymous request, which is part of the ratio.
     fn visit(&mut self, visit: &Visit) {
         let answer = self.ask("GET", &visit.target, &visit.fields);

@@ -2,7 +2,7 @@
 //! see only their own pages, and forms keep their tokens apart. Published changes are visible at
 //! once, because Wagtail sends purges.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between};
 use testkit::Response;
 
@@ -17,7 +17,7 @@ const WAGTAIL: Cms = Cms {
     check,
     idle_cookies: &[("_ga", "GA1.2.3")],
 };
-pub(crate) const LOGIN: Login = Login {
+pub(crate) const LOGIN: LoginForm = LoginForm {
     target: "/admin/login/",
     sign: "csrfmiddlewaretoken",
     name: "username",
@@ -35,7 +35,7 @@ const OWN: &[&str] =
 /// sends its purges.
 #[test]
 fn wagtail_behind_the_edge() {
-    let stand = Stand::of(&WAGTAIL);
+    let stand = RunningLab::of(&WAGTAIL);
     stand.anonymous_pages_become_hits();
     stand.users_see_their_own_pages_only();
     forms_work_for_everybody(&stand);
@@ -65,7 +65,7 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 }
 
 /// Two visitors request the form before either sends it. Each sends the token of its own page.
-fn forms_work_for_everybody(stand: &Stand) {
+fn forms_work_for_everybody(stand: &RunningLab) {
     let mut visitors = [stand.visitor("one"), stand.visitor("two")];
     let forms: Vec<Form> = visitors
         .iter_mut()
@@ -83,7 +83,7 @@ fn forms_work_for_everybody(stand: &Stand) {
     }
 }
 
-fn what_is_published_is_seen(stand: &Stand) {
+fn what_is_published_is_seen(stand: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
     let (mut alice, mut bob) = (stand.user_behind_the_edge("alice"), stand.user("bob"));
     // The newest article, which the front page and the index also show.

@@ -1,7 +1,7 @@
 //! The caches inside WordPress: every mode of the page cache stores and invalidates pages, and
 //! every object cache server is used.
 
-use crate::site::{Site, ask, get, get_with};
+use crate::site::{WordPressLab, ask, get, get_with};
 use serde_json::json;
 use testkit::Response;
 
@@ -12,7 +12,7 @@ fn pages(answer: &Response) -> &str {
 
 #[test]
 fn every_page_cache_mode_stores_and_invalidates_pages() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for mode in ["database", "files", "aggressive"] {
         site.empty();
@@ -59,7 +59,7 @@ fn figure(answer: &Response, name: &str) -> u64 {
 
 #[test]
 fn every_object_cache_server_is_used() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (newest, number) = site.first("posts");
     for kind in ["apcu", "redis", "memcached", "database"] {
         site.layers(&format!("plugin=on&objects={kind}"));
@@ -85,7 +85,7 @@ fn every_object_cache_server_is_used() {
 
 #[test]
 fn missing_object_server_is_reported_once_and_pages_work() {
-    let site = Site::with("plugin=on&objects=gone");
+    let site = WordPressLab::with("plugin=on&objects=gone");
     let answer = get(site.origin, "/");
     assert_eq!(answer.status, 200);
     assert!(
@@ -101,7 +101,7 @@ fn missing_object_server_is_reported_once_and_pages_work() {
 
 #[test]
 fn pages_can_be_stored_in_the_object_cache() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for kind in ["apcu", "redis", "memcached"] {
         site.layers(&format!("plugin=on&pages=aggressive&objects={kind}"));

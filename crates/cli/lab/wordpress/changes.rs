@@ -1,9 +1,9 @@
 //! The pages that a change purges at once for every visitor, and those that stay in the edge's
 //! store.
 
-use crate::answer::Answer;
 use crate::cast::SHARED;
-use crate::site::{Editor, Site, ask, get, get_with, is_hit, path};
+use crate::personal_parts::PersonalParts;
+use crate::site::{Editor, WordPressLab, ask, get, get_with, is_hit, path};
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::{Edge, eventually};
@@ -12,15 +12,15 @@ use testkit::{Edge, eventually};
 const PAGE: &str = "/bicycles-an-introduction/";
 
 /// A site with an edge in front, and a logged-in editor.
-struct Stand {
-    site: Site,
+struct EditedSite {
+    site: WordPressLab,
     edge: Edge,
     editor: Editor,
 }
 
-impl Stand {
+impl EditedSite {
     fn new(layers: &str) -> Self {
-        let site = Site::with("");
+        let site = WordPressLab::with("");
         let edge = site.edge(layers);
         let editor = site.administrator();
         Self { site, edge, editor }
@@ -49,7 +49,7 @@ impl Stand {
 
 #[test]
 fn post_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     let (newest, number) = stand.site.first("posts");
     let (oldest, old_number) = stand.site.first("posts?order=asc");
     let route = format!("posts/{number}");
@@ -111,7 +111,7 @@ fn post_changes_purge_exactly_their_pages() {
 
 #[test]
 fn comment_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     let (oldest, number) = stand.site.first("posts?order=asc");
     let kept = ["/", PAGE, "/feed/", "/category/bicycles/"];
     // WordPress holds a comment with this many links.
@@ -153,7 +153,7 @@ fn comment_changes_purge_exactly_their_pages() {
 
 #[test]
 fn menu_and_widget_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let navigation = stand.editor.call("GET", "navigation", &json!({}))[0].clone();
     let link = r#"<!-- wp:navigation-link {"label":"Way out","url":"/out/","kind":"custom"} /-->"#;
@@ -191,7 +191,7 @@ fn menu_and_widget_changes_purge_exactly_their_pages() {
 
 #[test]
 fn term_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
     let (inside, _) = stand.site.first(&format!("posts?categories={}&order=asc", category["id"]));
     let (outside, _) = stand.site.first(&format!("posts?categories_exclude={}&order=asc", category["id"]));
@@ -209,7 +209,7 @@ fn term_changes_purge_exactly_their_pages() {
 
 #[test]
 fn option_and_user_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     let (oldest, _) = stand.site.first("posts?order=asc");
     let all = [
         ("/", "Another lab"),
@@ -253,7 +253,7 @@ fn option_and_user_changes_purge_exactly_their_pages() {
 const SITEMAPS: &[&str] = &["/wp-sitemap.xml", "/wp-sitemap-users-1.xml"];
 
 /// A request to WordPress' REST API, and the pages that it may purge although they do not change.
-struct Change {
+struct RestChange {
     what: &'static str,
     target: String,
     said: Value,
@@ -261,9 +261,9 @@ struct Change {
 }
 
 /// One change of each kind. A term purges every list that contains its posts.
-fn changes(stand: &Stand) -> [Change; 6] {
+fn changes(stand: &EditedSite) -> [RestChange; 6] {
     let number_of = |collection: &str| stand.editor.call("GET", collection, &json!({}))[0]["id"].to_string();
-    let change = |what, target: String, said, spare| Change { what, target, said, spare };
+    let change = |what, target: String, said, spare| RestChange { what, target, said, spare };
     let newest = stand.site.first("posts").1;
     let oldest = stand.site.first("posts?order=asc").1;
     let comment = format!("Heard by everybody {}", std::process::id());
@@ -291,15 +291,16 @@ fn changes(stand: &Stand) -> [Change; 6] {
 /// may purge.
 #[test]
 fn change_updates_its_pages_for_all_and_keeps_the_others() {
-    let stand = Stand::new("plugin=on");
-    let Stand { site, edge, editor } = &stand;
+    let stand = EditedSite::new("plugin=on");
+    let EditedSite { site, edge, editor } = &stand;
     let (newest, oldest) = (site.first("posts").0, site.first("posts?order=asc").0);
     let targets: Vec<&str> =
         SHARED.iter().map(|(_, target)| *target).chain([newest.as_str(), &oldest, "/?lab=parts"]).collect();
     let changes = changes(&stand);
-    let own = || targets.iter().map(|target| Answer::of(&get(site.origin, target))).collect::<Vec<_>>();
+    let own =
+        || targets.iter().map(|target| PersonalParts::of(&get(site.origin, target))).collect::<Vec<_>>();
     let (mut before, mut vain) = (own(), Vec::new());
-    for Change { what, target, said, spare } in &changes {
+    for RestChange { what, target, said, spare } in &changes {
         for target in &targets {
             get(edge.address, target);
             let again = get(edge.address, target);
@@ -312,7 +313,7 @@ fn change_updates_its_pages_for_all_and_keeps_the_others() {
             let next = get(edge.address, target);
             let measured = get_with(edge.address, target, &["Cookie: _ga=GA1.2.3"]);
             for answer in [&next, &measured] {
-                let got = Answer::of(answer);
+                let got = PersonalParts::of(answer);
                 assert!(got.is_as(now), "{what}: {target}: {}\n{}", answer.head, got.difference(now));
             }
             if !is_hit(&next) && before == now && !spare.contains(target) {
@@ -329,7 +330,7 @@ fn change_updates_its_pages_for_all_and_keeps_the_others() {
 
 #[test]
 fn purges_work_through_the_admin_address() {
-    let stand = Stand::new("plugin=on");
+    let stand = EditedSite::new("plugin=on");
     stand.site.layers(&format!("plugin=on&admin={}", stand.edge.admin));
     let (newest, number) = stand.site.first("posts");
     stand.check("an excerpt", &[(&newest, "Told in JSON")], &[PAGE], |editor| {
@@ -340,7 +341,7 @@ fn purges_work_through_the_admin_address() {
 #[test]
 fn changes_pass_through_page_cache_and_edge() {
     for mode in ["database", "files", "aggressive"] {
-        let stand = Stand::new(&format!("plugin=on&pages={mode}"));
+        let stand = EditedSite::new(&format!("plugin=on&pages={mode}"));
         let (oldest, number) = stand.site.first("posts?order=asc");
         let text = format!("Both caches, {mode}");
         stand.check("an excerpt", &[(&oldest, &text)], &["/", PAGE], |editor| {

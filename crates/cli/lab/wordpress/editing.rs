@@ -3,7 +3,7 @@
 //! as it is public, and nothing else.
 
 use crate::chromium::{Chromium, Window};
-use crate::site::{HOST, Site};
+use crate::site::{HOST, WordPressLab};
 use serde_json::json;
 use std::net::SocketAddr;
 use testkit::Edge;
@@ -19,7 +19,7 @@ const READY: &str = "(() => {
 })()";
 
 /// Two windows in front of one edge.
-struct Desk {
+struct EditorWindows {
     browser: Chromium,
     editor: Window,
     anybody: Window,
@@ -27,7 +27,7 @@ struct Desk {
     secrets: Vec<String>,
 }
 
-impl Desk {
+impl EditorWindows {
     fn new(edge: SocketAddr) -> Self {
         let mut browser = Chromium::start(HOST, edge);
         let (editor, anybody) = (browser.window(), browser.window());
@@ -111,7 +111,7 @@ fn url(target: &str) -> String {
 
 #[test]
 fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let administrator = site.administrator();
     let (name, password) = (format!("writer{}", std::process::id()), "only-for-this");
     let email = format!("{name}@guarded.test");
@@ -127,7 +127,7 @@ fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
 
 /// Takes a post from draft to correction. Returns its number.
 fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
-    let mut desk = Desk::new(edge.address);
+    let mut desk = EditorWindows::new(edge.address);
     desk.secrets.push(email.to_owned());
     desk.anybody_sees("/", "</html>");
     desk.is_shared();

@@ -4,7 +4,7 @@
 //! have another meaning there left out of that check.
 
 use super::elsewhere::{ask, hosts_elsewhere, is_loopback, targets};
-use super::idle_flags::{self, Idle};
+use super::idle_flags::{self, IdleFlag};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
@@ -144,7 +144,7 @@ impl LoadArgs {
     /// If there is one; the error has the flag and the advice.
     pub(crate) fn refuse_idle(&self, plans: &[Plan]) -> anyhow::Result<()> {
         let has_tls = plans.iter().flat_map(targets).any(HttpUrl::is_https);
-        let of_tls = |flag, is_given: bool| Idle {
+        let of_tls = |flag, is_given: bool| IdleFlag {
             flag,
             is_idle: is_given && !has_tls,
             fix: "no URL is https; leave it out",
@@ -154,7 +154,7 @@ impl LoadArgs {
             of_tls("--insecure", self.insecure),
             of_tls("--ca", self.ca.is_some()),
             of_tls("--no-resumption", self.no_resumption),
-            Idle {
+            IdleFlag {
                 flag: "--close rst",
                 is_idle: self.close == Close::Rst && !may_redial(),
                 fix: "only connections on loopback end with a reset, and no URL leads there; leave it out",

@@ -4,7 +4,7 @@
 //! Invariant: each argument sets one field of a plan. Contradictions between them are found by the
 //! plan's own check.
 
-use super::idle_flags::Idle;
+use super::idle_flags::IdleFlag;
 use crate::values::time;
 use address::HttpUrl;
 use anyhow::{Context as _, ensure};
@@ -82,32 +82,32 @@ impl TrafficArgs {
     }
 
     /// The flags that may have no effect in combination with the others.
-    pub(super) fn idle(&self) -> [Idle; 5] {
+    pub(super) fn idle(&self) -> [IdleFlag; 5] {
         let is_rate = |stage: &Stage| matches!(stage.load, StageLoad::Rate(_));
         let has_rate = self.rate.is_some() || self.stage.iter().any(is_rate);
         let has_users = self.rate.is_none() && (self.stage.is_empty() || !self.stage.iter().all(is_rate));
         [
-            Idle {
+            IdleFlag {
                 flag: "--poisson",
                 is_idle: self.poisson && !has_rate,
                 fix: "it needs a rate, --rate or stages such as 250/s:30s",
             },
-            Idle {
+            IdleFlag {
                 flag: "--in-flight-max",
                 is_idle: self.in_flight_max.is_some() && !has_rate,
                 fix: "it needs a rate, --rate or stages such as 250/s:30s; without a rate, use -c",
             },
-            Idle {
+            IdleFlag {
                 flag: "--think",
                 is_idle: !self.think.is_none() && !has_users,
                 fix: "with a rate, requests (with --page: pages) begin at the rate; leave --think or the rate out",
             },
-            Idle {
+            IdleFlag {
                 flag: "--cooldown",
                 is_idle: !self.cooldown.is_zero() && self.stage.len() == 1,
                 fix: "it is the pause between two stages, and there is one; give another --stage or leave it out",
             },
-            Idle {
+            IdleFlag {
                 flag: "--ramp-up",
                 is_idle: self.ramp_up.is_some_and(|ramp| !ramp.is_zero()) && self.ramp_to.is_some(),
                 fix: "with --ramp-to, the rate already grows from --rate; leave --ramp-up or --ramp-to out",

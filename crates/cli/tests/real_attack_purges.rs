@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::net::SocketAddr;
-use testkit::web_server::{HaProxy, Kind, WebServer};
+use testkit::web_server::{HaProxy, ServerKind, WebServer};
 use testkit::{Client, Edge, Origin, Response, get, petasos, response};
 
 /// Number of an anonymous visitor's purges that may be obeyed.
@@ -146,7 +146,8 @@ fn behind<F>(name: &str, front: impl Fn(SocketAddr) -> (F, SocketAddr)) {
 
 fn nginx(location: &str) -> impl Fn(SocketAddr) -> (WebServer, SocketAddr) {
     move |edge| {
-        let server = WebServer::start(Kind::Nginx, &location.replace("127.0.0.1:8080", &edge.to_string()));
+        let server =
+            WebServer::start(ServerKind::Nginx, &location.replace("127.0.0.1:8080", &edge.to_string()));
         let address = server.address;
         (server, address)
     }

@@ -30,7 +30,7 @@ use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::{Certificate, Delayed, Served, TlsFront};
+use testkit::{Certificate, Delayed, ServedRequest, TlsFront};
 
 /// If the true loss and the bound differ by less than this, either verdict is accepted.
 const NEAR: f64 = 0.01;
@@ -239,12 +239,12 @@ fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
 
 /// The share of the users' time in which the server had no request. For an open loop, the share of
 /// the requests' time that they arrived late.
-fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
+fn lost(case: Case, outcome: &Outcome, served: &[ServedRequest]) -> f64 {
     // Requests in flight at the end wait until their connections are closed, which takes some time
     // and must not count.
     let end = served.iter().map(|of| of.came).min().unwrap_or_default().plus(outcome.elapsed);
     let is_cut_off = case.arrival == Arrival::Closed;
-    let left = |of: &Served| if is_cut_off { of.left.min(end) } else { of.left };
+    let left = |of: &ServedRequest| if is_cut_off { of.left.min(end) } else { of.left };
     let at_server: f64 = served.iter().map(|of| left(of).since(of.came).as_secs_f64()).sum();
     match case.arrival {
         Arrival::Closed => 1.0 - at_server / (case.users as f64 * outcome.elapsed.as_secs_f64()),
@@ -257,7 +257,7 @@ fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
 
 /// Total lateness of requests with a constant rate, in seconds, if the most punctual request was on
 /// time.
-fn late_s(served: &[Served], rate: f64) -> f64 {
+fn late_s(served: &[ServedRequest], rate: f64) -> f64 {
     let mut came: Vec<Monotonic> = served.iter().map(|of| of.came).collect();
     came.sort_unstable();
     let after_due: Vec<f64> = came
@@ -290,7 +290,7 @@ mod tests {
     use clock::Monotonic;
     use load::{Account, SelfCheck, Trust};
     use std::time::Duration;
-    use testkit::Served;
+    use testkit::ServedRequest;
 
     fn judged(case: Case, trust: Trust, reason: &str, us_lost_each: f64) -> bool {
         judged_if(case, trust, reason, us_lost_each, true)
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn lateness_is_relative_to_the_most_punctual_request() {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
-        let served = |came: u64| Served { came: at(came), left: at(came + 5) };
+        let served = |came: u64| ServedRequest { came: at(came), left: at(came + 5) };
         // Due every 10 ms. The second request is 4 ms late, and the third 1 ms.
         let requests = [1_000, 1_014, 1_021, 1_030].map(served);
         assert!((late_s(&requests, 100.0) - 0.005).abs() < 1e-9);

@@ -27,8 +27,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
-use testkit::rates::{EdgeFigures, RATES, Round, Rounds, SAVES_EVERY_SECS};
-use testkit::traffic::{Traffic, Visit};
+use testkit::rates::{EdgeFigures, RATES, RateRound, Rounds, SAVES_EVERY_SECS};
+use testkit::traffic::{RequestSequence, SequenceRequest};
 use testkit::{Client, Edge, Response};
 
 /// Seed for the order of the pages.
@@ -106,12 +106,12 @@ fn wordpress() {
 /// The pages by popularity: the front page, the edited post, then all others in an order drawn from
 /// the seed.
 fn by_popularity(found: Vec<String>, post: &str) -> Vec<String> {
-    let drawn = Traffic::shuffled(SEED, found);
+    let drawn = RequestSequence::shuffled(SEED, found);
     let others = drawn.pages().iter().filter(|page| *page != "/" && *page != post);
     ["/", post].into_iter().map(str::to_owned).chain(others.cloned()).collect()
 }
 
-fn show(round: &Round) {
+fn show(round: &RateRound) {
     let plugin = if round.has_plugin { "with" } else { "without" };
     println!("{plugin} the plugin, a save every {} s, {} s", round.save_every_secs, round.took_secs);
     for edge in &round.edges {
@@ -164,7 +164,7 @@ struct EdgeEditor<'a> {
 }
 
 impl MeasuredSite {
-    fn round(&self, has_plugin: bool, save_every_secs: u64, broken: &mut Vec<String>) -> Round {
+    fn round(&self, has_plugin: bool, save_every_secs: u64, broken: &mut Vec<String>) -> RateRound {
         self.site.layers("");
         self.site.empty();
         let last = Mutex::new(0);
@@ -191,7 +191,7 @@ impl MeasuredSite {
         std::thread::scope(|scope| {
             let mut visits = Vec::new();
             for (place, visitors) in visitors.into_iter().enumerate() {
-                let traffic = Traffic::new(SEED + 1 + place as u64, self.pages.clone());
+                let traffic = RequestSequence::new(SEED + 1 + place as u64, self.pages.clone());
                 visits.push(scope.spawn(move || visitors.come(traffic, save_every_secs)));
             }
             for visits in visits {
@@ -203,7 +203,7 @@ impl MeasuredSite {
         let urls = self.pages.len() as u64;
         let took_secs = self.clock.monotonic().since(begun).as_secs();
         let (secs, remark) = (self.extent.secs, String::new());
-        Round { has_plugin, save_every_secs, secs, took_secs, remark, urls, edges: figures }
+        RateRound { has_plugin, save_every_secs, secs, took_secs, remark, urls, edges: figures }
     }
 
     fn save(&self, editor: &Editor, number: u64) {
@@ -245,7 +245,7 @@ impl<'a> EdgeVisitors<'a> {
 
     /// Sends all requests of the round and saves when a save is due. In real time, no request waits
     /// for a response, so a slow origin delays none.
-    fn come(self, mut traffic: Traffic, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
+    fn come(self, mut traffic: RequestSequence, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
         let begun = self.stand.clock.monotonic();
         let requests = (self.stand.extent.secs as f64 * self.rate) as u64;
         let mut saved = 0;
@@ -288,7 +288,7 @@ impl<'a> EdgeVisitors<'a> {
     }
 
     /// Sends one request and counts its result.
-    fn visit(&self, visit: &Visit) {
+    fn visit(&self, visit: &SequenceRequest) {
         let is_first = self.tally.lock().unwrap().visited.insert(visit.page);
         let saves = self.desk.saves.lock().unwrap().clone();
         let answer = ask(self.edge, visit);
@@ -304,7 +304,7 @@ impl<'a> EdgeVisitors<'a> {
 
     /// Compares the save that the response shows with the saves that were complete before the
     /// request was sent.
-    fn judge(&self, tally: &mut RequestResults, visit: &Visit, answer: &Response, saves: &[Save]) {
+    fn judge(&self, tally: &mut RequestResults, visit: &SequenceRequest, answer: &Response, saves: &[Save]) {
         let Some(shown) = shown(&answer.body) else { return };
         let page = &self.stand.pages[visit.page];
         let older_than = saves.iter().find(|save| save.number > shown);
@@ -336,7 +336,7 @@ fn shown(body: &[u8]) -> Option<u64> {
 }
 
 /// Sends a visitor's request on a new connection.
-fn ask(edge: &Edge, visit: &Visit) -> Response {
+fn ask(edge: &Edge, visit: &SequenceRequest) -> Response {
     let lines: String = visit.fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(edge.address);
     client.send(format!("GET {} HTTP/1.1\r\nHost: {HOST}\r\n{lines}Connection: close\r\n\r\n", visit.target));

@@ -22,7 +22,7 @@ use clock::Clock as _;
 use platform::SystemClock;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use testkit::traffic::{RATE, Traffic, Visit};
+use testkit::traffic::{RATE, RequestSequence, SequenceRequest};
 use testkit::{Client, Edge, Response};
 
 const SEED: u64 = 0x5eed_0203;
@@ -155,7 +155,7 @@ fn run(system: &System) {
         reasons: BTreeMap::new(),
         hits: 0,
     };
-    let mut traffic = Traffic::shuffled(SEED, pages);
+    let mut traffic = RequestSequence::shuffled(SEED, pages);
     let clock = SystemClock::new();
     let begun = clock.monotonic();
     for count in 1..=extent.requests {
@@ -200,7 +200,7 @@ struct TrafficSite<'a> {
 
 impl TrafficSite<'_> {
     /// Sends an anonymous request, which is part of the ratio.
-    fn visit(&mut self, visit: &Visit) {
+    fn visit(&mut self, visit: &SequenceRequest) {
         let answer = self.ask("GET", &visit.target, &visit.fields);
         let status = answer.field("Cache-Status").unwrap_or_else(|| panic!("{}", answer.head));
         let reason = status.split("detail=").nth(1).unwrap_or(status).split(';').next().unwrap_or(status);
@@ -227,7 +227,7 @@ impl TrafficSite<'_> {
     }
 
     /// Checks that a response to an anonymous request contains nothing of any user.
-    fn require_nobodys(&mut self, visit: &Visit, answer: Response) {
+    fn require_nobodys(&mut self, visit: &SequenceRequest, answer: Response) {
         let is_known = self.last.get(&visit.page).is_some_and(|last| *last == answer.body);
         let text = String::from_utf8_lossy(if is_known { &[] } else { &answer.body });
         let owners = self.owners.lock().unwrap();
@@ -273,7 +273,7 @@ impl TrafficSite<'_> {
 
     /// Checks that requests with and without noise receive the same object: the same bytes,
     /// generated at the same time.
-    fn one_object_with_and_without_noise(&mut self, traffic: &mut Traffic) {
+    fn one_object_with_and_without_noise(&mut self, traffic: &mut RequestSequence) {
         let mut shared = 0;
         for page in 0..traffic.pages().len() {
             // The object may be refreshed once between the two requests.

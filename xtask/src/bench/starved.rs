@@ -54,7 +54,7 @@ const FRONT_SHARE_MAX: f64 = 0.02;
 
 /// A load, and the server that answers it.
 #[derive(Clone, Copy)]
-struct Case {
+struct StarvedLoad {
     name: &'static str,
     arrival: Arrival,
     users: usize,
@@ -65,27 +65,27 @@ struct Case {
     time_max: Duration,
 }
 
-const fn closed(name: &'static str, users: usize, delay_ms: u64, time_max: Duration) -> Case {
+const fn closed(name: &'static str, users: usize, delay_ms: u64, time_max: Duration) -> StarvedLoad {
     let delay = Duration::from_millis(delay_ms);
     let (content_bytes, is_secured) = (CONTENT_BYTES, false);
-    Case { name, arrival: Arrival::Closed, users, delay, content_bytes, is_secured, time_max }
+    StarvedLoad { name, arrival: Arrival::Closed, users, delay, content_bytes, is_secured, time_max }
 }
 
-const fn large(name: &'static str, users: usize, delay_ms: u64) -> Case {
-    Case { content_bytes: LARGE_BYTES, ..closed(name, users, delay_ms, Duration::MAX) }
+const fn large(name: &'static str, users: usize, delay_ms: u64) -> StarvedLoad {
+    StarvedLoad { content_bytes: LARGE_BYTES, ..closed(name, users, delay_ms, Duration::MAX) }
 }
 
-const fn secured(name: &'static str, users: usize, delay_ms: u64) -> Case {
-    Case { is_secured: true, ..closed(name, users, delay_ms, Duration::MAX) }
+const fn secured(name: &'static str, users: usize, delay_ms: u64) -> StarvedLoad {
+    StarvedLoad { is_secured: true, ..closed(name, users, delay_ms, Duration::MAX) }
 }
 
-const fn open(name: &'static str, rate: f64, delay_ms: u64) -> Case {
+const fn open(name: &'static str, rate: f64, delay_ms: u64) -> StarvedLoad {
     let arrival = Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 10_000 };
-    Case { arrival, ..closed(name, 1, delay_ms, Duration::MAX) }
+    StarvedLoad { arrival, ..closed(name, 1, delay_ms, Duration::MAX) }
 }
 
 /// Loads for the quiet machine. They are also run starved.
-const CASES: [Case; 9] = [
+const CASES: [StarvedLoad; 9] = [
     closed("10 users, 2 ms", 10, 2, Duration::MAX),
     closed("100 users, 20 ms", 100, 20, Duration::MAX),
     closed("500 users, 250 ms", 500, 250, Duration::MAX),
@@ -101,7 +101,7 @@ const CASES: [Case; 9] = [
 
 /// Loads that are only run starved. With a server without delay, even a generator on a quiet
 /// machine is rightly tight.
-const STARVED: [Case; 7] = [
+const STARVED: [StarvedLoad; 7] = [
     closed("10 users, no delay", 10, 0, Duration::MAX),
     closed("100 users, no delay", 100, 0, Duration::MAX),
     closed("500 users, no delay", 500, 0, Duration::MAX),
@@ -149,7 +149,7 @@ pub(super) fn run(time: Duration) -> Result<()> {
 /// Whether the verdict on a run is right. A run that lost more than the bound must have the verdict
 /// that the rules demand, and name the right term. `us_lost_each` is the loss of each request in
 /// microseconds.
-fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {
+fn is_right(case: StarvedLoad, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {
     let says = |text: &str| check.reasons.iter().any(|reason| reason.contains(text));
     let (largest, _) = check.account.lost_terms()[0];
     let of_front = if case.is_secured { FRONT_SHARE_MAX } else { 0.0 };
@@ -168,7 +168,7 @@ fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool
 
 /// The loss of each request in microseconds, by the server's account. An open loop always counts as
 /// a large loss.
-fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
+fn us_lost_each(case: StarvedLoad, outcome: &Outcome, lost: f64) -> f64 {
     if case.arrival != Arrival::Closed {
         return f64::INFINITY;
     }
@@ -177,7 +177,7 @@ fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
 }
 
 /// Runs a load on the first core, together with busy loops, and its server on the last core.
-fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
+fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
     let all = sched_getaffinity(None).context("sched_getaffinity")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect();
     let (Some(&generator), Some(&server)) = (cores.first(), cores.last()) else {
@@ -207,7 +207,7 @@ fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64
 }
 
 /// Starts the server of a case, and a TLS front if the case needs one.
-fn serve(case: Case) -> (Delayed, Option<TlsFront>) {
+fn serve(case: StarvedLoad) -> (Delayed, Option<TlsFront>) {
     let server = Delayed::start_with(case.delay, case.content_bytes);
     let front = case.is_secured.then(|| TlsFront::start(server.address(), Certificate::Good));
     (server, front)
@@ -228,7 +228,7 @@ fn on_core(core: usize) -> Result<()> {
     sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
-fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
+fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<Outcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
     let plan = Plan::new(HttpUrl::parse(url)?);
     let mut plan = Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..plan };
@@ -239,7 +239,7 @@ fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
 
 /// The share of the users' time in which the server had no request. For an open loop, the share of
 /// the requests' time that they arrived late.
-fn lost(case: Case, outcome: &Outcome, served: &[ServedRequest]) -> f64 {
+fn lost(case: StarvedLoad, outcome: &Outcome, served: &[ServedRequest]) -> f64 {
     // Requests in flight at the end wait until their connections are closed, which takes some time
     // and must not count.
     let end = served.iter().map(|of| of.came).min().unwrap_or_default().plus(outcome.elapsed);
@@ -269,7 +269,7 @@ fn late_s(served: &[ServedRequest], rate: f64) -> f64 {
     after_due.iter().map(|after| after - earliest).sum()
 }
 
-fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) -> Vec<String> {
+fn row(case: StarvedLoad, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) -> Vec<String> {
     let account = outcome.check.account;
     let (largest, _) = account.lost_terms()[0];
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
@@ -286,17 +286,23 @@ fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::{CASES, Case, STARVED, is_right, late_s};
+    use super::{CASES, STARVED, StarvedLoad, is_right, late_s};
     use clock::Monotonic;
     use load::{Account, SelfCheck, Trust};
     use std::time::Duration;
     use testkit::ServedRequest;
 
-    fn judged(case: Case, trust: Trust, reason: &str, us_lost_each: f64) -> bool {
+    fn judged(case: StarvedLoad, trust: Trust, reason: &str, us_lost_each: f64) -> bool {
         judged_if(case, trust, reason, us_lost_each, true)
     }
 
-    fn judged_if(case: Case, trust: Trust, reason: &str, us_lost_each: f64, may_have_lost: bool) -> bool {
+    fn judged_if(
+        case: StarvedLoad,
+        trust: Trust,
+        reason: &str,
+        us_lost_each: f64,
+        may_have_lost: bool,
+    ) -> bool {
         let account = Account { unread: Duration::from_secs(1), ..Account::default() };
         let reasons = vec![reason.to_owned()];
         let check = SelfCheck { trust, account, reasons, may_have_lost, ..SelfCheck::default() };

@@ -6,11 +6,11 @@
 //! pages is requested, and the application counts the pages that were lost. The files are in the
 //! system's page cache, which is the case after a restart of the program, but not of the machine.
 
-use super::Bench;
+use super::StoreBench;
 use super::filled::{fill, page};
-use super::server::{Kind, Server, Stand, asked};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
+use super::server::{BenchProgram, BenchServer, ServerBase, asked};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
 use anyhow::{Context, Result, bail};
 use clock::Clock as _;
 use platform::SystemClock;
@@ -42,11 +42,11 @@ struct Restarts {
 }
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
+pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
     let (pages, mut random) = (bench.args.objects, bench.random());
-    let server = stand.server(Kind::Petasos, "petasos-disk")?;
+    let server = stand.server(BenchProgram::Petasos, "petasos-disk")?;
     let disk = format!(" --disk {} --disk-size 10GiB", stand.disk_directory()?);
-    stand.start(server, MEMORY, &disk, Server::answers)?;
+    stand.start(server, MEMORY, &disk, BenchServer::answers)?;
     fill(stand, bench, &server, pages)?;
     let written = wait(|| {
         let durable = server.metric("petasos_disk_durable_total")?;
@@ -71,17 +71,17 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Re
     }
     stand.stop(&server)?;
     let varnish = varnish_first_answer_ms(stand)?;
-    table.add("objects that were on the disk", "", Some(stored as f64), None, Target::None);
+    table.add("objects that were on the disk", "", Some(stored as f64), None, FigureTarget::None);
     let what = "time until the disk had the last of them";
-    table.add(what, "ms", Some(milliseconds(written)), None, Target::None);
+    table.add(what, "ms", Some(milliseconds(written)), None, FigureTarget::None);
     for (seen, after) in [(&ended, "an end in order"), (&killed, "a kill")] {
         let Restarts { first_hit_ms, all_ms, left_percent } = seen;
-        let most = Target::Most(FIRST_HIT_MS_MOST);
+        let most = FigureTarget::Most(FIRST_HIT_MS_MOST);
         let what = format!("first hit after {after} (Varnish: first answer, from the application)");
         table.add(what, "ms", median(first_hit_ms), Some(varnish), most);
-        table.add(format!("all taken over after {after}"), "ms", median(all_ms), None, Target::None);
+        table.add(format!("all taken over after {after}"), "ms", median(all_ms), None, FigureTarget::None);
         let what = format!("drawn pages that were left after {after}");
-        table.add(what, "%", median(left_percent), Some(0.0), Target::None);
+        table.add(what, "%", median(left_percent), Some(0.0), FigureTarget::None);
     }
     Ok(())
 }
@@ -90,9 +90,9 @@ impl Restarts {
     /// Starts the program again and measures which of the `stored` objects are still there.
     fn restart(
         &mut self,
-        stand: &Stand,
-        bench: &Bench<'_>,
-        server: &Server,
+        stand: &ServerBase,
+        bench: &StoreBench<'_>,
+        server: &BenchServer,
         disk: &str,
         stored: u64,
         random: &mut Random,
@@ -121,7 +121,7 @@ impl Restarts {
         wait(|| Ok(server.metric("petasos_store_objects")? >= stored))?;
         self.all_ms.push(milliseconds(clock.monotonic().since(begun)));
         let before = stand.origin.requests();
-        let mut visitors = Visitors::gather(server.address, VISITORS, &bench.interrupted)?;
+        let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
         let mut left = DRAWN;
         visitors.ask(None, || {
             left = left.checked_sub(1)?;
@@ -134,7 +134,7 @@ impl Restarts {
 }
 
 /// Whether a request for the page is a hit.
-fn is_hit(server: &Server, number: u64) -> bool {
+fn is_hit(server: &BenchServer, number: u64) -> bool {
     let target = page(number).target();
     let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
     let answer = asked(server.address, &request).unwrap_or_default();
@@ -143,8 +143,8 @@ fn is_hit(server: &Server, number: u64) -> bool {
 }
 
 /// Time from starting Varnish to its first response, in milliseconds.
-fn varnish_first_answer_ms(stand: &Stand) -> Result<f64> {
-    let server = stand.server(Kind::Varnish, "varnish-restart")?;
+fn varnish_first_answer_ms(stand: &ServerBase) -> Result<f64> {
+    let server = stand.server(BenchProgram::Varnish, "varnish-restart")?;
     let mut times = Vec::new();
     for _ in 0..RESTARTS_MAX {
         let (clock, answered) = (SystemClock::new(), Cell::new(None));

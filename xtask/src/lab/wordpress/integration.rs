@@ -4,7 +4,7 @@
 //! are inactive at first: the lab's `wp-config.php` switches them on for the layers in use.
 
 use crate::place::make_own;
-use crate::service::Place;
+use crate::service::LabDirectory;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const PARTS: [(&str, &str); 3] = [
 ];
 
 /// Whether the copies equal the files of the repository.
-pub(super) fn is_current(place: &Place) -> bool {
+pub(super) fn is_current(place: &LabDirectory) -> bool {
     let target = place.directory.join(TARGET);
     PARTS.iter().all(|(from, to)| {
         let same = |old: &Path, new: &Path| Some(contents(old).ok()? == contents(new).ok()?);
@@ -33,7 +33,7 @@ pub(super) fn is_current(place: &Place) -> bool {
 ///
 /// # Errors
 /// Names the file that cannot be read or written.
-pub(super) fn install(place: &Place) -> Result<()> {
+pub(super) fn install(place: &LabDirectory) -> Result<()> {
     for (from, to) in PARTS {
         let target = place.directory.join(TARGET).join(to);
         if target.is_dir() {

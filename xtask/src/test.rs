@@ -364,8 +364,9 @@ fn integration_tests() -> Result<Vec<String>> {
             let path = file?.path();
             let is_test =
                 path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
-            names
-                .extend(path.file_stem().filter(|_| is_test).map(|stem| stem.to_string_lossy().into_owned()));
+            if is_test {
+                names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
         }
     }
     names.sort();

@@ -118,7 +118,9 @@ fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
         }
         measured => measured?,
     };
-    if let Some(reason) = ab::why_ab_ends(&outcome).filter(|_| own.is_plain) {
+    if own.is_plain
+        && let Some(reason) = ab::why_ab_ends(&outcome)
+    {
         let done = outcome.ab.as_ref().map_or(0, |account| account.complete - account.receive);
         if done > 0 {
             measure::write_text(io::stdout(), &format!("Total of {done} requests completed\n"))?;
@@ -139,11 +141,12 @@ fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.gnuplot_file {
         measure::write_file(path, &ab::gnuplot_tsv(&outcome))?;
     }
-    let reasons = measure::why_failed(&outcome, false).filter(|_| !own.is_plain);
-    match reasons {
-        Some(reason) => Ok(measure::explained(&[reason])),
-        None => Ok(measure::exit_code(&outcome)),
+    if !own.is_plain
+        && let Some(reason) = measure::why_failed(&outcome, false)
+    {
+        return Ok(measure::explained(&[reason]));
     }
+    Ok(measure::exit_code(&outcome))
 }
 
 /// The error of a run that could not start, in the words of `ab`.

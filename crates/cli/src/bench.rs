@@ -133,10 +133,10 @@ mod tests {
         let short = arg.get_short().map(|short| format!("-{short}"));
         let long = arg.get_long().map(|long| format!("--{long}"));
         let takes_value = arg.get_action().takes_values();
-        let names = arg.get_value_names().filter(|_| takes_value).unwrap_or_default();
+        let names = if takes_value { arg.get_value_names().unwrap_or_default() } else { &[] };
         let value: String = names.iter().map(|name| format!(" {name}")).collect();
-        let default =
-            arg.get_default_values().first().filter(|_| takes_value && !arg.is_hide_default_value_set());
+        let shows_default = takes_value && !arg.is_hide_default_value_set();
+        let default = if shows_default { arg.get_default_values().first() } else { None };
         let default =
             default.map(|value| format!(" [default: {}]", value.to_string_lossy())).unwrap_or_default();
         let flag = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");

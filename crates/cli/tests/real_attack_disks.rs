@@ -133,7 +133,9 @@ impl DiskAttack {
                         DeviceFault::Io => is_power == reboots || dead == Dead::TierAndState && reboots,
                         _ => dead == Dead::TierAndState && !is_power && !reboots,
                     };
-                    attacks.extend(Some(attack).filter(|_| is_long || is_short));
+                    if is_long || is_short {
+                        attacks.push(attack);
+                    }
                 }
             }
         }

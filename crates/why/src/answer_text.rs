@@ -58,7 +58,7 @@ fn fact(lines: &mut TextLines, label: &str, text: &str) {
 /// The cause, and the known facts about it.
 fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
     lines.gap();
-    let row = known_cookie(cause.name.as_bytes()).filter(|_| cause.kind == "cookie");
+    let row = if cause.kind == "cookie" { known_cookie(cause.name.as_bytes()) } else { None };
     let whose = row.map_or_else(String::new, |row| format!(" ({}, {})", row.software, row.purpose.name()));
     let is_set = answer.reason == "store-refused-set-cookie";
     let what = match cause.kind.as_str() {
@@ -71,7 +71,9 @@ fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
             fact(lines, "to do", row.remedy);
             // A token in the page works only with its cookie. So the cookie must not be stripped
             // from a page that is shared with the token.
-            if let Some(setting) = setting(answer, cause).filter(|_| row.purpose != Use::FormToken) {
+            if row.purpose != Use::FormToken
+                && let Some(setting) = setting(answer, cause)
+            {
                 fact(lines, "or", &setting);
             }
         }
@@ -87,8 +89,8 @@ fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
 /// cookie.
 fn static_path(answer: &Answer) -> Option<String> {
     let is_by_cookie = ["pass-cookie", "pass-unknown-cookie"].contains(&answer.reason.as_str());
-    let target = &answer.key.as_ref().filter(|_| is_by_cookie)?.target;
-    if !is_static_path(target.as_bytes(), &Policy::default_profile()) {
+    let target = &answer.key.as_ref()?.target;
+    if !is_by_cookie || !is_static_path(target.as_bytes(), &Policy::default_profile()) {
         return None;
     }
     let path = target.split('?').next()?;

@@ -235,7 +235,10 @@ fn clock_hint(plain: &FetchedResponse) -> Option<String> {
 
 fn coding_hint(findings: &Findings) -> Option<String> {
     let compression = findings.compression.as_ref()?;
-    let coding = compression.coding.as_ref().filter(|_| !compression.vary_names_it)?;
+    if compression.vary_names_it {
+        return None;
+    }
+    let coding = compression.coding.as_ref()?;
     Some(format!(
         "Clients that accept {coding} get the page in this coding, but Vary does not name Accept-Encoding. \
          Petasos adds it; other caches may send a coded page to clients that cannot read it."

@@ -157,7 +157,9 @@ fn obstacles(lines: &mut TextLines, findings: &Findings) {
             labelled("to do", &obstacle.remedy);
         }
         let setting = findings.settings.iter().find(|setting| is_against(setting, obstacle));
-        if let Some(setting) = setting.filter(|_| obstacle.solved_by_setting) {
+        if obstacle.solved_by_setting
+            && let Some(setting) = setting
+        {
             let effect = match setting.key {
                 "stripped_cookies" => {
                     "shares the page without the cookie; visitors get the cookie with the first response that is not shared"

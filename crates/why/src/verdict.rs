@@ -189,9 +189,9 @@ fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle>
     let (reason, culprit) = explain_request(request, false, profile)?;
     let culprit = culprit.map(|culprit| {
         let name = text_of(&culprit.name);
-        let software = known_cookie(name.as_bytes())
-            .filter(|_| culprit.kind == CulpritKind::Cookie)
-            .map(|row| row.software);
+        let is_cookie = culprit.kind == CulpritKind::Cookie;
+        let row = if is_cookie { known_cookie(name.as_bytes()) } else { None };
+        let software = row.map(|row| row.software);
         ObstacleCulprit { kind: culprit.kind.name(), name, value: None, software }
     });
     Some(Obstacle {

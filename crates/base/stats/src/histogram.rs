@@ -146,7 +146,9 @@ mod tests {
 
     fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();
-        values.into_iter().for_each(|value| histogram.record(value));
+        for value in values {
+            histogram.record(value);
+        }
         histogram
     }
 

@@ -209,7 +209,8 @@ impl OpeningDirectory<'_> {
         let files = self.check("list the directory", self.disk.list(self.directory))?;
         let mut useless = Vec::new();
         for (name, bytes) in files {
-            match (FileKind::of(&name), bytes.filter(|_| !is_fresh)) {
+            let bytes = if is_fresh { None } else { bytes };
+            match (FileKind::of(&name), bytes) {
                 (FileKind::Data(id), Some(bytes)) => drop(data.insert(id, bytes)),
                 (FileKind::Index(id), Some(bytes)) => drop(index.insert(id, bytes)),
                 (FileKind::Partial | FileKind::Data(_) | FileKind::Index(_), _) => useless.push(name),

@@ -202,7 +202,9 @@ impl WriteQueue {
         }
         let upto = if state.commands.is_empty() { state.accepted } else { state.taken };
         state.taken = upto;
-        batch.upto = Some(upto).filter(|_| !batch.commands.is_empty() || !batch.noted.is_empty());
+        if !batch.commands.is_empty() || !batch.noted.is_empty() {
+            batch.upto = Some(upto);
+        }
         batch
     }
 

@@ -225,7 +225,9 @@ impl DiskWriter {
         let open = match self.main.take() {
             Some(open) if !open.is_full(self.shared.plan.segment_bytes) => open,
             full => {
-                full.into_iter().for_each(|open| self.seal(open));
+                if let Some(open) = full {
+                    self.seal(open);
+                }
                 self.create()?
             }
         };
@@ -370,9 +372,9 @@ impl DiskWriter {
     fn close(&mut self) {
         self.is_closed = true;
         self.fail_fills(OffReason::Closed);
-        self.main.take().into_iter().chain(std::mem::take(&mut self.idle)).for_each(|open| {
+        for open in self.main.take().into_iter().chain(std::mem::take(&mut self.idle)) {
             open.segment.is_open.store(false, Ordering::SeqCst);
-        });
+        }
         let is_well = self.shared.status.off().is_none() && self.noted.is_empty();
         let is_synced = is_well && self.sync_segments();
         if self.shared.journal.close() && is_synced {

@@ -33,7 +33,7 @@ fn attack(kind: ErrorKind, state_fails: bool, durability: Durability, reboots: b
     let mut devices = Devices::new();
     let cache = warm(&devices, durability);
     devices.tier.set_broken(Some(kind));
-    devices.state.set_broken(Some(kind).filter(|_| state_fails));
+    devices.state.set_broken(state_fails.then_some(kind));
     let answered = cache.tier.journal_invalidation(9, b"purge");
     let at = format!("{kind:?}, state fails: {state_fails}, {durability:?}, reboots: {reboots}");
     let expected = match (state_fails, durability) {
@@ -266,7 +266,7 @@ fn contents_set_aside_are_unused_unless_taken_back() {
         for (taken_back, expected) in [(false, 0), (true, 3)] {
             let devices = Devices::new();
             let cache = warm(&devices, durability);
-            devices.state.set_broken(Some(ErrorKind::Other).filter(|_| state_fails));
+            devices.state.set_broken(state_fails.then_some(ErrorKind::Other));
             let place = cache.tier.set_aside().unwrap();
             assert_eq!(place, if state_fails { DistrustPlace::Runtime } else { DistrustPlace::State });
             assert_eq!(

@@ -409,7 +409,7 @@ fn expression(header: &'static TagHeader, fields: &Fields) -> Result<TagExpressi
 
 fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
     let verbs = [Verb::Purge, Verb::Ban, Verb::PurgeKeys, Verb::PurgeTags];
-    let headers: Vec<_> = asked_headers(asked).filter(|_| asked.is(&verbs)).collect();
+    let headers: Vec<_> = if asked.is(&verbs) { asked_headers(asked).collect() } else { Vec::new() };
     if headers.is_empty() {
         let missing = match asked.verb {
             Verb::PurgeKeys => "xkey-purge or xkey-softpurge",

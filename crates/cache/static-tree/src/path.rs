@@ -37,8 +37,10 @@ pub(crate) struct SafePath {
 impl SafePath {
     /// Parses a target without a query.
     pub(crate) fn of(target: &[u8]) -> Result<Self, TreeRefusal> {
-        let path = target.strip_prefix(b"/").filter(|_| target.len() <= TARGET_BYTES_MAX);
-        let path = path.ok_or(TreeRefusal::Path)?;
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(TreeRefusal::Path);
+        }
+        let path = target.strip_prefix(b"/").ok_or(TreeRefusal::Path)?;
         if path.is_empty() {
             return Ok(Self { segments: Vec::new(), is_directory: true });
         }

@@ -208,7 +208,7 @@ impl Tree {
             // Report the first error only. The file system counts as working again after a write
             // during which no error was counted.
             let fault = lock(&self.counts.fault).take();
-            if let Some(fault) = fault.filter(|_| !is_failing) {
+            if !is_failing && let Some(fault) = fault {
                 is_failing = true;
                 report(Err(&fault));
             } else if is_failing && has_written && errors == self.counts.errors.load(Ordering::Relaxed) {

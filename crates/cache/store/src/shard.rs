@@ -394,7 +394,7 @@ impl Shard {
             }
             at = slot.next;
         }
-        oldest.filter(|_| others >= self.limits.variants_max.max(1))
+        if others >= self.limits.variants_max.max(1) { oldest } else { None }
     }
 
     /// The slot among `variants` that holds this variant.

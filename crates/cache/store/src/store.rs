@@ -428,7 +428,10 @@ impl Store {
         spill: Spill,
         admits: impl FnOnce(&mut dyn FnMut()) + Send + 'static,
     ) {
-        let Some(shelf) = self.shelf.as_ref().filter(|_| publication.tags.len() <= TAGS_MAX) else { return };
+        let Some(shelf) = self.shelf.as_ref() else { return };
+        if publication.tags.len() > TAGS_MAX {
+            return;
+        }
         let DiskWrite { entry, object } = DiskWrite::of(publication);
         let hash = self.hasher.hash(&entry.key);
         let shards = self.shards.clone();

@@ -38,9 +38,9 @@ pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) 
     }
     for Field { name, value } in &head.fields {
         let rest = part(prebuilt, own..prebuilt.len());
-        match line_len(name, value).filter(|_| own > 0).filter(|_| is_line(rest, name, value)) {
-            Some(len) => own += len,
-            None => {
+        match line_len(name, value) {
+            Some(len) if own > 0 && is_line(rest, name, value) => own += len,
+            _ => {
                 put_counted(octets, name);
                 put_counted(octets, value);
             }

@@ -141,8 +141,8 @@ fn is_date_since(text: &str, start: &str) -> bool {
 
 /// Whether this is a number of seconds since 1970 with ten digits, not before the day of the start.
 fn is_seconds_since(text: &str, start: &str) -> bool {
-    let seconds = text.parse::<u64>().ok().filter(|_| text.len() == "1700000000".len());
-    seconds.is_some_and(|seconds| seconds / 86_400 >= day(start))
+    let seconds = text.parse::<u64>();
+    text.len() == "1700000000".len() && seconds.is_ok_and(|seconds| seconds / 86_400 >= day(start))
 }
 
 /// The number of days from 1970-01-01 to the date that `start` begins with.

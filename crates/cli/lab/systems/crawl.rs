@@ -135,7 +135,9 @@ fn links_of_page(text: &str) -> Option<Vec<String>> {
                     && !is_comments
                     && (media_type.contains("rss") || media_type.contains("atom"));
                 let is_loaded = is_rel("stylesheet") || is_rel("icon");
-                links.extend(value("href").filter(|_| is_loaded || is_feed));
+                if is_loaded || is_feed {
+                    links.extend(value("href"));
+                }
             }
             "img" | "script" | "source" => {
                 links.extend(value("src"));

@@ -135,7 +135,8 @@ pub(crate) fn write_with(
     }
     // A device or a symbolic link is written in place, because a rename would replace it.
     let is_plain = path.symlink_metadata().map_or(true, |found| found.is_file());
-    let beside = path.file_name().filter(|_| is_plain).map(|name| {
+    let name = if is_plain { path.file_name() } else { None };
+    let beside = name.map(|name| {
         path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()))
     });
     let place = beside.as_deref().unwrap_or(path);

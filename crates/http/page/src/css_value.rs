@@ -230,7 +230,7 @@ fn candidate(input: &mut Parser<'_>) -> Option<(String, f32)> {
             _ => found = address(&token, input).or(found),
         }
     }
-    found.filter(|_| crate::srcset::is_supported(&kind)).map(|found| (found, density))
+    if crate::srcset::is_supported(&kind) { found.map(|found| (found, density)) } else { None }
 }
 
 /// Parses the block of an `@font-face` rule. `None` without a family name.
@@ -271,7 +271,7 @@ fn font_file(input: &mut Parser<'_>, base: &Url) -> Option<Url> {
         }
     }
     let is_read = !matches!(format.as_str(), "embedded-opentype" | "svg");
-    found.filter(|_| is_read).and_then(|address| loadable(&address, base))
+    if is_read { loadable(&found?, base) } else { None }
 }
 
 /// A family name in the form used for comparison: unquoted, in lower case, with single spaces.

@@ -240,8 +240,9 @@ impl Builder {
     /// Stores an attribute unless the element has it. Drops it if a limit is reached.
     fn add_attribute(&self, node: &mut DomNode, attribute: Attribute) {
         let bytes = ATTRIBUTE_BYTES + attribute.name.local.len() + attribute.value.len();
-        let left = self.attribute_bytes.get().checked_sub(bytes);
-        let Some(left) = left.filter(|_| node.attributes.len() < ATTRIBUTES_MAX) else {
+        let is_full = node.attributes.len() >= ATTRIBUTES_MAX;
+        let left = if is_full { None } else { self.attribute_bytes.get().checked_sub(bytes) };
+        let Some(left) = left else {
             self.overflow.set(Some(PageLimit::Decoded));
             return;
         };

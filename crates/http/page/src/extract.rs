@@ -160,7 +160,10 @@ struct DocumentReading<'a> {
 impl DocumentReading<'_> {
     fn resolve(&self, address: &str) -> Option<Url> {
         let address = address.trim();
-        let mut url = self.base.join(address).ok().filter(|_| !address.is_empty())?;
+        if address.is_empty() {
+            return None;
+        }
+        let mut url = self.base.join(address).ok()?;
         url.set_fragment(None);
         matches!(url.scheme(), "http" | "https").then_some(url)
     }
@@ -213,7 +216,7 @@ impl DocumentReading<'_> {
         if is("stylesheet") && !node.has("disabled") && matches!(kind.trim(), "" | "text/css") {
             self.add(href, ResourceClass::Stylesheet);
             let applies = !is("alternate") && self.viewport.matches(media);
-            if let Some(url) = href.and_then(|href| self.resolve(href)).filter(|_| applies) {
+            if applies && let Some(url) = href.and_then(|href| self.resolve(href)) {
                 self.parsed.sheets.push(SheetOf::There(url));
             }
         }
@@ -348,7 +351,10 @@ impl DocumentReading<'_> {
         before.map(|&other| self.tree.node(other)).filter(|node| node.name == "source").find_map(|source| {
             let fits = self.viewport.matches(source.attribute("media").unwrap_or_default())
                 && srcset::is_supported(source.attribute("type").unwrap_or_default());
-            let set = source.attribute("srcset").filter(|_| fits)?;
+            if !fits {
+                return None;
+            }
+            let set = source.attribute("srcset")?;
             srcset::choose(set, source.attribute("sizes").unwrap_or_default(), None, self.viewport)
         })
     }

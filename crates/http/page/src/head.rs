@@ -81,7 +81,7 @@ fn loaded(node: &DomNode) -> Option<&str> {
                     .iter()
                     .any(|known| word.eq_ignore_ascii_case(known))
             };
-            node.attribute("href").filter(|_| node.words("rel").any(loads))
+            if node.words("rel").any(loads) { node.attribute("href") } else { None }
         }
         _ => None,
     }
@@ -118,7 +118,7 @@ fn declared_charset(node: &DomNode) -> Option<String> {
         return Some(charset.trim_ascii().to_ascii_lowercase());
     }
     let is_type = node.says("http-equiv", "content-type");
-    node.attribute("content").filter(|_| is_type).and_then(|value| charset_of(value.as_bytes()))
+    if is_type { charset_of(node.attribute("content")?.as_bytes()) } else { None }
 }
 
 /// The charset that a media type names, in lower case.

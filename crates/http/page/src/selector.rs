@@ -397,7 +397,8 @@ impl<'a> Visited<'a> {
 
     /// Goes to another element, if the budget allows it.
     fn at(&self, place: Option<NodeIndex>) -> Option<Self> {
-        place.filter(|_| self.tree.spend(self.steps)).map(|place| Self { place, ..*self })
+        let place = place?;
+        if self.tree.spend(self.steps) { Some(Self { place, ..*self }) } else { None }
     }
 
     /// The sibling at an index, if the budget allows it.

@@ -239,7 +239,9 @@ impl<'a> BoxWalk<'a, '_> {
         let shown_value = node.attribute("value").or_else(|| node.attribute("placeholder"));
         if has_text {
             self.take_fonts(&font, &node.text);
-        } else if let Some(value) = shown_value.filter(|_| node.name == "input") {
+        } else if node.name == "input"
+            && let Some(value) = shown_value
+        {
             self.take_fonts(&font, value);
         }
         for part in [StyledBox::Before, StyledBox::After] {

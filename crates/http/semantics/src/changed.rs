@@ -155,7 +155,9 @@ mod tests {
         let identity = |target: &str, link: Option<&'static str>, policy: &Policy| {
             let mut fields = Fields::new();
             fields.push("Link", "<http://a.test/wp-json/>; rel=\"https://api.w.org/\"");
-            link.into_iter().for_each(|link| fields.push("link", link));
+            if let Some(link) = link {
+                fields.push("link", link);
+            }
             identity_of(target.as_bytes(), &fields, policy)
         };
         let wordpress = Policy::wordpress();

@@ -195,8 +195,10 @@ pub(crate) fn stale_windows(
     let override_if_error = stated_if_error.unwrap_or(policy.stale_on_error_max);
     let overridden =
         policy.stale_on_error == StaleOnError::Override && override_if_error > permitted_if_error;
-    let while_revalidate =
-        directives.stale_while_revalidate_secs.filter(|_| !forbidden).map_or(Duration::ZERO, seconds);
+    let while_revalidate = match directives.stale_while_revalidate_secs {
+        Some(secs) if !forbidden => seconds(secs),
+        _ => Duration::ZERO,
+    };
     StaleWindows {
         while_revalidate: while_revalidate.min(longest_lifetime(status, policy)),
         if_error: if overridden { override_if_error } else { permitted_if_error },

@@ -157,7 +157,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
     }
     out.push_str(&grid.text(width));
     for staircase in staircases {
-        let version = staircase.version.filter(|_| !has_room);
+        let version = if has_room { None } else { staircase.version };
         let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
         let said = staircase.said();
         let text = format!("{}. {}{version}: {said}.", staircase.step.number, staircase.step.title);

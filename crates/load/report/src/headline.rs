@@ -76,7 +76,7 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
     parts.extend(factor(row, is_limited(from), is_limited(to)));
     parts.push(plain("."));
     let is_compared = from.star.is_none() && to.star.is_none();
-    if let Some((before, after)) = from.observed_load.zip(to.observed_load).filter(|_| is_compared) {
+    if is_compared && let Some((before, after)) = from.observed_load.zip(to.observed_load) {
         parts.extend([plain(" The site's load went from "), strong(number::load(before))]);
         parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
     }
@@ -122,7 +122,8 @@ fn limits(rows: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
 /// lower bound. A lower bound within the noise shows neither a difference nor its absence, so
 /// nothing is said.
 fn factor(row: &ClassicRow<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<HeadlinePart> {
-    match row.factor_first.filter(|_| !from_is_limited) {
+    let gain = if from_is_limited { None } else { row.factor_first };
+    match gain {
         Some(gain) if gain.is_step => {
             let times = format!("{}{}", at_least(to_is_limited), number::times(gain.times));
             let bounds = if to_is_limited { String::new() } else { interval(gain) };

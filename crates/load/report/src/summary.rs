@@ -387,7 +387,7 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) 
             cell,
             standing: standing(cell),
             factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
-            factor_first: first.filter(|_| place > 0).and_then(|first| gain(first, cell, noise)),
+            factor_first: if place > 0 { first.and_then(|first| gain(first, cell, noise)) } else { None },
         }
     };
     cells.iter().enumerate().map(row).collect()

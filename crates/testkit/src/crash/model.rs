@@ -298,7 +298,7 @@ impl ModelSnapshot {
                     let (extent, bytes) = range.split_once('/')?;
                     let (first, last) = extent.split_once('-')?;
                     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-                    whole.get(first..=last).filter(|_| bytes == whole.len().to_string())
+                    if bytes == whole.len().to_string() { whole.get(first..=last) } else { None }
                 });
                 part.ok_or_else(|| format!("range {range} of {}", whole.len()))?
             }

@@ -111,7 +111,7 @@ fn connected(process: &Path) -> BTreeSet<u64> {
     let connection = |line: &str| {
         let mut columns = line.split_ascii_whitespace().skip(3);
         let state = columns.next()?;
-        columns.nth(5)?.parse().ok().filter(|_| state != LISTENS)
+        if state == LISTENS { None } else { columns.nth(5)?.parse().ok() }
     };
     lines.filter_map(connection).collect()
 }

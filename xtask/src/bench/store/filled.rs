@@ -99,8 +99,9 @@ pub(super) fn fill(
     let (clock, before) = (SystemClock::new(), stand.origin.requests());
     let (begun, mut numbers) = (clock.monotonic(), 0..pages);
     let mut visitors = ConnectedVisitors::gather(server.address, FILLERS, &bench.interrupted)?;
-    let asked = visitors
-        .ask(None, || numbers.next().filter(|_| clock.monotonic().since(begun) < FILL_MAX).map(page))?;
+    let asked = visitors.ask(None, || {
+        if clock.monotonic().since(begun) < FILL_MAX { numbers.next().map(page) } else { None }
+    })?;
     let took = clock.monotonic().since(begun);
     eprintln!("{}: filled with {} pages in {took:.1?}, {} wrong", server.name, asked.right, asked.wrong);
     ensure!(asked.right == pages, "{} has {} of {pages} pages in {took:.1?}", server.name, asked.right);

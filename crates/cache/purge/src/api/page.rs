@@ -47,10 +47,13 @@ impl UrlPages {
 
 /// Reads a host name with or without a port. The result is spelled as in a normalised URL.
 pub(super) fn host(text: &str) -> Result<Bytes, MalformedFault> {
-    let pages = UrlPages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+    let fault = || MalformedFault::expected("a host name", text.as_bytes());
     // The URL parser would take text around these characters for another part of the URL.
-    let host = pages.map(|pages| pages.host).filter(|_| !text.contains(['/', '?', '#', '\\', '@']));
-    host.ok_or_else(|| MalformedFault::expected("a host name", text.as_bytes()))
+    if text.contains(['/', '?', '#', '\\', '@']) {
+        return Err(fault());
+    }
+    let pages = UrlPages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+    pages.map(|pages| pages.host).ok_or_else(fault)
 }
 
 /// The target of a URL as it was written; `None` if it cannot be sent in a request.

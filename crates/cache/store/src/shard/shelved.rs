@@ -118,7 +118,8 @@ impl Shard {
         }
         // Making room may have removed this very slot.
         let is_there = self.places.find(location) == Some(id);
-        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut).filter(|_| is_there) else {
+        let slot = if is_there { self.slots.get_mut(id as usize).and_then(Option::as_mut) } else { None };
+        let Some(slot) = slot else {
             self.lingering.count(&object);
             return found;
         };

@@ -114,8 +114,8 @@ fn members(run: &Run) -> Vec<(String, Value)> {
 
 /// Whether two members are the same, or are rates that differ by at most [`RATE_SHARE_MAX`].
 fn is_alike((name, a): (&str, &Value), b: &Value) -> bool {
-    let rates = a.as_f64().zip(b.as_f64()).filter(|_| name == RATE);
-    a == b || rates.is_some_and(|(a, b)| (a - b).abs() <= RATE_SHARE_MAX * a.max(b))
+    let rates = a.as_f64().zip(b.as_f64());
+    a == b || name == RATE && rates.is_some_and(|(a, b)| (a - b).abs() <= RATE_SHARE_MAX * a.max(b))
 }
 
 fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {

@@ -57,7 +57,7 @@ fn table(
         let of = format!("of {}", summary.runs);
         GridColumn::new(&[&format!("{} best", summary.letter), &of], Align::Right)
     };
-    let best = [best(first), best(side)].into_iter().filter(|_| shows_best);
+    let best = if shows_best { vec![best(first), best(side)] } else { Vec::new() };
     let mut grid = Grid::new(columns.into_iter().chain(best).collect());
     for ((row, a), b) in against.rows.iter().zip(&first.figures).zip(&side.figures) {
         let interval =
@@ -71,8 +71,11 @@ fn table(
             row.p.map_or_else(unknown, probability),
             row.shown.map_or_else(unknown, |shown| word(shown).to_owned()),
         ];
-        let best = [a, b].map(|of| figure(unit, of.metric, of.best()));
-        grid.row(cells.into_iter().chain(best.into_iter().filter(|_| shows_best)).collect());
+        let mut cells = Vec::from(cells);
+        if shows_best {
+            cells.extend([a, b].map(|of| figure(unit, of.metric, of.best())));
+        }
+        grid.row(cells);
     }
     grid
 }
@@ -117,13 +120,13 @@ const fn word(verdict: ComparisonVerdict) -> &'static str {
 pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> String {
     let verdict = verdict_in_words(against, unit, runs);
     let needed = against.rounds_for_5_percent.zip(against.noise);
-    match needed.filter(|_| against.verdict == ComparisonVerdict::NoDifferenceShown) {
-        Some((rounds, noise)) => format!(
+    match needed {
+        Some((rounds, noise)) if against.verdict == ComparisonVerdict::NoDifferenceShown => format!(
             "{verdict} The {} of one side varies by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
             unit.words(against.on),
             noise * 100.0
         ),
-        None => verdict,
+        _ => verdict,
     }
 }
 

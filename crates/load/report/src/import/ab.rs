@@ -147,8 +147,9 @@ impl<'a> AbReport<'a> {
             let good = complete.saturating_sub(length + wrong_status);
             let failed = connect + length + wrong_status;
             (run.good, run.failed, run.requests) = (Some(good), Some(failed), Some(good + failed));
-            run.good_per_s =
-                run.complete_per_s.filter(|_| complete > 0).map(|rate| rate * good as f64 / complete as f64);
+            if complete > 0 {
+                run.good_per_s = run.complete_per_s.map(|rate| rate * good as f64 / complete as f64);
+            }
         }
         Ok(())
     }

@@ -210,7 +210,7 @@ impl Sum {
 
 /// Kind of a sample's failure in Petasos' terms.
 fn kind(sample: &JtlSample, is_status: bool) -> &'static str {
-    let status_class = sample.code.bytes().next().filter(|_| is_status);
+    let status_class = if is_status { sample.code.bytes().next() } else { None };
     match status_class {
         // The status is good, so an assertion on the content has failed.
         Some(b'1'..=b'3') => "body",

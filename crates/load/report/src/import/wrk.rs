@@ -67,8 +67,9 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     let failed: u64 = run.failed_by_kind.values().sum();
     let good = complete.saturating_sub(wrong_status);
     (run.good, run.failed, run.requests) = (Some(good), Some(failed), Some(good + failed));
-    run.good_per_s =
-        run.complete_per_s.filter(|_| complete > 0).map(|rate| rate * good as f64 / complete as f64);
+    if complete > 0 {
+        run.good_per_s = run.complete_per_s.map(|rate| rate * good as f64 / complete as f64);
+    }
     run.plan.protocol = Some("HTTP/1.1".to_owned());
     latency.count = Some(complete);
     run.place_times(Phases { total: latency, latency, ..Phases::default() });

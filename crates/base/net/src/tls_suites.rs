@@ -190,7 +190,8 @@ impl FromStr for TlsSuites {
     /// to the end. Unlike in OpenSSL, versions are not separate: a list without a suite of TLS 1.3
     /// does not offer TLS 1.3.
     fn from_str(text: &str) -> Result<Self, TlsSuitesError> {
-        let (mut chosen, mut banned) = (Vec::new(), Vec::new());
+        let mut chosen = Vec::new();
+        let mut banned = Vec::new();
         for item in text.split([':', ',', ' ']).filter(|item| !item.is_empty()) {
             if item.starts_with('@') {
                 return Err(TlsSuitesError::Command(item.to_owned()));

@@ -88,7 +88,8 @@ mod tests {
     use crate::{Access, Disk, DiskFile, SystemDisk};
 
     fn read_all(file: &dyn DiskFile, from: usize, at_once: usize) -> Vec<u8> {
-        let (mut content, mut buffer) = (Vec::new(), vec![0; at_once]);
+        let mut content = Vec::new();
+        let mut buffer = vec![0; at_once];
         loop {
             let bytes = file.read_at(&mut buffer, (from + content.len()) as u64).unwrap();
             if bytes == 0 {

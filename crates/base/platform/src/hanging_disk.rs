@@ -72,7 +72,8 @@ impl HangingDisk {
     }
 
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let (gate, closing) = (Arc::clone(&self.gate), Arc::clone(&self.closing));
+        let gate = Arc::clone(&self.gate);
+        let closing = Arc::clone(&self.closing);
         Arc::new(HangingFile { file, gate, closing })
     }
 }

@@ -19,8 +19,13 @@ impl CpuTimes {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut fields = line.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
         let mut field = || fields.next().flatten();
-        let (user, nice, system, idle) = (field()?, field()?, field()?, field()?);
-        let (iowait, irq, softirq) = (field().unwrap_or(0), field().unwrap_or(0), field().unwrap_or(0));
+        let user = field()?;
+        let nice = field()?;
+        let system = field()?;
+        let idle = field()?;
+        let iowait = field().unwrap_or(0);
+        let irq = field().unwrap_or(0);
+        let softirq = field().unwrap_or(0);
         let steal = field().unwrap_or(0);
         // User time already includes guest time, so guest time is not added.
         let processes = user + nice + system;

@@ -275,7 +275,8 @@ mod tests {
         };
         write(5, 1, "R", 100, 0);
         write(6, 5, "RD", 50, 0);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
         let mut sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         sampler.sample();
         // The child used 30 more ticks and ended. The parent's `children_ticks` now include its 80
@@ -302,7 +303,8 @@ mod tests {
         write_process(root.path(), 5, 1, "R", 100, 0);
         write_process(root.path(), 9, 1, "R", 100, 0);
         stat(1_000, 1_000);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
         let sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         // Of 200 ticks the group used 40 and the other process 60.
         write_process(root.path(), 5, 1, "R", 140, 0);
@@ -322,7 +324,8 @@ mod tests {
         write_process(root.path(), 5, 1, "R", 100, 0);
         write_process(root.path(), 9, 1, "R", 100, 0);
         stat(1_000, 100);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
         let sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         // Half of the group's 80 ticks are software interrupts. The other process used 20 ticks.
         write_process(root.path(), 5, 1, "R", 180, 0);
@@ -335,7 +338,8 @@ mod tests {
     #[test]
     fn group_without_processes_has_no_load() {
         let root = tempfile::tempdir().unwrap();
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[77]));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[77]);
         let mut sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         sampler.sample();
         let seen = sampler.end(Monotonic::from_nanos(1));
@@ -349,7 +353,8 @@ mod tests {
         write_process(root.path(), 5, 1, "S", 0, 0);
         write_process(root.path(), 6, 5, "S", 0, 0);
         std::fs::remove_file(root.path().join("proc/6/smaps_rollup")).unwrap();
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
         let seen =
             WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0)).end(Monotonic::from_nanos(1));
         assert_eq!(seen.groups[0].pss_bytes, None);

@@ -130,8 +130,10 @@ impl Pairs {
     fn weighted_median(&self, weights_a: &[u32], weights_b: &[u32]) -> Option<f64> {
         let total = (self.size_a * self.size_b) as u64;
         // Ranks from 1: the middle one for an odd total, the two middle ones for an even total.
-        let (first, second) = (total.div_ceil(2), total / 2 + 1);
-        let (mut seen, mut lower) = (0, None);
+        let first = total.div_ceil(2);
+        let second = total / 2 + 1;
+        let mut seen = 0;
+        let mut lower = None;
         for &(value, i, j) in &self.sorted {
             let (Some(a), Some(b)) = (weights_a.get(i), weights_b.get(j)) else { continue };
             seen += u64::from(*a) * u64::from(*b);
@@ -146,7 +148,8 @@ impl Pairs {
     }
 
     fn interval(&self, random: &mut Random, resamples: usize) -> Option<Interval> {
-        let (mut weights_a, mut weights_b) = (vec![0; self.size_a], vec![0; self.size_b]);
+        let mut weights_a = vec![0; self.size_a];
+        let mut weights_b = vec![0; self.size_b];
         let mut estimates = Vec::with_capacity(resamples);
         for _ in 0..resamples {
             draw(&mut weights_a, random);
@@ -207,7 +210,8 @@ mod tests {
 
     #[test]
     fn distant_sides_differ_in_the_right_direction() {
-        let (a, b) = ([100.0, 101.0, 99.0, 102.0, 98.0], [111.0, 109.0, 112.0, 110.0, 108.0]);
+        let a = [100.0, 101.0, 99.0, 102.0, 98.0];
+        let b = [111.0, 109.0, 112.0, 110.0, 108.0];
         assert_eq!(ratio(&a, &b, SEED).unwrap().shown(), ContrastVerdict::Larger);
         assert_eq!(ratio(&b, &a, SEED).unwrap().shown(), ContrastVerdict::Smaller);
         assert_eq!(difference(&b, &a, SEED).unwrap().shown(), ContrastVerdict::Smaller);
@@ -227,7 +231,8 @@ mod tests {
 
     #[test]
     fn resamples_depend_only_on_the_seed() {
-        let (a, b) = ([1.0, 1.3, 1.1, 1.6, 1.2, 1.4], [1.5, 1.2, 1.9, 1.4, 1.7]);
+        let a = [1.0, 1.3, 1.1, 1.6, 1.2, 1.4];
+        let b = [1.5, 1.2, 1.9, 1.4, 1.7];
         assert_eq!(ratio(&a, &b, 1), ratio(&a, &b, 1));
         assert_ne!(ratio(&a, &b, 1).unwrap().interval, ratio(&a, &b, 2).unwrap().interval);
     }
@@ -279,7 +284,8 @@ mod tests {
     /// often the interval covers 1, and how often interval and test both exclude 1.
     fn count(kind: RunDistribution, runs_a: usize, runs_b: usize, factor: f64) -> (u32, u32) {
         let mut random = Random::from_seed(runs_a as u64 * 100 + runs_b as u64);
-        let (mut covered, mut shown) = (0, 0);
+        let mut covered = 0;
+        let mut shown = 0;
         for _ in 0..300 {
             let a: Vec<f64> = (0..runs_a).map(|_| run(kind, false, &mut random)).collect();
             let b: Vec<f64> = (0..runs_b).map(|_| factor * run(kind, true, &mut random)).collect();
@@ -332,11 +338,13 @@ mod tests {
             let repeated = |side: &[(u8, u32)]| -> Vec<f64> {
                 side.iter().flat_map(|&(v, w)| std::iter::repeat_n(f64::from(v), w as usize)).collect()
             };
-            let (drawn_a, drawn_b) = (repeated(&a), repeated(&b));
+            let drawn_a = repeated(&a);
+            let drawn_b = repeated(&b);
             let all: Vec<f64> =
                 drawn_a.iter().flat_map(|&a| drawn_b.iter().map(move |&b| of(a, b))).collect();
             let mut pairs = Pairs::new(&values(&a), &values(&b), of);
-            (pairs.size_a, pairs.size_b) = (drawn_a.len(), drawn_b.len());
+            pairs.size_a = drawn_a.len();
+            pairs.size_b = drawn_b.len();
             let found = pairs.weighted_median(&weights(&a), &weights(&b));
             let is_same = match (found, median(&all)) {
                 (Some(found), Some(slow)) => (found - slow).abs() < 1e-12,

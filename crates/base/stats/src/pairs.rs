@@ -63,7 +63,8 @@ fn interval(means: &[f64], rounds: usize) -> Option<Interval> {
     // The number of means outside the interval on either side. Entry k of the distribution is for
     // k means outside, so this is the index of the last entry taken.
     let outside = distribution(&ranks).into_iter().take_while(is_outside).count().checked_sub(1)?;
-    let (low, high) = (means.get(outside)?, means.get(means.len().checked_sub(outside + 1)?)?);
+    let low = means.get(outside)?;
+    let high = means.get(means.len().checked_sub(outside + 1)?)?;
     Some(Interval { low: low.exp(), high: high.exp() })
 }
 
@@ -88,7 +89,8 @@ fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     ascending
         .chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq())
         .scan(0, |passed, equal| {
-            let (first, last) = (*passed + 1, *passed + equal.len());
+            let first = *passed + 1;
+            let last = *passed + equal.len();
             *passed = last;
             Some(std::iter::repeat_n(first + last, equal.len()))
         })
@@ -210,7 +212,8 @@ mod tests {
             let pairs: Vec<(f64, f64)> =
                 values.chunks_exact(2).map(|pair| (f64::from(pair[0]), f64::from(pair[1]))).collect();
             let contrast = paired_ratio(&pairs).unwrap();
-            let (interval, p) = (contrast.interval.unwrap(), contrast.p.unwrap());
+            let interval = contrast.interval.unwrap();
+            let p = contrast.p.unwrap();
             prop_assert!(interval.low <= contrast.estimate && contrast.estimate <= interval.high);
             let turned: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
             let turned = paired_ratio(&turned).unwrap();

@@ -56,7 +56,8 @@ pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
     let below = position.floor() as usize;
-    let (low, high) = (sorted.get(below)?, sorted.get((below + 1).min(last))?);
+    let low = sorted.get(below)?;
+    let high = sorted.get((below + 1).min(last))?;
     Some(low + (high - low) * position.fract())
 }
 

@@ -219,7 +219,9 @@ fn image_set(input: &mut Parser<'_>) -> Option<String> {
 
 /// One image of an `image-set()` in a format that browsers support, and its density.
 fn candidate(input: &mut Parser<'_>) -> Option<(String, f32)> {
-    let (mut found, mut kind, mut density) = (None, String::new(), 1.0);
+    let mut found = None;
+    let mut kind = String::new();
+    let mut density = 1.0;
     while let Ok(token) = input.next().cloned() {
         match &token {
             Token::QuotedString(text) => found = Some(text.to_string()),
@@ -261,7 +263,8 @@ pub(crate) fn face(input: &mut Parser<'_>, base: &Url) -> Option<Face> {
 
 /// The file of one source of a font in a format that browsers support. `local()` sources have none.
 fn font_file(input: &mut Parser<'_>, base: &Url) -> Option<Url> {
-    let (mut found, mut format) = (None, String::new());
+    let mut found = None;
+    let mut format = String::new();
     while let Ok(token) = input.next().cloned() {
         match &token {
             Token::Function(name) if name.eq_ignore_ascii_case("format") => {

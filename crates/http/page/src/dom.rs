@@ -107,7 +107,8 @@ impl DomTree {
             tree_builder: TreeBuilderOpts { scripting_enabled: true, ..TreeBuilderOpts::default() },
             ..ParseOpts::default()
         };
-        let (overflow, body_begun) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)));
+        let overflow = Rc::new(Cell::new(None));
+        let body_begun = Rc::new(Cell::new(false));
         let builder = Builder::new(limits, Rc::clone(&overflow), Rc::clone(&body_begun));
         let mut parser = parse_document(builder, options).from_utf8();
         for piece in pieces {

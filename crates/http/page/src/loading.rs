@@ -263,7 +263,8 @@ impl Loading {
         for index in 0..self.frames.len() {
             let Some(frame) = self.frames.get(index).filter(|frame| !frame.is_styled) else { continue };
             let Some(sheets) = self.sheets_of(frame) else { continue };
-            let (parsed, viewport) = (Rc::clone(&frame.parsed), frame.viewport);
+            let parsed = Rc::clone(&frame.parsed);
+            let viewport = frame.viewport;
             let styled = memo.styled(&parsed, sheets, &self.limits);
             self.counts.merge(&styled.limits);
             let found = styled.images.iter().map(|url| (url, ResourceClass::Image));

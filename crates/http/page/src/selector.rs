@@ -73,14 +73,16 @@ struct SelectorSize {
 impl SelectorSize {
     fn of(input: &mut Parser<'_>, nesting: u32) -> Option<Self> {
         let mut size = Self::default();
-        let (mut own, mut innermost) = (0, 0);
+        let mut own = 0;
+        let mut innermost = 0;
         while let Ok(token) = input.next().cloned() {
             own += 1;
             size.tokens += 1;
             match token {
                 Token::Comma => {
                     size.chain = size.chain.max(own + innermost);
-                    (own, innermost) = (0, 0);
+                    own = 0;
+                    innermost = 0;
                 }
                 Token::Delim('&') => size.parents += 1,
                 Token::Function(_)

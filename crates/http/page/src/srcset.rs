@@ -85,7 +85,9 @@ fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(SrcsetCandidate
 }
 
 fn density(descriptors: &str, size_px: impl Fn() -> f64) -> Option<(f64, bool)> {
-    let (mut width, mut density, mut height) = (None, None, false);
+    let mut width = None;
+    let mut density = None;
+    let mut height = false;
     for word in descriptors.split_ascii_whitespace() {
         let (number, unit) = word.split_at_checked(word.len() - 1)?;
         match unit {

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn only_the_applications_own_page_closes_a_site() {
         let wordpress = Policy::wordpress();
-        let (drupal, joomla) = (crate::tests::policy_of("drupal"), crate::tests::policy_of("joomla"));
+        let drupal = crate::tests::policy_of("drupal");
+        let joomla = crate::tests::policy_of("joomla");
         let (retry, link) =
             (("Retry-After", "600"), ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\""));
         for (status, fields, policy, expected) in [

@@ -235,7 +235,8 @@ fn unquote(argument: &[u8]) -> Option<&[u8]> {
 
 /// Whether a quoted string opens in `member` and does not close.
 fn has_open_quote(member: &[u8]) -> bool {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     for &byte in member {
         match byte {
             _ if escaped => escaped = false,

@@ -203,7 +203,8 @@ mod tests {
                 explain_refusal(Reason::StoreRefusedExpired, &fields(lines), &Policy::default_profile());
             culprit.map(|culprit| culprit.name.escape_ascii().to_string())
         };
-        let (date, age) = (("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Age", "9"));
+        let date = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let age = ("Age", "9");
         assert_eq!(explain(&[("Cache-Control", "max-age=0"), date, age]).as_deref(), Some("Cache-Control"));
         assert_eq!(explain(&[("Cache-Control", "max-age=9"), date, age]).as_deref(), Some("Age"));
         assert_eq!(explain(&[("Cache-Control", "max-age=9"), date]).as_deref(), Some("Date"));

@@ -94,7 +94,8 @@ impl FormReader {
     }
 
     fn end_pair(&mut self) {
-        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
+        let name = std::mem::take(&mut self.name);
+        let value = std::mem::take(&mut self.value);
         self.in_value = false;
         if name.octets.is_empty() && value.octets.is_empty() {
             return;

@@ -138,7 +138,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
         return Reuse::Revalidate(freshness.validation_reason());
     }
     let age = freshness.age(now);
-    let (age_secs, ttl_secs) = (age.as_secs(), freshness.ttl_secs(now));
+    let age_secs = age.as_secs();
+    let ttl_secs = freshness.ttl_secs(now);
     let (left, over) = match freshness.state(now) {
         FreshnessState::Fresh(left) => (left, None),
         FreshnessState::Stale(over) => (Duration::ZERO, Some(over)),
@@ -192,7 +193,8 @@ pub fn reuse_on_error(
     if freshness.validate_always || declined {
         return None;
     }
-    let (age_secs, ttl_secs) = (freshness.age(now).as_secs(), freshness.ttl_secs(now));
+    let age_secs = freshness.age(now).as_secs();
+    let ttl_secs = freshness.ttl_secs(now);
     let over = match freshness.state(now) {
         FreshnessState::Fresh(_) => return Some(Reuse::Fresh { age_secs, ttl_secs }),
         FreshnessState::Stale(over) => over,
@@ -342,7 +344,8 @@ mod tests {
         };
         let stale =
             |age_secs, ttl_secs, reason| Some(Reuse::Stale { age_secs, ttl_secs, reason, refresh: false });
-        let (plain, reason) = (Directives::default(), Reason::StaleOnError);
+        let plain = Directives::default();
+        let reason = Reason::StaleOnError;
         let freshness = Freshness { if_error: secs(30), ..minute() };
         assert_eq!(on_error(&freshness, &plain, 0), Some(Reuse::Fresh { age_secs: 10, ttl_secs: 50 }));
         assert_eq!(on_error(&freshness, &plain, 79), stale(89, -29, reason));

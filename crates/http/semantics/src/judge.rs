@@ -519,7 +519,8 @@ mod tests {
 
     #[test]
     fn static_file_that_says_public_loses_its_cookies() {
-        let (css, cookie) = (("Content-Type", "text/css"), ("Set-Cookie", "session=1"));
+        let css = ("Content-Type", "text/css");
+        let cookie = ("Set-Cookie", "session=1");
         let public = ("Cache-Control", "public, max-age=60");
         assert_eq!(by_default(200, &[css, cookie, public]).unwrap().withheld, ["Set-Cookie"]);
         assert!(by_default(200, &[css, public]).unwrap().withheld.is_empty());
@@ -549,7 +550,8 @@ mod tests {
         let refused = Err(Reason::StoreRefusedAuthorization);
         let judged =
             |control, policy: &Policy| judge(&authorized, 200, &[("Cache-Control", control)], policy);
-        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        let strict = Policy::default_profile();
+        let letter = Policy::rfc();
         for control in ["max-age=60, s-maxage=60", "max-age=60, must-revalidate"] {
             assert_eq!(judged(control, &strict), refused, "{control}");
             assert!(judged(control, &letter).is_ok(), "{control}");

@@ -404,7 +404,8 @@ mod tests {
         let head = head(status, &[("Cache-Control", control)]);
         let (directives, _) = stated_directives(&head.fields, policy);
         let windows = stale_windows(head.status, &directives, directives.no_cache.is_present(), policy);
-        let (revalidating, error) = (windows.while_revalidate.as_secs(), windows.if_error.as_secs());
+        let revalidating = windows.while_revalidate.as_secs();
+        let error = windows.if_error.as_secs();
         (revalidating, error, windows.overridden, windows.client_may_accept)
     }
 

@@ -113,7 +113,8 @@ impl RangeSpec {
             (b"", count) => Some(Self::Last(position(count)?)),
             (first, b"") => Some(Self::From(position(first)?)),
             (first, last) => {
-                let (first, last) = (position(first)?, position(last)?);
+                let first = position(first)?;
+                let last = position(last)?;
                 (first <= last).then_some(Self::Closed(ByteRange { first, last }))
             }
         }

@@ -142,7 +142,8 @@ fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> O
     if policy.forwarding == Forwarding::Everything {
         return None;
     }
-    let (mut unknown, mut cookie) = (None, None);
+    let mut unknown = None;
+    let mut cookie = None;
     for field in fields {
         let of = |reason| Some(PassCause::of(reason, CulpritKind::Field, &field.name));
         if field.is(names::AUTHORIZATION) {
@@ -509,7 +510,8 @@ mod tests {
     fn cookies_beyond_noise_and_credentials_make_it_personal() {
         let personal =
             |name, value, policy: &Policy| is_personal(&request("/", &[(name, value)]).fields, policy);
-        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        let strict = Policy::default_profile();
+        let letter = Policy::rfc();
         assert!(personal("Authorization", "x", &strict) && personal("Authorization", "x", &letter));
         assert!(personal("Cookie", "_ga=1; theme=1", &strict) && personal("Cookie", "_ga=1", &letter));
         assert!(!personal("Cookie", "_ga=1; ;", &strict) && !personal("X-Api-Key", "1", &letter));

@@ -50,7 +50,8 @@ pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
     let last = segments.next().unwrap_or_default();
     let is_script = |segment: &[u8]| SCRIPTS.iter().any(|end| ends_with(segment, end));
     let mut parts = last.rsplitn(2, |&octet| octet == b'.');
-    let (extension, stem) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let extension = parts.next().unwrap_or_default();
+    let stem = parts.next().unwrap_or_default();
     let has_extension = !stem.is_empty()
         && !segments.any(is_script)
         && policy.static_extensions.iter().any(|known| extension.eq_ignore_ascii_case(known.as_bytes()));

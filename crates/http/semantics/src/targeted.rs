@@ -75,7 +75,8 @@ fn surrogate_control(fields: &Fields) -> Option<Directives> {
             // A parameter after `;` names the surrogate that the member is for. It is ignored.
             let member = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
             if member.eq_ignore_ascii_case(b"no-store") {
-                (directives.no_store, speaks) = (true, true);
+                directives.no_store = true;
+                speaks = true;
             } else if let Some(lifetime) = strip_name(member, b"max-age=") {
                 add_lifetime(&mut directives, lifetime);
                 speaks = true;

@@ -276,7 +276,8 @@ const NO_LISTS: &[&str] =
 /// The value without spaces and tabs beside commas, except inside quoted strings.
 fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
     let mut evened = Vec::with_capacity(value.len());
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     let mut rest = value;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;

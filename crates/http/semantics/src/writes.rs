@@ -216,7 +216,8 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
         .into_iter()
         .find_map(|https| resolve(https, exchanged.host, exchanged.target, location))
         .unwrap_or_else(|| behind_authority(location).to_vec());
-    let (path, query) = (path_of(&resolved), query_of(&resolved));
+    let path = path_of(&resolved);
+    let query = query_of(&resolved);
     let asked = query_of(exchanged.target);
     // A query that the request itself contained proves nothing, because a redirect may repeat it.
     let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);

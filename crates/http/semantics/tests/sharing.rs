@@ -209,7 +209,8 @@ fn directives_of(wish: &Wish) -> Directives {
 }
 
 fn judged(exchange: &CacheExchange, policy: &Policy) -> Result<Storable, Reason> {
-    let (asked, answered) = (moment(exchange.request_time), moment(exchange.response_time));
+    let asked = moment(exchange.request_time);
+    let answered = moment(exchange.response_time);
     match judge_response(&request_of(exchange), &response_of(exchange), asked, answered, policy) {
         Judgement::Store(storable) => Ok(storable),
         Judgement::DoNotStore(reason) => Err(reason),
@@ -277,7 +278,8 @@ type ClockReading = (u64, u64, u64);
 /// The clocks over time. One of them is always right: the monotonic clock while the wall clock
 /// jumps, or the wall clock while the monotonic clock sleeps with the machine.
 fn clocks(readings: &[ClockReading], wall_jumps: bool) -> Vec<(u64, Moment)> {
-    let (mut elapsed, mut monotonic_secs) = (0, 0);
+    let mut elapsed = 0;
+    let mut monotonic_secs = 0;
     let moments = readings.iter().map(|&(step, wall, slept)| {
         elapsed += step;
         monotonic_secs += if wall_jumps { step } else { step.saturating_sub(slept) };
@@ -316,7 +318,8 @@ proptest! {
     /// lifetime is not longer.
     #[test]
     fn default_profile_stores_only_what_rfc_profile_permits(exchange in exchanges()) {
-        let (strict, letter) = (judged(&exchange, &Policy::default_profile()), judged(&exchange, &Policy::rfc()));
+        let strict = judged(&exchange, &Policy::default_profile());
+        let letter = judged(&exchange, &Policy::rfc());
         // The default profile gives 404 and 410 a lifetime if they state none, so they are
         // excluded.
         if let Ok(storable) = strict && !matches!(exchange.status, 404 | 410) {

@@ -61,7 +61,9 @@ pub(crate) fn cache_control(octets: &[u8]) {
 pub(crate) fn vary(octets: &[u8]) {
     let mut blocks = octets.split(|&byte| byte == b'\n').collect::<Vec<_>>().into_iter();
     let mut block = || blocks.by_ref().take_while(|line| !line.is_empty()).collect::<Vec<_>>();
-    let (lines, one, other) = (block(), client(&block()), client(&block()));
+    let lines = block();
+    let one = client(&block());
+    let other = client(&block());
     let has_star = lines.iter().any(|line| {
         !line.contains(&b'"') && line.split(|&byte| byte == b',').any(|name| name.trim_ascii() == b"*")
     });
@@ -78,7 +80,8 @@ pub(crate) fn vary(octets: &[u8]) {
         assert_eq!(again.as_ref(), Ok(&rule), "written and read again");
         assert_eq!(rule.union(&rule), rule);
 
-        let (key, other_key) = (rule.key(&one), rule.key(&other));
+        let key = rule.key(&one);
+        let other_key = rule.key(&other);
         assert!(rule.matches(&one, &key));
         assert_eq!(rule.matches(&other, &key), key == other_key);
         assert_eq!(VaryRule::default().matches(&one, &key), key.is_empty(), "a key of another rule");
@@ -333,7 +336,8 @@ fn client(lines: &[&[u8]]) -> Fields {
 
 /// Whether a quoted string opens in the line and does not close.
 fn ends_in_quotes(line: &[u8]) -> bool {
-    let (mut quoted, mut octets) = (false, line.iter());
+    let mut quoted = false;
+    let mut octets = line.iter();
     while let Some(octet) = octets.next() {
         match octet {
             b'\\' if quoted => drop(octets.next()),

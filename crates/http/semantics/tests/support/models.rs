@@ -10,7 +10,8 @@ pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, us
     let set =
         value.get(..6).filter(|unit| unit.eq_ignore_ascii_case("bytes=")).and_then(|_| value.get(6..))?;
     let mut wanted = vec![false; usize::try_from(complete).unwrap()];
-    let (mut count, mut sum) = (0, 0);
+    let mut count = 0;
+    let mut sum = 0;
     for spec in set.split(',').map(str::trim_ascii).filter(|spec| !spec.is_empty()) {
         let (first, last) = spec.split_once('-')?;
         let is_wanted: Box<dyn Fn(u128) -> bool> = if first.is_empty() {
@@ -20,7 +21,8 @@ pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, us
             let first = number(first)?;
             Box::new(move |octet| octet >= first)
         } else {
-            let (first, last) = (number(first)?, number(last)?);
+            let first = number(first)?;
+            let last = number(last)?;
             if last < first {
                 return None;
             }
@@ -72,7 +74,8 @@ impl SearchVariance {
             match params {
                 MemberValue::Boolean(false) => {}
                 MemberValue::Boolean(true) => {
-                    (variance.no_vary_params, variance.vary_params) = (None, Some(Vec::new()));
+                    variance.no_vary_params = None;
+                    variance.vary_params = Some(Vec::new());
                 }
                 MemberValue::InnerList(items) => variance.no_vary_params = Some(keys(items)?),
                 _ => return None,
@@ -83,7 +86,8 @@ impl SearchVariance {
                 return None;
             }
             let MemberValue::InnerList(items) = except else { return None };
-            (variance.no_vary_params, variance.vary_params) = (None, Some(keys(items)?));
+            variance.no_vary_params = None;
+            variance.vary_params = Some(keys(items)?);
         }
         let is_default =
             variance.vary_on_key_order && variance.no_vary_params.as_ref().is_some_and(Vec::is_empty);
@@ -176,7 +180,9 @@ impl DateForms {
             days -= month.1;
             month = months.next().unwrap();
         }
-        let (day, month, short) = (days + 1, month.0, &weekday[..3]);
+        let day = days + 1;
+        let month = month.0;
+        let short = &weekday[..3];
         let time = format!("{:02}:{:02}:{:02}", secs / 3600 % 24, secs / 60 % 60, secs % 60);
         Self {
             year,

@@ -230,7 +230,8 @@ impl CacheExchange {
         if self.reaches_all("no-cache", profile) {
             return ExpectedReuse::AskTheOrigin;
         }
-        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        let age = self.current_age(now);
+        let lifetime = self.lifetime(profile).unwrap_or(0);
         let is_fresh = lifetime > age;
         // Section 5.2.1: the client's preferences. RFC 8246: an immutable response is reloaded only
         // by no-cache.
@@ -266,7 +267,8 @@ impl CacheExchange {
         if self.reaches_all("no-cache", profile) || wish.no_cache && profile == RuleSet::Letter {
             return ExpectedReuse::AskTheOrigin;
         }
-        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        let age = self.current_age(now);
+        let lifetime = self.lifetime(profile).unwrap_or(0);
         if lifetime > age {
             return ExpectedReuse::Fresh;
         }

@@ -121,7 +121,8 @@ impl Fill {
             add(&self.shared.counters.refused, 1);
             return;
         }
-        let (fill, shared) = (Arc::clone(&self.fill), Arc::clone(&self.shared));
+        let fill = Arc::clone(&self.fill);
+        let shared = Arc::clone(&self.shared);
         let bytes = (index.len() + head.len()) as u64;
         self.is_finished = shared.queue.add(bytes, |number| Command::Finish {
             fill,

@@ -195,7 +195,8 @@ impl FillShared {
         if offset >= state.written {
             return state.read_pending(offset, bytes_max);
         }
-        let (written, place) = (state.written, state.place.clone());
+        let written = state.written;
+        let place = state.place.clone();
         let pieces = piece::pieces_of(offset, bytes_max, written);
         let sums = pieces.start as usize * 4..pieces.end as usize * 4;
         let sums = state.sums.get(sums).unwrap_or_default().to_vec();

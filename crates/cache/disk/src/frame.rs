@@ -55,7 +55,8 @@ impl Format {
     /// The frame at `position`, or `None` if it is not valid.
     pub(crate) fn read<'a>(&self, file: &'a [u8], position: usize) -> Option<FileFrame<'a>> {
         let kind_and_length = u32_at(file, position + 4)?;
-        let (kind, length) = ((kind_and_length >> 24) as u8, (kind_and_length & 0xff_ffff) as usize);
+        let kind = (kind_and_length >> 24) as u8;
+        let length = (kind_and_length & 0xff_ffff) as usize;
         if !self.kinds.contains(&kind) || length > self.octets_max {
             return None;
         }

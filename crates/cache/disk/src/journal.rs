@@ -171,7 +171,9 @@ impl Journal {
     fn write_pending<'a>(&'a self, mut state: MutexGuard<'a, JournalState>) -> MutexGuard<'a, JournalState> {
         let pending = std::mem::take(&mut state.pending);
         let sync = std::mem::take(&mut state.pending_sync);
-        let (upto, offset, file) = (state.submitted, state.bytes, Arc::clone(&state.file));
+        let upto = state.submitted;
+        let offset = state.bytes;
+        let file = Arc::clone(&state.file);
         if state.is_forgotten {
             state.settled = upto;
             return state;

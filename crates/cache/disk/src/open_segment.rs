@@ -61,7 +61,8 @@ impl OpenSegment {
 
     fn try_put(&self, segments: &Segments, records: &[PendingObject]) -> Result<Vec<Location>, Trouble> {
         let mut offset = of(&self.segment.data_bytes);
-        let (mut data, mut index) = (Vec::new(), Vec::new());
+        let mut data = Vec::new();
+        let mut index = Vec::new();
         let mut locations = Vec::with_capacity(records.len());
         for PendingObject { record, order, life } in records {
             let (header, sums) = self.header(offset, record);

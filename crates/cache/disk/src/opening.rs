@@ -57,7 +57,9 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
     at.check("create the directory", disk.create_directory(&plan.directory))?;
     at.refuse_foreign(settings.companions)?;
     let lock = at.lock()?;
-    let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
+    let boot = disk.boot().ok();
+    let witnesses = Witnesses::of(&settings);
+    let left = at.mark()?;
     let was_marked = left.is_some();
     let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
     let is_distrusted = was_marked && before.is_none();
@@ -67,7 +69,8 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
     }
     let found = at.survey(is_fresh)?;
     let mut journal = at.journal(is_fresh)?;
-    let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
+    let invalidations = journal.0.invalidations.clone();
+    let sequence = journal.0.next_sequence();
     // Reserve numbers for the first objects, so that writing them needs no reservation.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
@@ -205,7 +208,8 @@ impl OpeningDirectory<'_> {
     /// segments with a missing file; without a mark, also all segments and the journal. An entry
     /// that is no regular file was refused before, and is removed if it has come since.
     fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
-        let (mut data, mut index) = (BTreeMap::new(), BTreeMap::new());
+        let mut data = BTreeMap::new();
+        let mut index = BTreeMap::new();
         let files = self.check("list the directory", self.disk.list(self.directory))?;
         let mut useless = Vec::new();
         for (name, bytes) in files {

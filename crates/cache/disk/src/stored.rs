@@ -134,7 +134,8 @@ impl StoredObject {
         // A copy, because a body may be kept for a long time and must not keep the whole read
         // buffer alive.
         let sums = Bytes::copy_from_slice(&parts);
-        let (start, bytes) = (header.body_offset, header.body_bytes);
+        let start = header.body_offset;
+        let bytes = header.body_bytes;
         let body = DiskBody { file, counters, start, bytes, sums, prefetched };
         Ok(Self { index, head, body })
     }

@@ -177,7 +177,8 @@ impl Witnesses {
         (before, number): (Option<u64>, u64),
         durability: Durability,
     ) -> (u8, Vec<Seal>) {
-        let (mut bits, mut seals) = (0, Vec::new());
+        let mut bits = 0;
+        let mut seals = Vec::new();
         for (place, directory) in &self.places {
             let Some(directory) = directory else { continue };
             let path = directory.join(&self.name);

@@ -92,7 +92,8 @@ impl DiskWriter {
                         // Buffers of many different sizes were used once each, and the allocator
                         // retains them.
                         allocator::collect();
-                        (has_worked, give_back_at) = (false, now.plus(GIVE_BACK_EVERY));
+                        has_worked = false;
+                        give_back_at = now.plus(GIVE_BACK_EVERY);
                     }
                     self.shared.queue.wait(IDLE);
                 }

@@ -310,7 +310,8 @@ impl History {
         self.is_certain &= !is_cut;
         let mut shelf = std::mem::take(&mut *self.model.shelf.lock().unwrap());
         shelf.places.clear();
-        let (mut seen, mut damaged) = (BTreeSet::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        let mut damaged = Vec::new();
         // An object that was written again exists twice if the life ended before the old copy was
         // removed. The later copy counts.
         found.sort_by_key(|recovered| std::cmp::Reverse(recovered.order));

@@ -26,7 +26,8 @@ struct FreezableTier {
 
 impl FreezableTier {
     fn start() -> Self {
-        let (disk, clock) = (HangingDisk::new(SimulatedDisk::new(1)), Arc::new(ManualClock::default()));
+        let disk = HangingDisk::new(SimulatedDisk::new(1));
+        let clock = Arc::new(ManualClock::default());
         let opened = open(Arc::new(disk.clone()), clock.clone(), settings());
         let Opened { tier, writer, recovery } = opened.unwrap();
         let thread = std::thread::Builder::new().name("the writer".to_owned());

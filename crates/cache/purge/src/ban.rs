@@ -330,7 +330,8 @@ mod tests {
     fn host_without_port_means_any_port_and_no_host_any_host() {
         let meets = |asked: &str, host: &str, target: &str| {
             let pattern = HostPages::Pattern(BanPattern::compile(b"^/a.*z$").unwrap());
-            let (host, target) = (host.as_bytes(), target.as_bytes());
+            let host = host.as_bytes();
+            let target = target.as_bytes();
             let stored = StoredPage { host, target, lines: &[], tags: &[] };
             ConditionBan::of_pages(asked.as_bytes(), pattern).matches(&stored)
         };

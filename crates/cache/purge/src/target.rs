@@ -81,7 +81,8 @@ pub(crate) fn without_virtual_host(target: &[u8]) -> Option<(Bytes, Bytes)> {
     let (host, rest) = split_segment(rest)?;
     let root = b"VirtualHostRoot";
     let at = rest.windows(root.len()).position(|window| window == root)?;
-    let (before, after) = (rest.get(..at)?, rest.get(at + root.len()..)?);
+    let before = rest.get(..at)?;
+    let after = rest.get(at + root.len()..)?;
     if !(before.is_empty() || before.ends_with(b"/")) || !matches!(after.first(), None | Some(b'/' | b'?')) {
         return None;
     }

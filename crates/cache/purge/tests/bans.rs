@@ -36,7 +36,8 @@ fn left_by(ban: impl Into<Arc<ConditionBan>>) -> Vec<usize> {
         let rule = VaryRule::from_response(&head.fields, &Policy::default_profile()).unwrap();
         let variant = rule.key(&Fields::new());
         let tags: Vec<_> = tags.iter().map(|tag| Bytes::from_static(tag.as_bytes())).collect();
-        let (key, begun) = (key(host, target), store.sequence());
+        let key = key(host, target);
+        let begun = store.sequence();
         let published = store.publish(Publication { key: &key, rule, variant, object, tags: &tags, begun });
         assert_eq!(published, Published::Stored);
     }

@@ -32,7 +32,8 @@ impl PageContent {
             return None;
         }
         let useful = |coded: io::Result<Vec<u8>>| coded.ok().filter(|coded| coded.len() < plain.len());
-        let (gzip, brotli) = (useful(gzip(&plain)), useful(brotli(&plain)));
+        let gzip = useful(gzip(&plain));
+        let brotli = useful(brotli(&plain));
         Some(Self { plain, gzip, brotli })
     }
 

@@ -128,7 +128,8 @@ impl Files {
         }
         // The plain file comes last, because servers use coded files only beside it.
         for ending in [GZIP, BROTLI] {
-            let (staged, path) = (self.staged(ending), self.path(place, ending));
+            let staged = self.staged(ending);
+            let path = self.path(place, ending);
             match std::fs::rename(staged, &path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     absent(std::fs::remove_file(path)).map_err(of)?;

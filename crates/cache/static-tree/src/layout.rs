@@ -231,7 +231,8 @@ mod tests {
             other in r"/([ab_./]|index|\.html){0,8}",
         ) {
             for layout in Layout::ALL {
-                let (one, other) = (key(false, "a.test", &one), key(false, "a.test", &other));
+                let one = key(false, "a.test", &one);
+                let other = key(false, "a.test", &other);
                 let (Ok(here), Ok(there)) = (layout.place(&one), layout.place(&other)) else { continue };
                 prop_assert_eq!(here == there, layout.keys(&one).contains(&other));
                 for ending in ["", ".gz", ".br"] {

@@ -69,7 +69,9 @@ impl Manifest {
         file.write_all(places.iter().map(|place| format!("{place}\n")).collect::<String>().as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&newer, &self.path)?;
-        (self.file, self.listed, self.is_torn) = (file, places.into_iter().collect(), false);
+        self.file = file;
+        self.listed = places.into_iter().collect();
+        self.is_torn = false;
         Ok(())
     }
 }
@@ -121,7 +123,8 @@ mod tests {
 
     #[test]
     fn line_cut_by_a_full_disk_spoils_no_other() {
-        let (mut disk, mut is_torn) = (BoundedDisk(Vec::new(), 12), false);
+        let mut disk = BoundedDisk(Vec::new(), 12);
+        let mut is_torn = false;
         append(&mut disk, &mut is_torn, "a/one").unwrap();
         assert!(append(&mut disk, &mut is_torn, "a/second").is_err());
         assert!(append(&mut disk, &mut is_torn, "a/second").is_err());

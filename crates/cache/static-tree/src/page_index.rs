@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn unnoted_invalidation_checks_every_page() {
-        let (mut index, store) = (index(), Store::new(StoreLimits::default(), 1));
+        let mut index = index();
+        let store = Store::new(StoreLimits::default(), 1);
         let tell = |selector: Selector| {
             (
                 store.invalidate(&Invalidation { selector: selector.clone(), mode: Mode::Hard }).sequence,

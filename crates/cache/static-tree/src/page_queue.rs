@@ -97,7 +97,8 @@ impl PageQueue {
             return if state.is_ended { WriterStep::End } else { WriterStep::Nothing };
         };
         state.bytes -= page.body.len();
-        (state.in_hand, state.is_cancelled) = (Some((page.place.clone(), page.key.clone())), false);
+        state.in_hand = Some((page.place.clone(), page.key.clone()));
+        state.is_cancelled = false;
         WriterStep::Write(Box::new(page))
     }
 

@@ -109,7 +109,9 @@ impl Tree {
     /// [`DirectoryError`] if the directory cannot be used. Files that no tree wrote are never removed.
     pub fn open(directory: &Path, limits: TreeLimits) -> Result<Self, DirectoryError> {
         let (files, manifest) = Files::open(directory)?;
-        let (index, queue, counts) = (Mutex::default(), PageQueue::default(), TreeCounters::default());
+        let index = Mutex::default();
+        let queue = PageQueue::default();
+        let counts = TreeCounters::default();
         Ok(Self {
             limits,
             files,
@@ -266,7 +268,8 @@ impl Tree {
         if page.expires <= clock.monotonic() {
             return Ok(WriteOutcome::Refused(TreeRefusal::ShortLived));
         }
-        let (bytes, limits) = (content.bytes(), (self.limits.pages_max, self.limits.bytes_max));
+        let bytes = content.bytes();
+        let limits = (self.limits.pages_max, self.limits.bytes_max);
         if !index.has_room(&place, bytes, limits) {
             return Ok(WriteOutcome::Refused(TreeRefusal::Full));
         }

@@ -74,7 +74,8 @@ impl CompactFreshness {
     /// Decodes a value that [`CompactFreshness::put`] wrote.
     pub(crate) fn take(octets: &mut &[u8]) -> Option<Self> {
         let mut span = || take_u64(octets).map(Duration::from_nanos);
-        let (lifetime, initial_age) = (CompactDuration::within(span()?), CompactDuration::around(span()?));
+        let lifetime = CompactDuration::within(span()?);
+        let initial_age = CompactDuration::around(span()?);
         let (while_revalidate, if_error) =
             (CompactDuration::within(span()?), CompactDuration::within(span()?));
         Some(Self {

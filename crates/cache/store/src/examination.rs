@@ -54,7 +54,8 @@ impl Examination {
             return Examined::End;
         };
         let Some((place, slot)) = next else {
-            (self.shard, self.slot) = (self.shard + 1, 0);
+            self.shard = self.shard + 1;
+            self.slot = 0;
             return Examined::Sound(0);
         };
         self.slot = slot;

@@ -161,7 +161,8 @@ impl List {
             Listing::Ban { ban, is_sievable: true } => Some((listed.sequence, Arc::clone(ban))),
             _ => None,
         };
-        let (count, mut bans) = (self.block_bans(), Vec::new());
+        let count = self.block_bans();
+        let mut bans = Vec::new();
         bans.extend(self.loose.iter().filter_map(of_ban).take(count));
         if bans.len() < LOOSE_MIN.min(count) {
             return None;
@@ -286,7 +287,8 @@ mod tests {
     }
 
     fn compare(list: &List, since: u64, target: &str) -> (bool, u64) {
-        let (known, head) = (Tags::new(TextHasher::new(1)), ResponseHead::new(Status::OK));
+        let known = Tags::new(TextHasher::new(1));
+        let head = ResponseHead::new(Status::OK);
         let subject = InvalidationSubject {
             site: SiteId(0),
             https: false,

@@ -118,7 +118,8 @@ impl IndexRecord {
         let flags = take_u8(octets)?;
         let checked = take_u64(octets)?;
         let site = names.find(take_counted(octets)?)?;
-        let (host, target) = (take_counted(octets)?, take_bytes(octets)?);
+        let host = take_counted(octets)?;
+        let target = take_bytes(octets)?;
         let variant = VariantKey::of_octets(take_bytes(octets)?);
         let rule = VaryRule::of_names(take_list(octets)?, flags & AS_SENT != 0);
         let tags = take_list(octets)?;
@@ -168,7 +169,9 @@ impl<'a> HeadRecord<'a> {
         let part = match take_u8(rest)? {
             0 => None,
             _ => {
-                let (first, last, complete) = (take_u64(rest)?, take_u64(rest)?, take_u64(rest)?);
+                let first = take_u64(rest)?;
+                let last = take_u64(rest)?;
+                let complete = take_u64(rest)?;
                 let extent =
                     ContentRange { first, last, complete: (complete != u64::MAX).then_some(complete) };
                 Some(ContentPart { extent, asked: take_bytes(rest)? })

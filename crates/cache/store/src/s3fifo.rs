@@ -171,7 +171,9 @@ impl S3Fifo {
     fn link(&mut self, id: u32, name: QueueName) {
         let newest = self.queue_mut(name).newest;
         let node = self.node_mut(id);
-        (node.queue, node.newer, node.older) = (name, NONE, newest);
+        node.queue = name;
+        node.newer = NONE;
+        node.older = newest;
         let units = node.units as usize;
         if newest != NONE {
             self.node_mut(newest).newer = id;

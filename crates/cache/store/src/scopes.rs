@@ -138,7 +138,8 @@ mod tests {
     fn scope_exists_while_a_slot_uses_it() {
         let mut scopes = Scopes::default();
         let rule = VaryRule::default;
-        let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));
+        let a = scopes.enter(&key("a.test"), rule());
+        let b = scopes.enter(&key("b.test"), rule());
         assert_eq!(scopes.enter(&key("a.test"), rule()), a);
         assert!(scopes.of(a).is_of(&key("a.test")) && scopes.of(b).is_of(&key("b.test")));
         let both = scopes.bytes();

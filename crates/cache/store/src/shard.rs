@@ -292,7 +292,8 @@ impl Shard {
     ) -> (Checked, Option<usize>) {
         let end = from.saturating_add(count).min(self.slots.len());
         let enough = self.counters.comparisons + comparisons_max;
-        let (mut checked, mut next) = (Checked::default(), from);
+        let mut checked = Checked::default();
+        let mut next = from;
         while next < end && self.counters.comparisons < enough {
             checked.count(self.check(next as u32, None));
             next += 1;
@@ -387,10 +388,13 @@ impl Shard {
     /// be variants. Any client can request further encodings, and each look-up of the page walks
     /// over all of them.
     fn surplus_spelling(&self, hash: u64) -> Option<u32> {
-        let (mut others, mut oldest, mut at) = (0, None, self.first(hash));
+        let mut others = 0;
+        let mut oldest = None;
+        let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
             if canonical_target(slot.target()) != slot.target() {
-                (others, oldest) = (others + 1, Some(at));
+                others = others + 1;
+                oldest = Some(at);
             }
             at = slot.next;
         }
@@ -537,7 +541,9 @@ impl Shard {
             return;
         }
         // No number of a slot is in use any more, so the memory of the tables can be given back.
-        (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
+        self.index = HashTable::new();
+        self.slots = Vec::new();
+        self.free = Vec::new();
         self.places = Places::default();
         self.order.clear();
     }
@@ -745,7 +751,8 @@ mod tests {
 
     #[test]
     fn removed_object_counts_as_lingering_until_dropped() {
-        let (lingering, body) = (LingeringObjects::default(), vec![b'x'; 1_000]);
+        let lingering = LingeringObjects::default();
+        let body = vec![b'x'; 1_000];
         let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
             assert!(publish(&mut shard, (1, "a"), ("", ""), object(&body)));

@@ -130,7 +130,8 @@ impl StoreDisk {
         object: &Object,
         written: impl FnOnce(Location) -> bool + Send + 'static,
     ) {
-        let (index, head) = (entry.to_octets(&*self.names), object.kept().to_octets(self.life));
+        let index = entry.to_octets(&*self.names);
+        let head = object.kept().to_octets(self.life);
         let tier = self.tier.clone();
         spill.0.finish(index, head, entry.checked, move |location| {
             if let Some(location) = location

@@ -142,7 +142,8 @@ fn text(tags: &[u8], variant: &[u8], target: &[u8]) -> Box<[u8]> {
 }
 
 fn split(mut text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let (tags, variant) = (take_short(&mut text)?, take_short(&mut text)?);
+    let tags = take_short(&mut text)?;
+    let variant = take_short(&mut text)?;
     let (tags, rest) = text.split_at_checked(tags as usize)?;
     let (variant, target) = rest.split_at_checked(variant as usize)?;
     Some((tags, variant, target))

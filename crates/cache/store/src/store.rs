@@ -168,12 +168,15 @@ impl Store {
     /// An empty store. `seed` keys the hash functions: it should be random and unique to this
     /// process.
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
-        let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), LingeringObjects::default());
+        let count = limits.shards();
+        let hasher = KeyHasher::new(seed);
+        let lingering = LingeringObjects::default();
         let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
         let shard = || Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
         let shards = Shards::new(count, shard);
-        let (sweep, adopting) = (Sweep::default(), AtomicBool::new(false));
+        let sweep = Sweep::default();
+        let adopting = AtomicBool::new(false);
         Self { limits, hasher, shards, lingering, log, sweep, budget, shelf: None, adopting }
     }
 
@@ -199,7 +202,8 @@ impl Store {
         self.log.resume(recovery.sequence());
         self.shards.each().for_each(|mut shard| shard.set_tier(tier.clone()));
         let keeper = ShardRetention(self.shards.clone(), tier.clone());
-        (self.shelf, self.adopting) = (Some(shelf), AtomicBool::new(true));
+        self.shelf = Some(shelf);
+        self.adopting = AtomicBool::new(true);
         (self, Box::new(keeper))
     }
 
@@ -393,7 +397,8 @@ impl Store {
             Err(refused) => return refused,
         };
         let Some((shelf, DiskWrite { mut entry, object })) = written else { return Published::Stored };
-        (entry.checked, entry.softened) = (admission.checked, admission.softened);
+        entry.checked = admission.checked;
+        entry.softened = admission.softened;
         match admission.place {
             // The shard is still locked, so that the later of two revalidations is also the
             // later one on the disk.
@@ -435,7 +440,8 @@ impl Store {
         let DiskWrite { entry, object } = DiskWrite::of(publication);
         let hash = self.hasher.hash(&entry.key);
         let shards = self.shards.clone();
-        let (known, head) = (entry.clone(), Arc::clone(&object));
+        let known = entry.clone();
+        let head = Arc::clone(&object);
         shelf.finish(spill, &entry, &object, move |location| {
             let mut is_stored = false;
             admits(&mut || {
@@ -583,9 +589,11 @@ impl Store {
     /// The statistics now. Locks one shard after the other, so the figures are for metrics and not
     /// for decisions.
     pub fn stats(&self) -> StoreStats {
-        let (tag_bytes, tags) = (self.log.bytes() as u64, self.log.tags() as u64);
+        let tag_bytes = self.log.bytes() as u64;
+        let tags = self.log.tags() as u64;
         let budget_bytes = self.budget.bytes();
-        let (listed, widened) = (self.log.listed() as u64, self.log.widened());
+        let listed = self.log.listed() as u64;
+        let widened = self.log.widened();
         let own = StoreStats {
             bytes: tag_bytes,
             tag_bytes,
@@ -648,7 +656,8 @@ struct DiskWrite {
 impl DiskWrite {
     fn of(publication: &Publication<'_>) -> Self {
         let Publication { key, rule, variant, object, tags, begun } = publication;
-        let (rule, variant) = (rule.clone(), variant.clone());
+        let rule = rule.clone();
+        let variant = variant.clone();
         let entry = IndexRecord {
             key: (*key).clone(),
             rule,

@@ -61,7 +61,9 @@ impl HeadLayout {
     /// Decodes a layout that [`HeadLayout::put`] wrote for a head of `head_bytes` bytes. `None` if it
     /// is inconsistent.
     pub(crate) fn take(octets: &mut &[u8], head_bytes: usize) -> Option<Self> {
-        let (own, prebuilt, head) = (take_u32(octets)?, take_u32(octets)?, take_u32(octets)?);
+        let own = take_u32(octets)?;
+        let prebuilt = take_u32(octets)?;
+        let head = take_u32(octets)?;
         (own <= prebuilt && prebuilt <= head && head as usize == head_bytes).then_some(Self {
             own,
             prebuilt,

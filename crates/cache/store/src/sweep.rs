@@ -56,11 +56,13 @@ impl Sweep {
         let mut swept = Swept::default();
         let start = || begin().map(|sequence| SweepPosition { sequence, shard: 0, slot: 0 });
         let Some(mut walk) = place.take().or_else(start) else { return swept };
-        let (mut left, mut slices) = (slots, 0);
+        let mut left = slots;
+        let mut slices = 0;
         while left > 0 && slices < SLICES_MAX {
             let Some(mut shard) = lock(walk.shard) else {
                 end(walk.sequence);
-                (swept.more, swept.ended) = (begin().is_some(), true);
+                swept.more = begin().is_some();
+                swept.ended = true;
                 return swept;
             };
             let count = left.min(SLICE_SLOTS);

@@ -154,7 +154,9 @@ impl Tags {
         let found = self.ids.find_entry(tag.hash, |known| *known == id).map(|found| found.remove());
         assert!(found.is_ok(), "the table has each tag");
         if self.ids.is_empty() {
-            (self.entries, self.ids, self.free) = (Vec::new(), HashTable::new(), Vec::new());
+            self.entries = Vec::new();
+            self.ids = HashTable::new();
+            self.free = Vec::new();
         } else {
             push_slowly(&mut self.free, id);
         }

@@ -208,7 +208,9 @@ enum InvalidationStep {
 }
 
 fn meant() -> impl Strategy<Value = Meant> {
-    let (site, host, target) = (0usize..2, 0usize..3, 0usize..4);
+    let site = 0usize..2;
+    let host = 0usize..3;
+    let target = 0usize..4;
     prop_oneof![
         3 => (site.clone(), host.clone(), target.clone())
             .prop_map(|(site, host, target)| Meant::Target { site, host, target }),
@@ -227,7 +229,8 @@ fn meant() -> impl Strategy<Value = Meant> {
 const ROOMY: usize = 64;
 
 fn steps() -> impl Strategy<Value = Vec<InvalidationStep>> {
-    let (key, mode) = (0..KEYS, prop_oneof![Just(Mode::Hard), Just(Mode::Soft)]);
+    let key = 0..KEYS;
+    let mode = prop_oneof![Just(Mode::Hard), Just(Mode::Soft)];
     let step = prop_oneof![
         6 => (key.clone(), any::<bool>(), 0usize..2, 0u8..16, 0usize..2)
             .prop_map(|(key, varies, language, tags, color)| InvalidationStep::Begin { key, varies, language, tags, color }),

@@ -109,7 +109,8 @@ fn run(limits: StoreLimits, steps: &[StoreStep], complete: bool) -> Result<(), T
     for (number, step) in steps.iter().enumerate() {
         match *step {
             StoreStep::Publish { key: k, varies, language, padding } => {
-                let (key, rule) = (key(k), rule(varies));
+                let key = key(k);
+                let rule = rule(varies);
                 let variant = rule.key(&fields(language));
                 model.publish(&key, &rule, &variant, number);
                 let published = publish(&store, &key, rule, variant, object(number, padding));

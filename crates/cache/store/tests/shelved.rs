@@ -150,7 +150,8 @@ impl StoreOverDisk {
         let rule = VaryRule::from_response(&Fields::new(), &Policy::default_profile()).unwrap();
         let variant = rule.key(&Fields::new());
         let begun = self.store.sequence();
-        let (key, object) = (&key(page), Arc::new(object));
+        let key = &key(page);
+        let object = Arc::new(object);
         self.store.publish(Publication { key, rule, variant, object, tags, begun })
     }
 
@@ -173,7 +174,8 @@ impl StoreOverDisk {
         let content = match object.on_disk() {
             Some(body) => {
                 assert_eq!(body.check(0, body.len() as usize).unwrap(), body.len());
-                let (range, mut octets) = (body.unchecked_range().unwrap(), vec![0; body.len() as usize]);
+                let range = body.unchecked_range().unwrap();
+                let mut octets = vec![0; body.len() as usize];
                 range.file.read_exact_at(&mut octets, range.offset).unwrap();
                 octets
             }
@@ -319,7 +321,8 @@ impl ShelvedModel {
 
 fn play(acts: Vec<StoreAct>) {
     let directory = tempfile::tempdir().unwrap();
-    let (mut life, mut version) = (1, 0);
+    let mut life = 1;
+    let mut version = 0;
     let mut world = StoreOverDisk::open(directory.path(), life);
     let mut model = ShelvedModel::default();
     for act in acts {
@@ -526,7 +529,9 @@ fn damaged_body_is_removed_and_no_revalidation_revives_it() {
 
 /// Walks once over the disk. Returns the number of intact bytes and of damaged responses.
 fn examine(world: &StoreOverDisk) -> (u64, u32) {
-    let (mut walk, mut bytes, mut damaged) = (Examination::default(), 0, 0);
+    let mut walk = Examination::default();
+    let mut bytes = 0;
+    let mut damaged = 0;
     loop {
         match walk.step(&world.store, 70_000) {
             Examined::Sound(more) => bytes += more,

@@ -91,7 +91,9 @@ impl DiskWriter {
     fn rescue(&mut self, keeper: &dyn RetentionPolicy, segment: &Arc<Segment>, mut index: IndexFile) {
         let removed = removed(&segment.state().notes);
         let kept_bytes_max = self.shared.plan.segment_bytes / 2;
-        let (mut kept_bytes, mut batch_bytes, mut batch) = (0, 0, Vec::new());
+        let mut kept_bytes = 0;
+        let mut batch_bytes = 0;
+        let mut batch = Vec::new();
         while let Some(live) = index.next_live() {
             let from = live.location(segment.id);
             if removed.contains(&from.offset) || !keeper.evicts(from) {
@@ -144,11 +146,15 @@ impl DiskWriter {
         // An unproven object stays unproven, because its copy keeps the life in which it was
         // written.
         let life = if shared.survived(&live) { shared.mark.life } else { live.entry.life };
-        let (mut index, mut sequence, mut order) = (live.index, live.entry.sequence, live.entry.order);
+        let mut index = live.index;
+        let mut sequence = live.entry.sequence;
+        let mut order = live.entry.order;
         if let Some(Refreshed::Queued { index: newer, sequence: number, order: at }) =
             segment.state().refreshed.get(&location.offset)
         {
-            (index, sequence, order) = (newer.clone(), *number, *at);
+            index = newer.clone();
+            sequence = *number;
+            order = *at;
         }
         let record = Record { index, head: stored.head, body, sequence };
         Ok(PendingObject { record, order, life })
@@ -231,8 +237,10 @@ impl DiskWriter {
     fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), Trouble> {
         let Some(mut index) = self.read_index(segment) else { return Ok(()) };
         let entries = IndexEncoder::of(segment.id);
-        let (mut survived, mut others) = (entries.header(), Vec::new());
-        let (mut of_survived, mut of_others) = (Vec::new(), Vec::new());
+        let mut survived = entries.header();
+        let mut others = Vec::new();
+        let mut of_survived = Vec::new();
+        let mut of_others = Vec::new();
         while let Some(live) = index.next_live() {
             let life = if self.shared.survived(&live) { self.shared.mark.life } else { live.entry.life };
             let (out, places) = if life == self.shared.mark.life {

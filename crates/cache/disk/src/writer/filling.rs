@@ -79,7 +79,8 @@ impl DiskWriter {
         self.with_room(keeper, bytes, |writer| {
             let segment = writer.running(fill).open.segment.id;
             writer.dirty.insert(segment);
-            let (filling, segments) = (writer.running(fill), &writer.shared.segments);
+            let filling = writer.running(fill);
+            let segments = &writer.shared.segments;
             let before = of(&filling.open.segment.data_bytes);
             let body = (filling.start, fill.pushed(), sums.as_slice());
             let put = filling.open.put_behind(segments, body, record, (order, life));

@@ -83,7 +83,8 @@ impl PurgeOutcome {
         let count = |name: &str| answer.get(name)?.as_u64();
         let uncounted = count("uncounted").unwrap_or(0);
         let is_false = |name| answer.get(name) == Some(&Value::Bool(false));
-        let (undurable, in_tree) = (is_false("durable"), is_false("in_force"));
+        let undurable = is_false("durable");
+        let in_tree = is_false("in_force");
         Some(Self {
             purged: count("purged")?,
             softened: count("softpurged")?,

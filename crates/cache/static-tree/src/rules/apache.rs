@@ -6,7 +6,8 @@ use crate::Layout;
 
 pub(super) fn text(rules: &RuleInputs<'_>) -> String {
     let RuleInputs { layout, directory, policy } = rules;
-    let (target, cookies) = (rules.target_regex(), cookies::regex(policy));
+    let target = rules.target_regex();
+    let cookies = cookies::regex(policy);
     let conditions = format!(
         "RewriteCond %{{REQUEST_METHOD}} \"^(?:GET|HEAD)$\"\n\
          RewriteCond %{{THE_REQUEST}} \"^[A-Z]+ {target} HTTP/\"\n\

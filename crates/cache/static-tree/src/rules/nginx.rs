@@ -19,7 +19,8 @@ pub(super) fn text(rules: &RuleInputs<'_>) -> String {
              if ($scheme != http) { set $petasos_page none; }\n"
         }
     };
-    let (target, cookies) = (rules.target_regex(), cookies::regex(policy));
+    let target = rules.target_regex();
+    let cookies = cookies::regex(policy);
     let coding = |ending: &str, coding: &str| {
         format!(
             "set $petasos_coded $petasos_found;\n\

@@ -110,7 +110,8 @@ impl Shard {
         }
         let object = if slot.unproven { Arc::new(object.to_be_validated()) } else { object };
         let found = Lookup::Found { object: Arc::clone(&object), softened };
-        let (hash, bytes) = (slot.hash, slot.text_bytes() + object.bytes());
+        let hash = slot.hash;
+        let bytes = slot.text_bytes() + object.bytes();
         if !self.make_room(object.bytes()) {
             // There is no memory to store it, but this one request may use it.
             self.lingering.count(&object);
@@ -123,7 +124,8 @@ impl Shard {
             self.lingering.count(&object);
             return found;
         };
-        (slot.object, slot.hits) = (Some(object), Hits::default());
+        slot.object = Some(object);
+        slot.hits = Hits::default();
         self.shelved_bytes -= slot.text_bytes();
         self.counters.shelved -= 1;
         self.order.insert(id, hash, bytes);
@@ -141,7 +143,8 @@ impl Shard {
     pub(crate) fn forget_body(&mut self, hash: u64, body: &Arc<OnDisk>) {
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
-            let (id, next) = (at, slot.next);
+            let id = at;
+            let next = slot.next;
             let has_it = slot.object.as_ref().and_then(|object| object.on_disk());
             if has_it.is_some_and(|known| Arc::ptr_eq(known, body)) {
                 self.drop_slot(id);

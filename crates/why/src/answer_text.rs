@@ -319,7 +319,8 @@ mod tests {
 
     #[test]
     fn the_answer_fits_a_terminal() {
-        let (url, passed) = (HttpUrl::parse("https://a.test/page").unwrap(), answer());
+        let url = HttpUrl::parse("https://a.test/page").unwrap();
+        let passed = answer();
         let text = answer_text(&url, &passed);
         assert!(text.contains("stored     for others: 200, 12.3 kB"), "{text}");
         let missed =

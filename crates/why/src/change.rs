@@ -121,7 +121,8 @@ fn changed_fields(url: &HttpUrl, plain: &FetchedResponse, other: &FetchedRespons
         (!values.is_empty()).then(|| values.join(", "))
     };
     for name in COMPARED_FIELDS {
-        let (before, after) = (value(&plain.head.fields, name), value(&other.head.fields, name));
+        let before = value(&plain.head.fields, name);
+        let after = value(&other.head.fields, name);
         // Dates advance by themselves. A redirect repeats the query of its request, so the query is
         // ignored.
         let moves = name == names::EXPIRES && before.is_some() && after.is_some();
@@ -135,7 +136,8 @@ fn changed_fields(url: &HttpUrl, plain: &FetchedResponse, other: &FetchedRespons
             changed.push(format!("{name}: {}", after.as_deref().unwrap_or("(none)")));
         }
     }
-    let (before, after) = (cookies_set(&plain.head.fields), cookies_set(&other.head.fields));
+    let before = cookies_set(&plain.head.fields);
+    let after = cookies_set(&other.head.fields);
     if before != after {
         let named = if after.is_empty() { "(none)".to_owned() } else { after.join(", ") };
         changed.push(format!("{}: {named}", names::SET_COOKIE));

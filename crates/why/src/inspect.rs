@@ -222,7 +222,8 @@ fn clock_hint(plain: &FetchedResponse) -> Option<String> {
     let date = plain.head.fields.only(names::DATE).and_then(|value| parse_date(value))?;
     let age = first(&plain.head.fields, names::AGE).and_then(|age| age.parse().ok()).unwrap_or(0);
     let made = date.plus(Duration::from_secs(age));
-    let (behind, ahead) = (plain.sent.wall.since(made), made.since(plain.arrived.wall));
+    let behind = plain.sent.wall.since(made);
+    let ahead = made.since(plain.arrived.wall);
     let (off, which) = if behind > ahead { (behind, "behind") } else { (ahead, "ahead of") };
     (off >= CLOCK_SKEW_MIN).then(|| {
         format!(

@@ -144,7 +144,8 @@ fn obstacles(lines: &mut TextLines, findings: &Findings) {
         lines.paragraph(0, "Obstacles, the most important first");
     }
     for (index, obstacle) in findings.obstacles.iter().enumerate() {
-        let (title, indent) = (title(obstacle), if several { 5 } else { 2 });
+        let title = title(obstacle);
+        let indent = if several { 5 } else { 2 };
         if several {
             let separator = if title.is_empty() { "" } else { ": " };
             let text = format!("{}{separator}{title}", obstacle.reason);

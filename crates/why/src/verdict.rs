@@ -67,7 +67,8 @@ pub(crate) fn judge(
     settings.dedup();
     if asks_for_password {
         for obstacle in &mut obstacles {
-            (obstacle.remedy, obstacle.source) = (PASSWORD_REMEDY.to_owned(), None);
+            obstacle.remedy = PASSWORD_REMEDY.to_owned();
+            obstacle.source = None;
         }
     }
     let passes =

@@ -181,7 +181,8 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     let each_ms = seconds * 1_000.0 / outcome.complete as f64;
     let kilobytes = |bytes: u64| bytes as f64 / 1024.0 / seconds;
-    let (received, sent) = (kilobytes(outcome.received_bytes), kilobytes(outcome.sent_bytes));
+    let received = kilobytes(outcome.received_bytes);
+    let sent = kilobytes(outcome.sent_bytes);
     writeln!(text, "Requests per second:    {:.2} [#/sec] (mean)", outcome.complete_per_second())?;
     writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * outcome.plan.users as f64)?;
     writeln!(text, "Time per request:       {each_ms:.3} [ms] (mean, across all concurrent requests)")?;
@@ -517,11 +518,13 @@ fn calendar(unix_s: u64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    let days = unix_s / 86_400;
+    let seconds = unix_s % 86_400;
     // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year.
     // 400 years have 146,097 days.
     let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;

@@ -61,8 +61,10 @@ impl CellNoise {
 pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
-    let (before, after) = (standing(before), standing(after));
-    let (before, after) = (before.summary()?, after.summary()?);
+    let before = standing(before);
+    let after = standing(after);
+    let before = before.summary()?;
+    let after = after.summary()?;
     let apart = factor.times.max(1.0 / factor.times);
     let is_beyond_rounds = match factor.interval {
         Some(interval) => interval.low > 1.0 || interval.high < 1.0,
@@ -93,7 +95,8 @@ fn spans_are_apart(one: RoundsFigure, other: RoundsFigure, widened: f64) -> bool
         let more = widened * (of.high - of.low);
         (of.low - more, of.high + more)
     };
-    let (one, other) = (span(one), span(other));
+    let one = span(one);
+    let other = span(other);
     one.1 < other.0 || other.1 < one.0
 }
 

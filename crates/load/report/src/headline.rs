@@ -43,7 +43,8 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
     let &(row, to) = measured
         .iter()
         .max_by(|(_, one), (_, other)| one.throughput.median.total_cmp(&other.throughput.median))?;
-    let (plain, strong) = (|text: &str| HeadlinePart::Plain(text.to_owned()), HeadlinePart::Strong);
+    let plain = |text: &str| HeadlinePart::Plain(text.to_owned());
+    let strong = HeadlinePart::Strong;
     let name = |row: &ClassicRow<'_>| {
         let users = number::grouped(row.cell.concurrency);
         plain(&format!(" in step {} ({}, {users} users)", row.step.number, row.step.title))

@@ -214,7 +214,10 @@ mod tests {
     use std::time::Duration;
 
     fn second(good: u64) -> Second {
-        let (p50_us, p95_us, p99_us, max_us) = (1_200, 3_400, 12_100, 15_000);
+        let p50_us = 1_200;
+        let p95_us = 3_400;
+        let p99_us = 12_100;
+        let max_us = 15_000;
         let verdicts = [good - good / 10, 0, 0, 0, good / 10, 0, 0];
         let users = 100;
         Second { good, verdicts, p50_us, p95_us, p99_us, max_us, users, in_flight: 87, ..Second::default() }

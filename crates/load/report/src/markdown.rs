@@ -109,7 +109,8 @@ fn commands(results: &Results, out: &mut String) -> fmt::Result {
     }
     writeln!(out, "## Again with ab\n\n{HOW}\n")?;
     for repeat in repeats {
-        let (step, users) = (repeat.step, number::grouped(repeat.cell.concurrency));
+        let step = repeat.step;
+        let users = number::grouped(repeat.cell.concurrency);
         writeln!(
             out,
             "Step {}, {}, {users} users, {}:\n",

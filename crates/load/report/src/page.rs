@@ -334,7 +334,8 @@ fn class_of_status(code: u16) -> String {
 }
 
 fn second(of: &browse::PageSecond) -> PageSecond {
-    let (page, request) = (of.page_times, of.request_times);
+    let page = of.page_times;
+    let request = of.request_times;
     let mut failed_by_kind: BTreeMap<String, u64> =
         FetchFailure::ALL.into_iter().map(|kind| kind.name().to_owned()).zip(of.failures).collect();
     failed_by_kind.retain(|_, count| *count > 0);

@@ -37,7 +37,8 @@ pub fn star(cell: &CellRecord) -> Option<Star> {
     });
     let mut starred = measured.filter(|(_, measured)| !measured.starred.is_empty());
     let (first, measured) = starred.next()?;
-    let (reasons, account) = (measured.starred.clone(), measured.generator.account);
+    let reasons = measured.starred.clone();
+    let account = measured.generator.account;
     Some(Star { rounds: 1 + starred.count(), first, reasons, account })
 }
 

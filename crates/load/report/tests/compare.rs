@@ -266,11 +266,15 @@ fn runs_that_may_have_lost_time_are_judged_on_demand_only() {
 
 #[test]
 fn notes_tell_why_a_comparison_is_doubtful() {
-    let (mut a, mut b) = (around(1000.0), around(900.0));
+    let mut a = around(1000.0);
+    let mut b = around(900.0);
     for (place, (a, b)) in a.iter_mut().zip(&mut b).enumerate() {
-        (a.plan.users, b.plan.users) = (Some(10), Some(20));
-        (a.document_bytes, b.document_bytes) = (Some(48_046), Some(0));
-        (b.requests, b.failed) = (Some(1000), Some(1));
+        a.plan.users = Some(10);
+        b.plan.users = Some(20);
+        a.document_bytes = Some(48_046);
+        b.document_bytes = Some(0);
+        b.requests = Some(1000);
+        b.failed = Some(1);
         b.started_s = Some(100.0 + place as f64);
     }
     let notes = compare(&[side("a", &a), side("b", &b)], CompareOptions::default()).unwrap().notes;

@@ -92,7 +92,9 @@ fn recorded(kind: &str) -> Vec<Run> {
 
 #[test]
 fn recorded_runs_of_one_server_get_no_verdict() {
-    let (first, same, slower) = (recorded("a1"), recorded("a2"), recorded("b"));
+    let first = recorded("a1");
+    let same = recorded("a2");
+    let slower = recorded("b");
     let chunks = |other: &[Run]| -> Vec<Against> {
         let pairs = first.chunks_exact(10).zip(other.chunks_exact(10));
         pairs.map(|(a, b)| against(a.to_vec(), b.to_vec())).collect()
@@ -115,7 +117,8 @@ fn five_percent_is_found_by_the_least_noisy_figure() {
 #[test]
 fn comparison_without_verdict_tells_the_needed_rounds() {
     for against in forty(SimulatedNoise::Even, 1.0) {
-        let (noise, rounds) = (against.noise.unwrap(), against.rounds_for_5_percent.unwrap());
+        let noise = against.noise.unwrap();
+        let rounds = against.rounds_for_5_percent.unwrap();
         assert!((0.02..0.08).contains(&noise) && (7..=90).contains(&rounds), "{noise} {rounds}");
         let end = format!("a difference of 5% takes {rounds} rounds.");
         assert!(against.sentence.ends_with(&end), "{}", against.sentence);

@@ -52,7 +52,8 @@ fn starred_step_shows_its_star_in_headline_and_table() {
         assert!(text.contains(&note), "{text}");
         assert!(!text.contains("2,827×"), "no factor of a starred cell: {text}");
     }
-    let (markdown, page) = (markdown(&results), page(&results));
+    let markdown = markdown(&results);
+    let page = page(&results);
     assert!(markdown.contains("to at least 22,900★ in step 7"), "{markdown}");
     assert!(markdown.contains("| 7 | 100 | Petasos | 22,900★ |"), "{markdown}");
     assert!(page.contains("<strong>at least 22,900★</strong>"));
@@ -162,7 +163,8 @@ fn starred_cells_do_not_count_as_noise() {
 #[test]
 fn starred_round_removes_all_factors_of_its_cell() {
     let mut results = made_up(5);
-    let (first, second) = (results.cells[0].clone(), results.cells[1].clone());
+    let first = results.cells[0].clone();
+    let second = results.cells[1].clone();
     assert!(factor(&first, &second).is_some() && star_of(&second).is_none());
     star(&mut results.cells[1], 2);
     let cell = &results.cells[1];

@@ -48,7 +48,8 @@ fn headline_and_classic_table_come_last() {
     for is_verbose in [false, true] {
         let text = text(&results, 80, is_verbose);
         let place = |part: &str| text.rfind(part).unwrap_or_else(|| panic!("no {part:?} in {text}"));
-        let (headline, table) = (place("\nFrom 8.10 pages a second"), place("\n7         100  Petasos"));
+        let headline = place("\nFrom 8.10 pages a second");
+        let table = place("\n7         100  Petasos");
         assert!(headline < table, "{text}");
         let after: Vec<&str> = text[table + 1..].lines().skip(1).collect();
         assert!(after.iter().all(|line| line.starts_with("* ") || line.starts_with("  ")), "{after:?}");
@@ -112,7 +113,8 @@ fn difference_within_the_noise_is_no_step() {
 fn one_round_with_wild_times_shows_less() {
     let mut results = with_rounds(&[1_000.0], &[1_600.0]);
     each_run(&mut results, "objects", |_, run| {
-        (run.answers, run.response.sd_ms) = (30, 2.0 * run.response.mean_ms);
+        run.answers = 30;
+        run.response.sd_ms = 2.0 * run.response.mean_ms;
     });
     assert!(!rows(&results)[4].factor_before.unwrap().is_step);
 }
@@ -201,7 +203,8 @@ fn page_and_markdown_have_a_command_for_each_row() {
         let k = if cell.keepalive { "-k " } else { "" };
         cell.ab = format!("ab -l {k}-t 2 -n 10000000 -c {} \"$URL\"", cell.concurrency);
     }
-    let (page, markdown) = (page(&results), markdown(&results));
+    let page = page(&results);
+    let markdown = markdown(&results);
     assert_eq!(page.matches("<code>ab -l ").count(), 9, "seven rows and two with keep-alive");
     assert_eq!(markdown.matches("\n    ab -l ").count(), 9);
     for text in [&page, &markdown] {

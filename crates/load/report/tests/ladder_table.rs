@@ -65,7 +65,8 @@ fn with_stairs(rounds: u64) -> Results {
         {
             let own = results.cells.iter().find(|cell| cell.id == step.cell).unwrap();
             let mut cell = own.clone();
-            (cell.id, cell.concurrency) = (format!("{}-c{users}", step.id), users);
+            cell.id = format!("{}-c{users}", step.id);
+            cell.concurrency = users;
             for run in &mut cell.runs {
                 let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
                 measured.throughput_per_s /= loss;
@@ -198,7 +199,8 @@ fn factors_use_only_rounds_that_measured_both() {
     let mut results = made_up(3);
     let cell = |results: &Results, id: &str| results.cells.iter().find(|cell| cell.id == id).unwrap().clone();
     results.cells.iter_mut().find(|cell| cell.id == "none").unwrap().runs.truncate(1);
-    let (before, after) = (cell(&results, "none"), cell(&results, "page-cache"));
+    let before = cell(&results, "none");
+    let after = cell(&results, "page-cache");
     assert!((factor(&before, &after).unwrap().times - 29.6 / 8.1).abs() < 1e-9);
 }
 

@@ -118,7 +118,8 @@ impl TableAttributes {
             return;
         }
         let rate = |bytes: u64| bytes as f64 / 1024.0 / seconds;
-        let (received, sent) = (rate(outcome.received_bytes), rate(outcome.sent_bytes));
+        let received = rate(outcome.received_bytes);
+        let sent = rate(outcome.sent_bytes);
         self.pair(text, "Requests per second", &format!("{:.2}", outcome.complete_per_second()));
         self.pair(text, "Transfer rate", &format!("{received:.2} kb/s received"));
         if outcome.plan.body.is_some() {

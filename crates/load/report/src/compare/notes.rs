@@ -56,7 +56,8 @@ fn trusted<'a>(side: &'a Side, word: &'static str) -> impl Iterator<Item = &'a R
 fn untrusted(letter: char, side: &Side) -> Option<String> {
     ["invalid", "tight"].into_iter().find_map(|word| {
         let first = trusted(side, word).next()?;
-        let (count, runs) = (trusted(side, word).count(), side.runs.len());
+        let count = trusted(side, word).count();
+        let runs = side.runs.len();
         let reason = first.generator.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
         Some(format!("{count} of {runs} runs of {letter} are {word}{reason}"))
     })
@@ -64,9 +65,11 @@ fn untrusted(letter: char, side: &Side) -> Option<String> {
 
 fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
     let sum = |of: fn(&Run) -> Option<u64>| side.runs.iter().filter_map(of).sum::<u64>();
-    let (failed, requests) = (sum(|run| run.failed), sum(|run| run.requests));
+    let failed = sum(|run| run.failed);
+    let requests = sum(|run| run.requests);
     (failed > 0).then(|| {
-        let (failed, requests) = (number::grouped(failed), number::grouped(requests));
+        let failed = number::grouped(failed);
+        let requests = number::grouped(requests);
         match unit {
             Unit::Requests => {
                 format!("{failed} of {requests} requests of {letter} failed; times are those of good responses")
@@ -82,8 +85,10 @@ fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
 /// Note on the members of the plans in which the sides differ.
 fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
     let asked = |side: &Side| side.runs.iter().map(members).collect::<Vec<_>>();
-    let (ours, theirs) = (asked(first), asked(other));
-    let (a, b) = (ours.first()?, theirs.first()?);
+    let ours = asked(first);
+    let theirs = asked(other);
+    let a = ours.first()?;
+    let b = theirs.first()?;
     let is_same = |(name, value): &(String, Value)| {
         ours.iter()
             .chain(&theirs)

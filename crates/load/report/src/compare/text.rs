@@ -184,7 +184,8 @@ fn differs(against: &Against, row: &ComparedFigure, what: &str, runs: &str) -> S
         )
     } else {
         let percent = |ratio: f64| format!("{:.1}%", (ratio - 1.0).abs() * 100.0);
-        let (mut from, mut to) = (interval.low, interval.high);
+        let mut from = interval.low;
+        let mut to = interval.high;
         if ratio < 1.0 {
             std::mem::swap(&mut from, &mut to);
         }

@@ -124,7 +124,8 @@ pub(super) fn percentiles(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) ->
     let series: Vec<ChartLine> =
         rows.iter().enumerate().filter_map(line).filter(|line| !line.points.is_empty()).collect();
     let nines = |percent: f64| -(1.0 - percent / 100.0).log10();
-    let (least, most) = (nines(50.0), nines(99.9));
+    let least = nines(50.0);
+    let most = nines(99.9);
     let x = |percent: f64| area.left + (nines(percent) - least) / (most - least) * (area.right - area.left);
     let values = series.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value));
     let y = LogScale::over(values, area.bottom, area.top);

@@ -49,7 +49,8 @@ impl TimeArea {
     fn new(size: ChartSize, seconds: usize, most: f64) -> Self {
         let (left, names) = if size.narrow { (44.0, 84.0) } else { (64.0, 150.0) };
         let most = if most > 0.0 { axis_end(most) } else { 1.0 };
-        let (right, bottom) = (size.width - names, HEIGHT - 40.0);
+        let right = size.width - names;
+        let bottom = HEIGHT - 40.0;
         Self { left, right, top: 24.0, bottom, names, seconds: seconds.max(1) as f64, most }
     }
 

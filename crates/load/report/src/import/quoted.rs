@@ -71,7 +71,9 @@ impl<R: BufRead> QuotedRows<R> {
 
 /// Splits a complete row into values.
 fn split(row: &str, delimiter: char) -> Vec<String> {
-    let (mut values, mut value, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut values = Vec::new();
+    let mut value = String::new();
+    let mut is_quoted = false;
     let mut characters = row.chars().peekable();
     while let Some(character) = characters.next() {
         match character {

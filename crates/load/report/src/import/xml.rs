@@ -17,7 +17,9 @@ const DEPTH_MAX: usize = 64;
 /// Reads samples until the document ends.
 pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     let mut reader = Reader::from_reader(file);
-    let (mut buffer, mut depth, mut sum) = (Vec::new(), 0_usize, Sum::default());
+    let mut buffer = Vec::new();
+    let mut depth = 0_usize;
+    let mut sum = Sum::default();
     // The current sample, and whether its URL is being read.
     let (mut sample, mut is_url): (Option<JtlSample>, bool) = (None, false);
     let mut has_results = false;
@@ -75,7 +77,8 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
 /// Reads the attributes of a sample.
 fn read_sample(start: &BytesStart<'_>) -> Result<JtlSample, String> {
     let mut sample = JtlSample::default();
-    let (mut has_start, mut has_time) = (false, false);
+    let mut has_start = false;
+    let mut has_time = false;
     for attribute in start.attributes() {
         let attribute = attribute.map_err(|error| error.to_string())?;
         let value = attribute.normalized_value(XmlVersion::Explicit1_0).map_err(|error| error.to_string())?;

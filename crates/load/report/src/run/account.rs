@@ -54,7 +54,8 @@ pub struct UserTime {
 
 impl From<&Outcome> for UserTime {
     fn from(outcome: &Outcome) -> Self {
-        let (check, account) = (&outcome.check, &outcome.check.account);
+        let check = &outcome.check;
+        let account = &outcome.check.account;
         let elapsed_s = outcome.elapsed.as_secs_f64();
         let at_server = (account.server + account.failed + account.unfinished).as_secs_f64();
         let of_generator_us = (account.unread + account.processing).as_secs_f64() * 1e6;

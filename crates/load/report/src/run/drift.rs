@@ -61,7 +61,8 @@ impl ContentDrift {
     pub fn of(outcome: &Outcome) -> Option<Self> {
         let drift = outcome.drift.as_ref()?;
         let url = outcome.urls.get(drift.url).map(|url| url.target.target.to_string());
-        let (first, other) = (&drift.first[..], &drift.other[..]);
+        let first = &drift.first[..];
+        let other = &drift.other[..];
         let (spots_count, spots) = spots(first, other);
         Some(Self {
             url: url.unwrap_or_else(|| outcome.plan.target.to_string()),
@@ -143,7 +144,8 @@ fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
                 let part = |content: &'_ [u8], range: &Range<usize>| -> Vec<u8> {
                     content.get(range.clone()).unwrap_or_default().to_vec()
                 };
-                let (one, two) = (part(first, &spot.first), part(other, &spot.second));
+                let one = part(first, &spot.first);
+                let two = part(other, &spot.second);
                 DriftSpot::of(found, nature).in_white_space(&one, &two)
             });
             (Some(spots.len() as u64), named.collect())
@@ -198,7 +200,8 @@ mod tests {
                  <!-- made at {time} by the page cache of this site -->\n"
             )
         };
-        let (first, other) = (page("a1b2c3", 17, "10:15:01"), page("d4e5f6", 18, "10:15:02"));
+        let first = page("a1b2c3", 17, "10:15:01");
+        let other = page("d4e5f6", 18, "10:15:02");
         let (count, found) = spots(first.as_bytes(), other.as_bytes());
         let places: Vec<_> = found.iter().map(|spot| (spot.line, spot.kind.as_str())).collect();
         assert_eq!(count, Some(4));

@@ -69,7 +69,8 @@ struct OwnWords {
 impl OwnWords {
     /// Splits Petasos' own flags from the arguments that follow them.
     fn split(arguments: &[String]) -> (Self, &[String]) {
-        let (mut own, mut rest) = (Self::default(), arguments);
+        let mut own = Self::default();
+        let mut rest = arguments;
         while let [first, others @ ..] = rest {
             match first.as_str() {
                 "--yes" => own.is_agreed = true,

@@ -106,7 +106,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Why the command fails, apart from thresholds. Failed requests and the self-check's verdict count
 /// in every run, of several runs the first one is named.
 fn reasons(args: &Args, made: &[FinishedRun]) -> Vec<String> {
-    let (runs, allows_errors) = (args.runs, args.outputs.allows_errors());
+    let runs = args.runs;
+    let allows_errors = args.outputs.allows_errors();
     let failed = made.iter().zip(1..).find_map(|(one, number)| {
         let reason = measure::why_failed(&one.outcome, allows_errors)?;
         Some(if runs == 1 { reason } else { format!("run {number} of {runs}: {reason}") })

@@ -78,7 +78,8 @@ where
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (mut time, mut text) = (String::new(), String::new());
+        let mut time = String::new();
+        let mut text = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         context.field_format().format_fields(Writer::new(&mut text), event)?;
         let time = time.get(..TO_MILLIS).unwrap_or(&time);

@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let error = error.unwrap_or_else(|| reason(&answer));
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
-    let (before, rules) = (text("before"), text("rules"));
+    let before = text("before");
+    let rules = text("rules");
     let (before, rules) = before
         .zip(rules)
         .with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;

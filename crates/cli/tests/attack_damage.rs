@@ -249,7 +249,8 @@ fn lies(seen: &Seen, film: &Film, lie: u64) -> Option<Vec<Action>> {
         let extent = format!("Content-Range: bytes {first}-{last}/{complete}");
         response("206 Partial Content", &[FRESH, &format!("ETag: {tag}"), &extent], content)
     };
-    let (bytes, missing) = (content.len(), &content[first..=last]);
+    let bytes = content.len();
+    let missing = &content[first..=last];
     Some(match lie {
         0 => part("\"1\"", first + 1, last, bytes, &missing[1..]),
         1 => part("\"1\"", first, last - 1, bytes, &missing[1..]),

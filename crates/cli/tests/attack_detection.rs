@@ -123,7 +123,8 @@ fn authored() -> Vec<DetectionAttempt> {
 /// Sends a request on a connection and reads the answer.
 fn ask(client: &mut Client, attempt: &DetectionAttempt) -> Response {
     let lines: String = attempt.sends.iter().map(|field| format!("{field}\r\n")).collect();
-    let (method, target) = (attempt.method, attempt.target);
+    let method = attempt.method;
+    let target = attempt.target;
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n{lines}\r\n"));
     client.read()
 }
@@ -131,8 +132,11 @@ fn ask(client: &mut Client, attempt: &DetectionAttempt) -> Response {
 /// Whether the attempt changes the profile. It is repeated, because stored and private responses
 /// take different paths.
 fn turns(attempt: DetectionAttempt) -> bool {
-    let (name, target) = (attempt.name, attempt.target);
-    let (status, fields, body) = (attempt.status, attempt.fields, attempt.body.clone());
+    let name = attempt.name;
+    let target = attempt.target;
+    let status = attempt.status;
+    let fields = attempt.fields;
+    let body = attempt.body.clone();
     let origin = Origin::start(move |_| response(status, fields, &body));
     let edge = Edge::start(&origin.url(), &[]);
     let mut client = Client::connect(edge.address);

@@ -33,8 +33,10 @@ struct FailingSite {
 impl FailingSite {
     /// Pages under `/slow/` always wait for the gate.
     fn new() -> Self {
-        let (hangs, gate) = (Arc::new(AtomicBool::new(false)), Gate::default());
-        let (is_hung, closed) = (Arc::clone(&hangs), gate.clone());
+        let hangs = Arc::new(AtomicBool::new(false));
+        let gate = Gate::default();
+        let is_hung = Arc::clone(&hangs);
+        let closed = gate.clone();
         let origin = Origin::start(move |seen: &Seen| {
             let waits = is_hung.load(Ordering::SeqCst) || seen.target().starts_with("/slow/");
             let first = waits.then(|| Action::Await(closed.clone()));

@@ -649,7 +649,8 @@ fn profiles() -> Vec<&'static str> {
 #[test]
 fn anonymous_writes_invalidate_no_page_of_any_profile() {
     let origin = origin();
-    let (mut looks, mut lost) = (0, Vec::new());
+    let mut looks = 0;
+    let mut lost = Vec::new();
     for profile in profiles() {
         let edge = Edge::start(&origin.url(), &["--profile", profile]);
         warm(&edge);

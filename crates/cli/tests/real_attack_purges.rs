@@ -83,7 +83,8 @@ fn attack(name: &str, edge: &Edge, front: SocketAddr) {
     for &attempt in ATTEMPTS {
         for more in ["", "Connection: X-Forwarded-For, Via\r\n", "Authorization: Bearer wrong\r\n"] {
             let answer = ask(front, attempt, more);
-            let (status, method) = (answer.status, attempt.0);
+            let status = answer.status;
+            let method = attempt.0;
             let expected = if matches!(method, "GET" | "HEAD") { 200 } else { 403 };
             assert_eq!(status, expected, "{name}: {attempt:?} {more:?}: {}", answer.text());
             assert!(is_stored(front), "{name}: {attempt:?} {more:?} has removed the page");

@@ -95,7 +95,8 @@ fn visit(application: &Application, lab: &toml::Table, before: Option<&PathBuf>,
         }
         visitors.push(visitor);
     }
-    let (mut pages, mut files) = (RequestCounts::default(), RequestCounts::default());
+    let mut pages = RequestCounts::default();
+    let mut files = RequestCounts::default();
     for received in visitors[0].viewed() {
         let tally = if received.is_page { &mut pages } else { &mut files };
         tally.count(received.field("Cache-Status").unwrap_or("no Cache-Status"));

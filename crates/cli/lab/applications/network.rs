@@ -73,7 +73,8 @@ pub(crate) fn view(
 }
 
 fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &Value) {
-    let (method, told) = (event["method"].as_str().unwrap(), &event["params"]);
+    let method = event["method"].as_str().unwrap();
+    let told = &event["params"];
     let Some(id) = told["requestId"].as_str() else { return };
     if method == "Network.requestWillBeSent" {
         let url = told["request"]["url"].as_str().unwrap();

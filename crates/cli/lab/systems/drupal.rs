@@ -60,7 +60,9 @@ fn drupal_is_recognised(stand: &RunningLab) {
 /// Checks that a page belongs to this visitor. The lab's module adds the visitor's name to each
 /// page, and forms have tokens.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let has_name = is_known && text.contains("</html>");
     let shown = between(text, "<p id=\"lab-visitor\">", "</p>");
     assert_eq!(shown, has_name.then_some(name), "{name} {target}: {}", answer.head);
@@ -74,7 +76,8 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 }
 
 fn an_edit_is_seen_by_everybody(stand: &RunningLab) {
-    let (mut alice, mut bob) = (stand.user("alice"), stand.user("bob"));
+    let mut alice = stand.user("alice");
+    let mut bob = stand.user("bob");
     // The newest article, which is also the first on the front page and in the feed.
     let pages = ["/node/100", "/", "/node", "/rss.xml"];
     for number in 1..=3 {

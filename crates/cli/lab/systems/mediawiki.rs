@@ -63,7 +63,9 @@ fn mediawiki_behind_the_edge() {
 
 /// Checks that a page belongs to this visitor, by the name and the tokens in it.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let known = if is_known { format!("\"{name}\"") } else { "null".to_owned() };
     if let Some(user) = between(text, "\"wgUserName\":", ",") {
         assert_eq!(user, known, "{name} {target}: {}", answer.head);
@@ -90,8 +92,10 @@ fn tokens(text: &str) -> Vec<String> {
 
 fn an_edit_is_seen_by_everybody(stand: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
-    let (mut alice, mut bob) = (stand.user_behind_the_edge("Alice"), stand.user("Bob"));
-    let (page, history) = ("/wiki/Lab_test", "/index.php?title=Lab_test&action=history");
+    let mut alice = stand.user_behind_the_edge("Alice");
+    let mut bob = stand.user("Bob");
+    let page = "/wiki/Lab_test";
+    let history = "/index.php?title=Lab_test&action=history";
     for number in 1..=3 {
         let text = format!("edit-{number}-of-{}", std::process::id());
         stand.are_stored_without(&[page, history], &text);

@@ -69,7 +69,8 @@ impl MeasurementSize {
 
 #[test]
 fn wordpress() {
-    let (lab, extent) = (Lab::find("wordpress"), MeasurementSize::chosen());
+    let lab = Lab::find("wordpress");
+    let extent = MeasurementSize::chosen();
     let site = Site::with("");
     let (post, number) = site.first("posts");
     let found = crawl(lab.address("nginx_opcode"), HOST, "/", &[], extent.urls_max);
@@ -202,7 +203,8 @@ impl MeasuredSite {
         });
         let urls = self.pages.len() as u64;
         let took_secs = self.clock.monotonic().since(begun).as_secs();
-        let (secs, remark) = (self.extent.secs, String::new());
+        let secs = self.extent.secs;
+        let remark = String::new();
         RateRound { has_plugin, save_every_secs, secs, took_secs, remark, urls, edges: figures }
     }
 
@@ -249,7 +251,8 @@ impl<'a> EdgeVisitors<'a> {
         let begun = self.stand.clock.monotonic();
         let requests = (self.stand.extent.secs as f64 * self.rate) as u64;
         let mut saved = 0;
-        let (visitors, is_paced) = (&self, self.stand.extent.is_paced);
+        let visitors = &self;
+        let is_paced = self.stand.extent.is_paced;
         std::thread::scope(|scope| {
             for count in 0..requests {
                 let due = count as f64 / visitors.rate;
@@ -319,7 +322,8 @@ impl<'a> EdgeVisitors<'a> {
         let secs = self.stand.clock.monotonic().since(save.at).as_secs();
         if must_be_new || secs > OLD_SECS_MAX && self.stand.extent.is_paced {
             figures.broken += 1;
-            let (number, head) = (save.number, &answer.head);
+            let number = save.number;
+            let head = &answer.head;
             tally.broken.push(format!("{page} shows save {shown}, save {number} is {secs} s old: {head}"));
         } else {
             figures.old += 1;

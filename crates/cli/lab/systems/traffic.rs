@@ -131,7 +131,8 @@ fn wagtail() {
 }
 
 fn run(system: &System) {
-    let (lab, extent) = (Lab::find(system.lab), TrafficSize::chosen());
+    let lab = Lab::find(system.lab);
+    let extent = TrafficSize::chosen();
     let host = lab.value("host");
     (system.prepare)(&lab);
     let pages = crawl(lab.address(system.origin), host, system.start, system.disallowed, extent.urls_max);

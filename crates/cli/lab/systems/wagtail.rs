@@ -45,7 +45,9 @@ fn wagtail_behind_the_edge() {
 
 /// Checks that a page belongs to this visitor, by the name in it and by whether it is shown at all.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let account = || text.split_once("\", \"avatarUrl\"").and_then(|(before, _)| before.rsplit('"').next());
     let shown = between(text, "Logged in as ", "<").or_else(account);
     let is_admin = target.starts_with("/admin/");
@@ -85,7 +87,8 @@ fn forms_work_for_everybody(stand: &RunningLab) {
 
 fn what_is_published_is_seen(stand: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
-    let (mut alice, mut bob) = (stand.user_behind_the_edge("alice"), stand.user("bob"));
+    let mut alice = stand.user_behind_the_edge("alice");
+    let mut bob = stand.user("bob");
     // The newest article, which the front page and the index also show.
     let pages = ["/articles/article-100/", "/", "/articles/"];
     // The article's number is in the editors' bar.

@@ -17,7 +17,8 @@ fn every_page_cache_mode_stores_and_invalidates_pages() {
     for mode in ["database", "files", "aggressive"] {
         site.empty();
         site.layers(&format!("plugin=on&pages={mode}"));
-        let (hit, miss) = (format!("{mode}; hit"), format!("{mode}; miss"));
+        let hit = format!("{mode}; hit");
+        let miss = format!("{mode}; miss");
         let made = get(site.origin, &oldest);
         let kept = get(site.origin, &oldest);
         assert_eq!((pages(&made), pages(&kept)), (miss.as_str(), hit.as_str()));
@@ -73,7 +74,8 @@ fn every_object_cache_server_is_used() {
         let found = figure(&second, "found");
         assert!(found >= 10, "{kind}: {found} values found");
         if kind != "database" {
-            let (many, few) = (figure(&first, "queries"), figure(&second, "queries"));
+            let many = figure(&first, "queries");
+            let few = figure(&second, "queries");
             assert!(few * 2 <= many, "{kind}: {few} queries with objects, {many} without");
         }
         assert_eq!(first.body, second.body, "{kind}");

@@ -182,7 +182,8 @@ impl Cast {
     /// comment no other visitor may see.
     fn commenter(&mut self, post: u64) {
         let email = format!("cora{}@guarded.test", std::process::id());
-        let (name, said) = ("Cora Guarded", format!("what waits for approval {}", std::process::id()));
+        let name = "Cora Guarded";
+        let said = format!("what waits for approval {}", std::process::id());
         let comment = json!({"post": post, "author_name": name, "author_email": email, "content": said, "status": "hold"});
         self.make("comments", &comment);
         let hash = self.visitor("knower").cookie.as_ref().unwrap();
@@ -200,10 +201,12 @@ impl Cast {
     /// Adds every other kind of page.
     fn list(&mut self, site: &WordPressLab, post: &str, door: &str) {
         let (_, oldest) = site.first("posts?order=asc");
-        let (comments, answer) = (format!("{post}feed/"), format!("{post}?replytocom=1"));
+        let comments = format!("{post}feed/");
+        let answer = format!("{post}?replytocom=1");
         let of_post =
             [("a post with its form for comments", post), ("a feed of a post's comments", &comments)];
-        let (moderated, plain) = (format!("{post}?unapproved=1&moderation-hash=0a"), format!("/?p={oldest}"));
+        let moderated = format!("{post}?unapproved=1&moderation-hash=0a");
+        let plain = format!("/?p={oldest}");
         let own = [
             ("what is not there", "/nothing-here/"),
             ("a redirect", "/category/bicycles"),

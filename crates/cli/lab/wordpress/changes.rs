@@ -238,7 +238,8 @@ fn option_and_user_changes_purge_exactly_their_pages() {
     stand.check("the theme's styles", &[("/", "</html>"), (PAGE, "</html>")], &[], |editor| {
         let parts = editor.call("GET", "template-parts", &json!({}));
         let part = parts.as_array().unwrap().iter().find(|part| part["slug"] == "footer").unwrap();
-        let (id, content) = (part["id"].as_str().unwrap(), part["content"]["raw"].as_str().unwrap());
+        let id = part["id"].as_str().unwrap();
+        let content = part["content"]["raw"].as_str().unwrap();
         let made =
             editor.change(&format!("template-parts/{id}"), &json!({"content": format!("{content}<!-- -->")}));
         editor.call(
@@ -293,13 +294,15 @@ fn changes(stand: &EditedSite) -> [RestChange; 6] {
 fn change_updates_its_pages_for_all_and_keeps_the_others() {
     let stand = EditedSite::new("plugin=on");
     let EditedSite { site, edge, editor } = &stand;
-    let (newest, oldest) = (site.first("posts").0, site.first("posts?order=asc").0);
+    let newest = site.first("posts").0;
+    let oldest = site.first("posts?order=asc").0;
     let targets: Vec<&str> =
         SHARED.iter().map(|(_, target)| *target).chain([newest.as_str(), &oldest, "/?lab=parts"]).collect();
     let changes = changes(&stand);
     let own =
         || targets.iter().map(|target| PersonalParts::of(&get(site.origin, target))).collect::<Vec<_>>();
-    let (mut before, mut vain) = (own(), Vec::new());
+    let mut before = own();
+    let mut vain = Vec::new();
     for RestChange { what, target, said, spare } in &changes {
         for target in &targets {
             get(edge.address, target);

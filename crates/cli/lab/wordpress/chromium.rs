@@ -64,7 +64,8 @@ impl Chromium {
             .arg("about:blank");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let commands = child.stdin.take().unwrap();
+        let answers = child.stdout.take().unwrap();
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             let texts = BufReader::new(answers).split(0).map_while(Result::ok);

@@ -30,7 +30,8 @@ struct EditorWindows {
 impl EditorWindows {
     fn new(edge: SocketAddr) -> Self {
         let mut browser = Chromium::start(HOST, edge);
-        let (editor, anybody) = (browser.window(), browser.window());
+        let editor = browser.window();
+        let anybody = browser.window();
         Self { browser, editor, anybody, secrets: vec![BAR.to_owned()] }
     }
 
@@ -113,7 +114,8 @@ fn url(target: &str) -> String {
 fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
     let site = WordPressLab::with("");
     let administrator = site.administrator();
-    let (name, password) = (format!("writer{}", std::process::id()), "only-for-this");
+    let name = format!("writer{}", std::process::id());
+    let password = "only-for-this";
     let email = format!("{name}@guarded.test");
     let user = json!({"username": name, "email": email, "password": password, "roles": ["editor"]});
     let user = administrator.change("users", &user)["id"].clone();
@@ -139,7 +141,8 @@ fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
     let [title, words, correction] =
         ["A harbour", "Words about ships", "A better harbour"].map(|text| format!("{text} {}", edge.pid()));
     let number = desk.draft(&title, &words);
-    let (preview, plain) = (format!("/?p={number}&preview=true"), format!("/?p={number}"));
+    let preview = format!("/?p={number}&preview=true");
+    let plain = format!("/?p={number}");
     desk.secrets.extend([title.clone(), words.clone()]);
     desk.editor_sees(&preview, &words);
     for target in ["/", &preview, &plain] {

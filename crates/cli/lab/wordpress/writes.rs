@@ -52,7 +52,8 @@ impl SiteWithoutPlugin {
         let site = WordPressLab::with("");
         let edge = site.edge("");
         let editor = Editor::log_in(edge.address, "admin", site.password());
-        let (newest, oldest) = (site.first("posts"), site.first("posts?order=asc"));
+        let newest = site.first("posts");
+        let oldest = site.first("posts?order=asc");
         Self { site, edge, editor, newest, oldest }
     }
 
@@ -179,7 +180,8 @@ impl SiteWithoutPlugin {
 #[test]
 fn edited_post_is_visible_at_once_from_every_editor() {
     let stand = SiteWithoutPlugin::new();
-    let (post, number) = (&stand.newest.0, stand.newest.1);
+    let post = &stand.newest.0;
+    let number = stand.newest.1;
     let texts = |text| [(post.as_str(), text), ("/", text), ("/feed/", text)];
     stand.check("the block editor", &WriteEffects::ListsAnd(post), &texts("Said in JSON"), |stand| {
         stand.editor.change(&format!("posts/{number}"), &json!({"title": "Said in JSON"}));
@@ -224,7 +226,8 @@ fn comment_is_visible_at_once_and_other_pages_are_kept() {
     let stand = SiteWithoutPlugin::new();
     let (post, _) = &stand.oldest;
     let [shown, held] = ["Seen by all", "Seen by none"].map(|text| format!("{text} {}", std::process::id()));
-    let (speaker, other) = (stand.subscriber("speaker"), stand.subscriber("advertiser"));
+    let speaker = stand.subscriber("speaker");
+    let other = stand.subscriber("advertiser");
     let texts = [(post.as_str(), shown.as_str()), ("/comments/feed/", &shown)];
     stand.check("a comment", &WriteEffects::FrontsAnd(post), &texts, |stand| {
         stand.comment(&speaker, post, &shown);
@@ -326,7 +329,8 @@ fn changes_of_menus_terms_options_and_users_are_visible() {
 #[test]
 fn failed_or_irrelevant_writes_leave_all_pages_stored() {
     let stand = SiteWithoutPlugin::new();
-    let (number, user) = (stand.newest.1, stand.subscriber("bystander"));
+    let number = stand.newest.1;
+    let user = stand.subscriber("bystander");
     let draft = stand.editor.change("posts", &json!({"title": "Kept back", "status": "draft"}));
     stand.check("a draft that is kept while it is written", &WriteEffects::Nothing, &[], |stand| {
         stand.editor.change(&format!("posts/{}/autosaves", draft["id"]), &json!({"content": "Word by word"}));

@@ -52,7 +52,8 @@ impl HostWatcher {
         drop(self.over);
         let seen = self.thread.join().unwrap_or_default();
         for (second, shares) in run.seconds.iter_mut().zip(seen) {
-            (second.host_busy, second.generator_busy) = (shares.host, shares.generator);
+            second.host_busy = shares.host;
+            second.generator_busy = shares.generator;
         }
         run.machine = Some(probe::Environment::detect());
     }

@@ -354,7 +354,8 @@ mod tests {
             let plans: Vec<Plan> = urls.iter().map(|url| args.plan(url).unwrap()).collect();
             args.refuse_idle(&plans).err().map(|error| error.to_string())
         };
-        let (plain, secure) = ("http://127.0.0.1/", "https://192.0.2.1/");
+        let plain = "http://127.0.0.1/";
+        let secure = "https://192.0.2.1/";
         for flags in ["--insecure", "--ca own.pem", "--no-resumption"] {
             let error = refusal(flags, &[plain, plain]).unwrap();
             assert!(error.contains("does nothing here: no URL is https"), "{flags}: {error}");

@@ -47,10 +47,12 @@ pub(crate) fn measure_watched(
     interrupt: &Interrupt,
     mut watch: impl FnMut(&Control, &dyn Clock) + Send,
 ) -> anyhow::Result<Outcome> {
-    let (clock, control) = (SystemClock::new(), Control::stopped_by(interrupt.flag()));
+    let clock = SystemClock::new();
+    let control = Control::stopped_by(interrupt.flag());
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let (control, clock) = (&control, &clock);
+        let control = &control;
+        let clock = &clock;
         scope.spawn(move || {
             while is_over.recv_timeout(WATCH_EVERY) == Err(RecvTimeoutError::Timeout) {
                 watch(control, clock);

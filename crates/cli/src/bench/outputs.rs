@@ -62,7 +62,8 @@ impl OutputArgs {
         for path in files {
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
-            let (path_shown, shown) = (path.display(), directory.display());
+            let path_shown = path.display();
+            let shown = directory.display();
             ensure!(
                 directory.is_dir(),
                 "cannot write {path_shown}: the directory {shown} does not exist; create it first"

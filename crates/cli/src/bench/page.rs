@@ -267,7 +267,8 @@ mod tests {
         assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
         assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
         let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s --linger 5s").unwrap();
-        let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
+        let from = Duration::from_secs(1);
+        let to = Duration::from_secs(3);
         assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
         assert_eq!((bound.linger, plan.linger), (Duration::from_secs(5), Duration::ZERO));
         assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));

@@ -185,7 +185,8 @@ fn read_list(path: &Path, base: &HttpUrl) -> anyhow::Result<Vec<WeightedTarget>>
 /// Parses `URL [WEIGHT]`. A URL that begins with `/` is a path on the host of `base`.
 fn url_of_line(line: &str, base: &HttpUrl) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
-    let (url, weight) = (words.next().unwrap_or_default(), words.next());
+    let url = words.next().unwrap_or_default();
+    let weight = words.next();
     ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
     let weight = match weight {
         Some(weight) => weight
@@ -212,7 +213,8 @@ fn stage(text: &str) -> Result<Stage, String> {
 fn think(text: &str) -> Result<Think, String> {
     match text.split_once('-') {
         Some((from, to)) => {
-            let (from, to) = (time(from)?, time(to)?);
+            let from = time(from)?;
+            let to = time(to)?;
             if to < from {
                 Err(format!("{text:?} ends before it begins; write the shorter time first"))
             } else {

@@ -91,7 +91,8 @@ fn make_rounds(
             };
             let (what, unit) = load.words();
             if run.good_per_s.is_none_or(|rate| rate <= 0.0) {
-                let (name, failures) = (&side.name, failures(&run));
+                let name = &side.name;
+                let failures = failures(&run);
                 return Err(anyhow!("{name}: no good {what} in round {round}: {failures}").into());
             }
             note(format_args!(

@@ -41,7 +41,8 @@ impl PageServer {
     pub(crate) fn start(look: impl Fn(&FirstConnection) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let (found, look) = (Arc::<AtomicBool>::default(), Arc::new(look));
+        let found = Arc::<AtomicBool>::default();
+        let look = Arc::new(look);
         let (first, documents) =
             (Arc::<Mutex<Option<FirstConnection>>>::default(), Arc::<AtomicUsize>::default());
         let told = Arc::clone(&found);
@@ -49,8 +50,10 @@ impl PageServer {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
                 first.lock().unwrap().get_or_insert_with(|| FirstConnection(stream.try_clone().unwrap()));
-                let (first, documents) = (Arc::clone(&first), Arc::clone(&documents));
-                let (look, found) = (Arc::clone(&look), Arc::clone(&found));
+                let first = Arc::clone(&first);
+                let documents = Arc::clone(&documents);
+                let look = Arc::clone(&look);
+                let found = Arc::clone(&found);
                 std::thread::spawn(move || {
                     serve(stream, || {
                         if documents.fetch_add(1, Ordering::SeqCst) == 1 {

@@ -129,7 +129,8 @@ pub(crate) fn compare(script: OriginScript, line: &str) {
 }
 
 fn compare_words(script: OriginScript, arguments: &[&str]) {
-    let (theirs, ours) = (run(script, arguments, theirs), run(script, arguments, plain));
+    let theirs = run(script, arguments, theirs);
+    let ours = run(script, arguments, plain);
     same(&ours.stdout, &theirs.stdout, arguments);
     assert_eq!(ours.stderr, theirs.stderr, "{arguments:?}");
 }
@@ -208,7 +209,8 @@ fn plain_reports_match_ab_for_bad_servers() {
 #[test]
 fn plain_runs_without_a_server_end_like_ab() {
     for url in ["http://127.0.0.1:1/", "http://no.such.host.invalid/"] {
-        let (theirs, ours) = (theirs(&["-n", "3", url]), plain(&["-n", "3", url]));
+        let theirs = theirs(&["-n", "3", url]);
+        let ours = plain(&["-n", "3", url]);
         let after = |output: &Output| output.stdout.lines().skip(BANNER_LINES).map(str::to_owned).collect();
         let (their_lines, our_lines): (Vec<String>, Vec<String>) = (after(&theirs), after(&ours));
         assert_eq!(our_lines, their_lines);
@@ -259,9 +261,11 @@ fn idioms_of_awk_grep_and_sed_find_the_same_fields() {
             let origin = numbered(script);
             program(&["-n", "30", &format!("{}/", origin.url())]).stdout
         };
-        let (theirs, ours) = (text(theirs), text(plain));
+        let theirs = text(theirs);
+        let ours = text(plain);
         for (pipeline, is_timed) in IDIOMS {
-            let (their, our) = (piped(&theirs, pipeline), piped(&ours, pipeline));
+            let their = piped(&theirs, pipeline);
+            let our = piped(&ours, pipeline);
             if is_timed {
                 let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
                 assert!(is_number(&their) && is_number(&our), "{pipeline}: {our:?} and {their:?}");

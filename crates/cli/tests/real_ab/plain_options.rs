@@ -147,7 +147,8 @@ fn documented_number_of_comparisons_is_correct() {
     lines.extend(with(&MORE_SERVERS));
     // The slow server (1), content (4), no server (2), TLS, proxies (2) and `-V` (1).
     let others = 1 + 4 + 2 + TLS_LINES.len() + 2 + 1;
-    let (lines, idioms) = (lines.len() + others, IDIOMS.len());
+    let lines = lines.len() + others;
+    let idioms = IDIOMS.len();
     println!("ab beside petasos ab --plain: {lines} command lines, {idioms} idioms");
     let claim = format!(
         "A test compares both on {lines} command lines, misbehaving servers included, and {idioms} idioms"

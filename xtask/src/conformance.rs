@@ -114,7 +114,9 @@ fn compare(args: &Args) -> Result<TestCounts> {
     let runs: Vec<(TestedProfile, Result<SuiteReport>)> = std::thread::scope(|scope| {
         let mut started = Vec::new();
         for profile in profiles {
-            let (suite, petasos, expected) = (&suite, &petasos, &expected);
+            let suite = &suite;
+            let petasos = &petasos;
+            let expected = &expected;
             let run = scope.spawn(move || run_profile(suite, petasos, profile, expected, &args.id));
             started.push((profile, run));
         }

@@ -103,7 +103,8 @@ impl Workspace {
 impl Lock {
     /// A crate of [`EFFECTS`] that a published crate is, or depends on.
     fn effect(&self, package: &str) -> Option<&'static str> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![package]);
+        let mut seen = BTreeSet::new();
+        let mut open = vec![package];
         while let Some(name) = open.pop() {
             if let Some(effect) = EFFECTS.into_iter().find(|effect| *effect == name) {
                 return Some(effect);

@@ -343,7 +343,8 @@ mod tests {
         let place = place("descriptors");
         let held = fs::File::open("/dev/zero").unwrap();
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
-        let (file, script) = (place.directory.join("ready"), ": >ready; while :; do sleep 0.05; done");
+        let file = place.directory.join("ready");
+        let script = ": >ready; while :; do sleep 0.05; done";
         place.start(&service(script), || file.exists()).unwrap();
         let pid = place.running("tested").unwrap();
         let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();

@@ -431,7 +431,8 @@ fn demo() -> Result<PassedFailed> {
 
 /// Runs the ladder of a lab in its short form. `more` are further options.
 fn ladder(lab: &str, more: &[&str]) -> Result<PassedFailed> {
-    let (file, out) = (format!("labs/{lab}/ladder.toml"), format!("target/test-{lab}"));
+    let file = format!("labs/{lab}/ladder.toml");
+    let out = format!("target/test-{lab}");
     let words = ["ladder", &file, "--quick", "--fresh", "--out", &out];
     check(petasos(&[&words, more].concat()))
 }

@@ -102,7 +102,8 @@ impl RunParameters {
         let mut stream = std::net::TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(request)?;
-        let (mut answer, mut octet) = (Vec::new(), [0]);
+        let mut answer = Vec::new();
+        let mut octet = [0];
         while !answer.ends_with(b"\r\n\r\n") {
             stream.read_exact(&mut octet)?;
             answer.extend_from_slice(&octet);
@@ -153,7 +154,8 @@ impl RunState<'_> {
         }
         self.asked.answers += 1;
         self.asked.octets += connection.octets as u64;
-        (connection.octets, connection.closed) = (0, false);
+        connection.octets = 0;
+        connection.closed = false;
         if !self.asking.keep_alive {
             reconnect(&connection.stream, self.asking.address)?;
         }
@@ -204,7 +206,8 @@ mod tests {
     fn every_byte_of_every_response_is_counted() {
         for keep_alive in [true, false] {
             let responder = Responder::bind("X: y\r\n", &[b'x'; 13_000], Vec::new()).unwrap();
-            let (address, requests) = (responder.address(), responder.requests());
+            let address = responder.address();
+            let requests = responder.requests();
             std::thread::spawn(move || responder.serve());
             let asking = RunParameters { address, path: "/".to_owned(), connections: 3, keep_alive };
             let asked = asking.ask(Duration::from_millis(50)).unwrap();

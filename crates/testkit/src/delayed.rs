@@ -173,7 +173,8 @@ impl Serving {
                 match event.data.u64() {
                     LISTENER => self.accept(),
                     place => {
-                        let (place, flags) = (place as usize, event.flags);
+                        let place = place as usize;
+                        let flags = event.flags;
                         if flags.contains(epoll::EventFlags::OUT) {
                             self.write_on(place);
                         }
@@ -234,7 +235,8 @@ impl Serving {
             self.due.pop_front();
             match &mut self.connections[place] {
                 Some(peer) => {
-                    let (bytes, stuck_before) = (0, Duration::ZERO);
+                    let bytes = 0;
+                    let stuck_before = Duration::ZERO;
                     peer.writing = Some(Writing { came, bytes, stuck_since: now, stuck_before });
                     self.write_on(place);
                 }

@@ -159,8 +159,12 @@ impl Life {
     fn begin(socket: &Socket, script: &Arc<RequestHandler>, record: &Arc<Mutex<Vec<Seen>>>) -> Self {
         socket.listen(1024).unwrap();
         let listener = TcpListener::from(socket.try_clone().unwrap());
-        let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (script, record, stopped, opened) = (script.clone(), record.clone(), stop.clone(), open.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let script = script.clone();
+        let record = record.clone();
+        let stopped = stop.clone();
+        let opened = open.clone();
         let listening = std::thread::spawn(move || {
             for connection in listener.incoming() {
                 if stopped.load(Ordering::SeqCst) {
@@ -169,7 +173,9 @@ impl Life {
                 let Ok(connection) = connection else { continue };
                 let connection = Arc::new(connection);
                 opened.lock().unwrap().push(Arc::downgrade(&connection));
-                let (script, record, stopped) = (script.clone(), record.clone(), stopped.clone());
+                let script = script.clone();
+                let record = record.clone();
+                let stopped = stopped.clone();
                 std::thread::spawn(move || converse(&connection, &*script, &record, &stopped));
             }
         });

@@ -122,7 +122,8 @@ fn start_edge(plan: &SoakPlan, application: &SoakOrigin, directory: &Path) -> Ed
          disk_timeout = '1m'\nidle_connection_timeout = '1s'\n"
     );
     std::fs::write(&file, configuration).unwrap();
-    let (memory, size) = (format!("{MEMORY_BYTES}B"), format!("{DISK_BYTES}B"));
+    let memory = format!("{MEMORY_BYTES}B");
+    let size = format!("{DISK_BYTES}B");
     let arguments = [&file, "--disk", &disk, "--disk-size", &size, "--memory", &memory, "--access-log", &log];
     Edge::of_program(&plan.program, &application.url(), &arguments)
 }

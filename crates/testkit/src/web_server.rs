@@ -80,7 +80,8 @@ impl ServerKind {
     }
 
     fn configuration(self, directory: &Path, address: SocketAddr) -> String {
-        let (path, port) = (directory.display(), address.port());
+        let path = directory.display();
+        let port = address.port();
         match self {
             Self::Nginx => {
                 let server = nginx::server(directory, &address.to_string());

@@ -153,7 +153,8 @@ fn turn(attack: &ServerAttack, peer: ComparedServer, yard: &Yard) -> Result<Vec<
 
 /// Runs an attack. Returns its result and the highest resident memory meanwhile, in bytes.
 fn watched<T>(running: &PeerProcess<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
-    let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
+    let most = AtomicU64::new(0);
     let outcome = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -317,7 +318,8 @@ impl AttackedServer<'_> {
         let visits = Mutex::new(Visits::default());
         std::thread::scope(|threads| {
             for visitor in 0..HONEST {
-                let (visits, target) = (&visits, &target);
+                let visits = &visits;
+                let target = &target;
                 threads.spawn(move || {
                     let mut own = Visits::default();
                     for number in 0..each {

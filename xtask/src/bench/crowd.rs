@@ -183,7 +183,8 @@ impl PartialResponse {
     }
 
     fn feed_body(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
-        let (mut same, mut at) = (true, self.content_bytes);
+        let mut same = true;
+        let mut at = self.content_bytes;
         let skimmed = self.body.as_mut()?.skim_with(input, |run| {
             same &= content.get(at..).is_some_and(|rest| rest.starts_with(run));
             at += run.len();

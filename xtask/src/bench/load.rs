@@ -135,7 +135,8 @@ impl LoadTarget {
     fn start(content_bytes: usize) -> Result<Self> {
         let responder =
             Responder::bind("Content-Type: text/plain\r\n", &vec![b'x'; content_bytes], Vec::new())?;
-        let (address, requests) = (responder.address(), responder.requests());
+        let address = responder.address();
+        let requests = responder.requests();
         std::thread::Builder::new().name("responder".to_owned()).spawn(move || {
             if let Err(error) = responder.serve() {
                 eprintln!("error: the responder ended: {error}");
@@ -223,7 +224,8 @@ fn print(content_bytes: usize, load: &LoadParameters, chosen: &[&LoadGenerator],
     println!("{}", markdown(&head, &rows));
     for (generator, turns) in chosen.iter().zip(all) {
         if let Some(reason) = turns.missing.first() {
-            let (missing, of) = (turns.missing.len(), turns.rates.len());
+            let missing = turns.missing.len();
+            let of = turns.rates.len();
             println!("{}: {missing} of {of} turns are missing: {reason}", generator.name);
         }
     }

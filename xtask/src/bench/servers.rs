@@ -81,7 +81,8 @@ impl Servers {
         }
         // Copied because the servers' user may not have access to the original, and a build may
         // replace it.
-        let (program, copy) = (optimised("petasos")?, place.directory.join("petasos"));
+        let program = optimised("petasos")?;
+        let copy = place.directory.join("petasos");
         fs::copy(&program, &copy)
             .and_then(|_| place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;

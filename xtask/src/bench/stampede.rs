@@ -117,7 +117,8 @@ impl StampedeOrigin {
             (0_u32..).flat_map(|line| format!("{line:07}\n").into_bytes()).take(PAGE_BYTES).collect();
         let fields = "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n";
         let responder = Responder::bind(fields, &content, vec![ORIGIN_TIME])?;
-        let (address, requests) = (responder.address(), responder.requests());
+        let address = responder.address();
+        let requests = responder.requests();
         std::thread::Builder::new().name("origin".to_owned()).spawn(move || {
             if let Err(error) = responder.serve() {
                 eprintln!("error: the application ended: {error}");
@@ -203,7 +204,8 @@ fn row(name: &str, turns: &[ServerTurn], args: &Args, goal: Duration) -> Vec<Str
     let of = |figure: fn(&ServerTurn) -> usize| -> Vec<usize> {
         turns.iter().filter(|turn| turn.name == name).map(figure).collect()
     };
-    let (requests, right) = (of(|turn| turn.origin_requests), of(|turn| turn.rush.right.len()));
+    let requests = of(|turn| turn.origin_requests);
+    let right = of(|turn| turn.rush.right.len());
     let times = |index: usize| -> Vec<Duration> {
         let own = turns.iter().filter(|turn| turn.name == name);
         own.filter_map(|turn| turn.times()?.get(index).copied()).collect()

@@ -67,7 +67,8 @@ struct StarvedLoad {
 
 const fn closed(name: &'static str, users: usize, delay_ms: u64, time_max: Duration) -> StarvedLoad {
     let delay = Duration::from_millis(delay_ms);
-    let (content_bytes, is_secured) = (CONTENT_BYTES, false);
+    let content_bytes = CONTENT_BYTES;
+    let is_secured = false;
     StarvedLoad { name, arrival: Arrival::Closed, users, delay, content_bytes, is_secured, time_max }
 }
 
@@ -117,7 +118,9 @@ const STARVED: [StarvedLoad; 7] = [
 /// If a load cannot be run, or a verdict is wrong.
 pub(super) fn run(time: Duration) -> Result<()> {
     testkit::allow_descriptors(10_000);
-    let (mut rows, mut wrong, mut starved) = (Vec::new(), 0, 0);
+    let mut rows = Vec::new();
+    let mut wrong = 0;
+    let mut starved = 0;
     for case in CASES.into_iter().chain(STARVED) {
         for busy_loops in [1, 2] {
             let (outcome, lost) = pinned(case, time, busy_loops)?;
@@ -312,7 +315,8 @@ mod tests {
     #[test]
     fn starved_run_is_invalid_unless_the_rules_make_it_tight() {
         let large = STARVED.into_iter().find(|case| case.name.contains("KiB")).unwrap();
-        let (taken, held_back) = ("the generator took 20%: unread 20%", "beginnings of responses waited");
+        let taken = "the generator took 20%: unread 20%";
+        let held_back = "beginnings of responses waited";
         assert!(judged(CASES[0], Trust::Invalid, taken, 400.0));
         assert!(!judged(CASES[0], Trust::Invalid, "a generator thread was busy", 400.0), "no term");
         assert!(!judged(CASES[0], Trust::Tight, taken, 400.0) && judged(CASES[0], Trust::Tight, taken, 90.0));

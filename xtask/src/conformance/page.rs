@@ -116,7 +116,9 @@ fn own_scores(scores: &Scores) -> String {
         "\n## Scores\n\n| suite | profile | required | optional | check |\n|---|---|---|---|---|\n"
             .to_owned();
     for run in &scores.runs {
-        let (required, optional, check) = (run.score.required, run.score.optional, run.score.check);
+        let required = run.score.required;
+        let optional = run.score.optional;
+        let check = run.score.check;
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,

@@ -79,7 +79,8 @@ impl Suite {
             None => Edition::Npm,
         };
         let version = node_version()?;
-        let (found, least) = (parse_version(&version)?, edition.node_min());
+        let found = parse_version(&version)?;
+        let least = edition.node_min();
         ensure!(
             found >= least,
             "this edition of the suite needs Node.js {least} or newer, and `node` is {version}"
@@ -148,7 +149,8 @@ fn runs(program: &str) -> bool {
 /// Installs the packages of the committed lock file if they are missing. Returns their directory.
 fn install() -> Result<PathBuf> {
     let place = std::path::absolute(WORK)?;
-    let (lock, installed) = (Path::new("conformance/package-lock.json"), place.join("installed.json"));
+    let lock = Path::new("conformance/package-lock.json");
+    let installed = place.join("installed.json");
     let wanted = std::fs::read(lock).with_context(|| format!("cannot read {}", lock.display()))?;
     let modules = place.join("node_modules");
     if std::fs::read(&installed).is_ok_and(|found| found == wanted) && modules.exists() {

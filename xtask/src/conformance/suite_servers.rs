@@ -63,7 +63,8 @@ impl<'a> SuiteServers<'a> {
     /// # Errors
     /// If the client fails or Petasos ends; shows the end of the log.
     pub(crate) fn run_client(mut self, chosen: &[String]) -> Result<SuiteReport> {
-        let (report, log) = (self.logs.join("report.json"), self.logs.join("client.log"));
+        let report = self.logs.join("report.json");
+        let log = self.logs.join("client.log");
         let mut client = bound(OsStr::new("node"));
         client.arg("--no-warnings").arg(std::path::absolute("conformance/client.mjs")?);
         // The base URL must not end with a slash, because paths begin with one.

@@ -30,7 +30,8 @@ pub(crate) fn run(site: &StackSite<'_>, statements: &str) -> Result<()> {
 
 /// Makes MariaDB's system tables, unless they exist.
 fn make(site: &StackSite<'_>) -> Result<()> {
-    let (data, new) = (site.at("mariadb"), site.at("mariadb.new"));
+    let data = site.at("mariadb");
+    let new = site.at("mariadb.new");
     if data.exists() {
         return Ok(());
     }

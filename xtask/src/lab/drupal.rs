@@ -126,7 +126,9 @@ pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]
 
 /// Copies the tree and resolves links, unless there is a copy of it already.
 fn copy(site: &StackSite<'_>) -> Result<()> {
-    let (copy, new, mark) = (site.at("drupal"), site.at("drupal.new"), site.at("drupal.source"));
+    let copy = site.at("drupal");
+    let new = site.at("drupal.new");
+    let mark = site.at("drupal.source");
     let wanted = identity(site)?;
     if !copy.exists() || !files::holds(&mark, &wanted) {
         [&copy, &new].into_iter().try_for_each(|old| loosen(old).and_then(|()| remove(old)))?;
@@ -182,7 +184,8 @@ fn loosen(drupal: &Path) -> Result<()> {
 /// Installs Drupal and makes its content, unless both exist and come from this tree and these
 /// scripts.
 fn fill(site: &StackSite<'_>) -> Result<()> {
-    let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{}{INSTALL}{FILL}", identity(site)?));
+    let mark = site.at("mariadb/filled-by");
+    let wanted = format!("{}{INSTALL}{FILL}", identity(site)?);
     if files::holds(&mark, &wanted) {
         return Ok(());
     }

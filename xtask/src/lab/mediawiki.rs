@@ -82,7 +82,8 @@ pub(crate) const STACK: Stack = Stack {
 fn fill(site: &StackSite<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").args(["--show", "mediawiki"]))?;
     // The mark is inside the database's directory, so that they are always removed together.
-    let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{version}\n{FILL}"));
+    let mark = site.at("mariadb/filled-by");
+    let wanted = format!("{version}\n{FILL}");
     if files::holds(&mark, &wanted) {
         return Ok(());
     }

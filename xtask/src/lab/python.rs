@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// If Python or pip fails; shows the end of its log.
 pub(crate) fn environment(site: &StackSite<'_>, requirements: &str) -> Result<()> {
-    let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
+    let venv = site.at("venv");
+    let mark = site.at("venv/requirements.txt");
     if files::holds(&mark, requirements) {
         return Ok(());
     }

@@ -101,7 +101,9 @@ pub(crate) const STACK: Stack = Stack {
 
 /// Makes the database and its content, unless they exist and come from these scripts and packages.
 fn fill(site: &StackSite<'_>) -> Result<()> {
-    let (data, new, mark) = (site.at("data"), site.at("data.new"), site.at("data/filled-by"));
+    let data = site.at("data");
+    let new = site.at("data.new");
+    let mark = site.at("data/filled-by");
     let wanted = format!("{REQUIREMENTS}\n{FILL}\n{MODELS}");
     if files::holds(&mark, &wanted) {
         return Ok(());

@@ -125,7 +125,9 @@ fn empty(site: &StackSite<'_>) -> Result<()> {
 /// version.
 fn copy(site: &StackSite<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").arg("--show").args(WORDPRESS))?;
-    let (copy, new, mark) = (site.at("wordpress"), site.at("wordpress.new"), site.at("wordpress.version"));
+    let copy = site.at("wordpress");
+    let new = site.at("wordpress.new");
+    let mark = site.at("wordpress.version");
     if copy.exists() && files::holds(&mark, &version) {
         return Ok(());
     }

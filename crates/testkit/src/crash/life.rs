@@ -77,7 +77,8 @@ impl<'a> Family<'a> {
     /// Runs one life. In one of four cases, another process is started and killed before it.
     pub(super) fn live(&mut self, random: &mut Random) -> Result<CrashCounts, String> {
         let directory = self.directory.as_ref().map(|directory| directory.path().to_owned()).unwrap();
-        let (file, disk) = (directory.join("petasos.toml"), directory.join("disk"));
+        let file = directory.join("petasos.toml");
+        let disk = directory.join("disk");
         let LifeSizes { memory, disk: size, .. } = self.room;
         let arguments = [file.to_str().unwrap(), "--disk", disk.to_str().unwrap(), "--disk-size", size];
         let arguments = [&arguments[..], &["--memory", memory]].concat();
@@ -98,7 +99,8 @@ impl<'a> Family<'a> {
         let evicted = self.work(&load, &mut edge, requests as u64, end, random);
         self.model.note(&format!("a life ended by {end:?}"));
         let mut tally = load.tally.into_inner().unwrap();
-        (tally.lives, tally.evicted) = (1, evicted);
+        tally.lives = 1;
+        tally.evicted = evicted;
         let problems = load.problems.into_inner().unwrap();
         if problems.is_empty() { Ok(tally) } else { Err(problems.join("\n")) }
     }

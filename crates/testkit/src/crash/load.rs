@@ -92,7 +92,8 @@ impl<'a> LifeLoad<'a> {
         // Moments of the model, their times, and the numbers that the edge had accepted by then.
         let mut moments = Vec::new();
         while !self.is_over() {
-            let (moment, at) = (self.model.now(), clock.monotonic());
+            let moment = self.model.now();
+            let at = clock.monotonic();
             let Some(status) = Edge::status(self.admin) else { return };
             let disk = &status["disk"];
             let [accepted, durable] = ["accepted", "durable"].map(|name| disk[name].as_u64().unwrap());
@@ -152,7 +153,8 @@ pub(super) fn visit(
         NO_LANGUAGE => String::new(),
         language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
     };
-    let (target, host) = (page.target(), page.host());
+    let target = page.target();
+    let host = page.host();
     let begun = load.model.begin(page, language);
     let client = connection.take().or_else(|| Client::try_connect(load.address));
     let Some(mut client) = client else { return (begun, None) };
@@ -183,7 +185,9 @@ pub(crate) struct Purge {
 impl Purge {
     pub(crate) fn any(random: &mut Random, admin: SocketAddr) -> Self {
         let page = CrashPage::any(random);
-        let (host, target, section) = (page.host(), page.target(), page.section());
+        let host = page.host();
+        let target = page.target();
+        let section = page.section();
         let own = vec![page];
         let of_section = move |other: &CrashPage| other.section() == section;
         let of_host = move |other: &CrashPage| other.host() == host;
@@ -237,7 +241,8 @@ impl Purge {
 
     /// A POST to the page, whose successful response invalidates it.
     fn write(page: CrashPage) -> Self {
-        let (host, target) = (page.host(), page.target());
+        let host = page.host();
+        let target = page.target();
         let request = format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\ntext");
         let what = format!("POST {host}{target}");
         Self { pages: vec![page], may_mean_all: false, what, to: None, is_soft: false, request }

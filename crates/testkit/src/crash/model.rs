@@ -111,8 +111,11 @@ impl CrashModel {
     /// Records that a visitor's request is about to be sent.
     pub(crate) fn begin(&self, page: CrashPage, language: usize) -> ModelSnapshot {
         let mut state = self.state();
-        let (at, known) = (state.tick(), &state.pages[page.0]);
-        let (floor, soft_floor, fetches) = (known.floor, known.soft_floor, known.fetches[language]);
+        let at = state.tick();
+        let known = &state.pages[page.0];
+        let floor = known.floor;
+        let soft_floor = known.soft_floor;
+        let fetches = known.fetches[language];
         ModelSnapshot { at, page, language, floor, soft_floor, fetches }
     }
 
@@ -168,7 +171,8 @@ impl CrashModel {
     ) -> Result<ResponseKind, String> {
         let judged = begun.judge(answer, is_head);
         let mut state = self.state();
-        let (at, known) = (state.tick(), &mut state.pages[begun.page.0]);
+        let at = state.tick();
+        let known = &mut state.pages[begun.page.0];
         let status = answer.field("Cache-Status").unwrap_or("without Cache-Status").to_owned();
         let etag = answer.field("ETag").unwrap_or("without ETag").to_owned();
         let language = LANGUAGES[begun.language];
@@ -202,7 +206,9 @@ impl CrashModel {
     /// Describes a problem, with the history of its page.
     pub(super) fn tell(&self, begun: &ModelSnapshot, problem: &str) -> String {
         let ModelSnapshot { page, language, floor, soft_floor, .. } = *begun;
-        let (host, target, language) = (page.host(), page.target(), LANGUAGES[language]);
+        let host = page.host();
+        let target = page.target();
+        let language = LANGUAGES[language];
         let mut told = format!("{host}{target} in {language}, which must be of version {floor} or later ");
         told += &format!("({soft_floor} if it is not stale): {problem}\n");
         self.state().pages[page.0].history.iter().for_each(|event| told += &format!("  {event}\n"));
@@ -309,7 +315,8 @@ impl ModelSnapshot {
             return Ok(());
         }
         let same = answer.body.iter().zip(expected).take_while(|(one, other)| one == other).count();
-        let (bytes, line) = (answer.body.len(), &answer.body[..answer.body.len().min(100)]);
+        let bytes = answer.body.len();
+        let line = &answer.body[..answer.body.len().min(100)];
         let line = line.escape_ascii();
         Err(format!("torn: {bytes} octets of {}, right up to {same}, begins {line}", expected.len()))
     }

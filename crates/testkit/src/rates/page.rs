@@ -72,7 +72,8 @@ fn page(rounds: &[RateRound]) -> String {
 fn table(page: &mut String, rounds: &[RateRound], hits: fn(&EdgeFigures) -> u64) {
     for round in rounds {
         let cells: Vec<_> = round.edges.iter().map(|edge| percent(hits(edge), edge.requests())).collect();
-        let (plugin, saves) = (plugin(round.has_plugin), saves(round.save_every_secs));
+        let plugin = plugin(round.has_plugin);
+        let saves = saves(round.save_every_secs);
         // Writing into a String cannot fail.
         let _ = writeln!(page, "| {plugin} | {saves} | {} |", cells.join(" | "));
     }
@@ -106,7 +107,8 @@ fn lengths(rounds: &[RateRound]) -> String {
         }
     }
     for round in rounds.iter().filter(|round| !round.remark.is_empty()) {
-        let (plugin, saves) = (plugin(round.has_plugin), saves(round.save_every_secs));
+        let plugin = plugin(round.has_plugin);
+        let saves = saves(round.save_every_secs);
         let _ = write!(text, "\n\nPlugin: {plugin}; saves: {saves}. {}", round.remark);
     }
     text

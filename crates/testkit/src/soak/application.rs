@@ -43,7 +43,9 @@ impl SoakOrigin {
     pub(super) fn start(model: &Arc<CrashModel>, health: &Arc<FailureLog>, seed: u64) -> Self {
         let failing = Arc::new(Mutex::new(Failing::Not));
         let random = Mutex::new(Random::from_seed(seed));
-        let (model, known, theirs) = (Arc::clone(model), Arc::clone(health), Arc::clone(&failing));
+        let model = Arc::clone(model);
+        let known = Arc::clone(health);
+        let theirs = Arc::clone(&failing);
         let origin = Origin::start(move |seen| {
             let chance = lock(&random).next_u64();
             let is_head = seen.head.starts_with("HEAD");

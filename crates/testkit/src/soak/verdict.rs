@@ -141,7 +141,8 @@ impl SoakState<'_> {
     ) {
         self.compare(figures, "connections without visitors", idle.connections as f64, 0.0);
         let segments = std::fs::read_dir(directory.join("disk")).into_iter().flatten().count() as u64;
-        let (sockets, files) = (start.sockets as f64, (start.files + segments + IDLE_FILES_MAX) as f64);
+        let sockets = start.sockets as f64;
+        let files = (start.files + segments + IDLE_FILES_MAX) as f64;
         self.compare(figures, "sockets without visitors", idle.sockets as f64, sockets);
         self.compare(figures, "files without visitors", idle.files as f64, files);
     }

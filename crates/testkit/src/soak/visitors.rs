@@ -97,7 +97,8 @@ fn look(
         NO_LANGUAGE => String::new(),
         language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
     };
-    let (target, host) = (page.target(), page.host());
+    let target = page.target();
+    let host = page.host();
     let sent = stage.health.now();
     let begun = stage.model.begin(page, language);
     let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{language_field}{fields}\r\n");

@@ -80,7 +80,9 @@ struct Descriptors {
 impl Descriptors {
     /// Reads the descriptors of the process whose directory below `/proc` is `process`.
     fn of(process: &Path) -> Self {
-        let (mut all, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
+        let mut all = BTreeSet::new();
+        let mut descriptors = 0;
+        let mut files = 0;
         for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
             // A descriptor may be closed before its link is read.
             let Ok(link) = std::fs::read_link(descriptor.path()) else { continue };

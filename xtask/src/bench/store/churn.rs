@@ -61,7 +61,8 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut Fi
         let [own, other] = [petasos, varnish].map(|phase| Some(mebibytes(phase.highest_bytes)));
         let most = FigureTarget::Most(mebibytes(RESIDENT_MOST));
         table.add(format!("whole program: highest resident, {name}"), "MiB", own, other, most);
-        let (own, other) = (Some(petasos.budgets), Some(varnish.budgets));
+        let own = Some(petasos.budgets);
+        let other = Some(varnish.budgets);
         table.add(
             format!("whole program: content that flowed, {name}"),
             "budgets",
@@ -69,7 +70,8 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut Fi
             other,
             FigureTarget::None,
         );
-        let (own, other) = (Some(petasos.wrong_percent), Some(varnish.wrong_percent));
+        let own = Some(petasos.wrong_percent);
+        let other = Some(varnish.wrong_percent);
         table.add(format!("whole program: failed answers, {name}"), "%", own, other, FigureTarget::Most(0.0));
         let objects = petasos.objects.map(|objects| objects as f64);
         table.add(
@@ -90,11 +92,14 @@ fn flow(
     server: &BenchServer,
     &(name, from, to, budgets): &(&str, f64, f64, f64),
 ) -> Result<ChurnPhase> {
-    let (clock, over, highest) = (SystemClock::new(), AtomicBool::new(false), AtomicU64::new(0));
+    let clock = SystemClock::new();
+    let over = AtomicBool::new(false);
+    let highest = AtomicU64::new(0);
     let mut random = bench.random();
     let mut visitors = ConnectedVisitors::gather(server.address, VISITORS_MAX.into(), &bench.interrupted)?;
     let flowed_most = (budgets * BUDGET_BYTES as f64) as u64;
-    let (begun, mut flowed) = (clock.monotonic(), 0);
+    let begun = clock.monotonic();
+    let mut flowed = 0;
     let asked = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {

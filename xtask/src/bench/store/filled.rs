@@ -96,8 +96,10 @@ pub(super) fn fill(
     server: &BenchServer,
     pages: u64,
 ) -> Result<()> {
-    let (clock, before) = (SystemClock::new(), stand.origin.requests());
-    let (begun, mut numbers) = (clock.monotonic(), 0..pages);
+    let clock = SystemClock::new();
+    let before = stand.origin.requests();
+    let begun = clock.monotonic();
+    let mut numbers = 0..pages;
     let mut visitors = ConnectedVisitors::gather(server.address, FILLERS, &bench.interrupted)?;
     let asked = visitors.ask(None, || {
         if clock.monotonic().since(begun) < FILL_MAX { numbers.next().map(page) } else { None }
@@ -138,7 +140,8 @@ fn overhead(filled: &[Filled], pages: u64, table: &mut FigureTable) {
         let found = filled.iter().find(|filled| filled.server.kind == kind && filled.pages == pages);
         found.map(|filled| filled.page_resident)
     };
-    let (petasos, varnish) = (each(BenchProgram::Petasos), each(BenchProgram::Varnish));
+    let petasos = each(BenchProgram::Petasos);
+    let varnish = each(BenchProgram::Varnish);
     let what = format!("whole program: resident for each of {pages} pages");
     table.add(what, "octets", petasos, varnish, FigureTarget::None);
     let beside = |resident: Option<f64>| resident.map(|resident| resident - octets);

@@ -47,12 +47,14 @@ pub(super) fn measure(
         let turns = filled.iter().zip(&micros).filter(move |(filled, _)| filled.server.kind == kind);
         turns.map(|(filled, micros)| (filled.pages, &**micros)).collect::<Vec<_>>()
     };
-    let (petasos, varnish) = (of(BenchProgram::Petasos), of(BenchProgram::Varnish));
+    let petasos = of(BenchProgram::Petasos);
+    let varnish = of(BenchProgram::Varnish);
     for ((pages, own), (_, other)) in petasos.iter().zip(&varnish) {
         let what = format!("whole program: processor time of a hit, {pages} objects");
         table.add(what, "µs", median(own), median(other), FigureTarget::None);
     }
-    let (petasos, varnish) = (ratios(&petasos), ratios(&varnish));
+    let petasos = ratios(&petasos);
+    let varnish = ratios(&varnish);
     let what = format!("whole program: between the ends, median of rounds ({})", spread(&petasos));
     table.add(what, "", median(&petasos), median(&varnish), FigureTarget::Most(RATIO_MOST));
     Ok(())
@@ -77,7 +79,8 @@ fn turn(stand: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mu
         visitors.ask(None, || (clock.monotonic() < end).then(&mut any))
     };
     ask_for(WARMING)?;
-    let (fetched, spent) = (stand.origin.requests(), stand.processor_seconds(server));
+    let fetched = stand.origin.requests();
+    let spent = stand.processor_seconds(server);
     let asked = ask_for(TURN)?;
     let spent = stand.processor_seconds(server) - spent;
     ensure!(asked.wrong == 0, "{} gave {} wrong answers", server.name, asked.wrong);

@@ -43,11 +43,14 @@ pub(super) struct PageOrigin {
 impl PageOrigin {
     pub(super) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (address, requests) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
-        let (counted, filler) = (Arc::clone(&requests), Arc::new(vec![b'x'; PAGE_BYTES_MAX]));
+        let address = listener.local_addr()?;
+        let requests = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&requests);
+        let filler = Arc::new(vec![b'x'; PAGE_BYTES_MAX]);
         std::thread::Builder::new().name("origin".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (requests, filler) = (Arc::clone(&counted), Arc::clone(&filler));
+                let requests = Arc::clone(&counted);
+                let filler = Arc::clone(&filler);
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
                 let served = thread.spawn(move || {
                     // An error means that the cache has closed the connection, and needs no

@@ -109,7 +109,8 @@ fn turn(
     tags: Option<&AtomicU64>,
     random: &mut Random,
 ) -> Result<(f64, u64)> {
-    let (clock, over) = (SystemClock::new(), AtomicBool::new(false));
+    let clock = SystemClock::new();
+    let over = AtomicBool::new(false);
     let mut visitors = ConnectedVisitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
     let fetched = stand.origin.requests();
     let (asked, purges) = std::thread::scope(|scope| {
@@ -121,7 +122,8 @@ fn turn(
         let purges = purging.map_or(Ok(Ok(0)), |purging| purging.join());
         (asked, purges)
     });
-    let (mut asked, purges) = (asked?, purges.ok().context("the thread that purges panicked")??);
+    let mut asked = asked?;
+    let purges = purges.ok().context("the thread that purges panicked")??;
     let fetched = stand.origin.requests() - fetched;
     let name = filled.server.name;
     ensure!(asked.wrong == 0 && fetched == 0, "{name}: {} wrong answers, {fetched} fetches", asked.wrong);
@@ -132,7 +134,8 @@ fn turn(
 
 /// Purges one tag after the other until `over` is set. Returns the number of purges.
 fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
-    let (clock, mut purges) = (SystemClock::new(), 0);
+    let clock = SystemClock::new();
+    let mut purges = 0;
     let begun = clock.monotonic();
     while !over.load(Ordering::Relaxed) {
         let number = tags.fetch_add(1, Ordering::Relaxed) - TAGS / 2;

@@ -43,7 +43,8 @@ struct Restarts {
 
 /// Measures both programs and adds their rows.
 pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
-    let (pages, mut random) = (bench.args.objects, bench.random());
+    let pages = bench.args.objects;
+    let mut random = bench.random();
     let server = stand.server(BenchProgram::Petasos, "petasos-disk")?;
     let disk = format!(" --disk {} --disk-size 10GiB", stand.disk_directory()?);
     stand.start(server, MEMORY, &disk, BenchServer::answers)?;
@@ -54,7 +55,8 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut Fi
     })?;
     let stored = server.metric("petasos_disk_objects")?;
     let restarts = bench.args.rounds.min(RESTARTS_MAX);
-    let (mut ended, mut killed) = (Restarts::default(), Restarts::default());
+    let mut ended = Restarts::default();
+    let mut killed = Restarts::default();
     for round in 1..=restarts {
         for (seen, is_kill) in [(&mut ended, false), (&mut killed, true)] {
             if is_kill {
@@ -97,7 +99,8 @@ impl Restarts {
         stored: u64,
         random: &mut Random,
     ) -> Result<()> {
-        let (clock, first_hit) = (SystemClock::new(), Cell::new(None));
+        let clock = SystemClock::new();
+        let first_hit = Cell::new(None);
         let probe = RefCell::new(random.clone());
         let pages = bench.args.objects as usize;
         let begun = clock.monotonic();
@@ -147,7 +150,8 @@ fn varnish_first_answer_ms(stand: &ServerBase) -> Result<f64> {
     let server = stand.server(BenchProgram::Varnish, "varnish-restart")?;
     let mut times = Vec::new();
     for _ in 0..RESTARTS_MAX {
-        let (clock, answered) = (SystemClock::new(), Cell::new(None));
+        let clock = SystemClock::new();
+        let answered = Cell::new(None);
         let begun = clock.monotonic();
         stand.start(server, MEMORY, "", |server| {
             let is_there = server.answers();

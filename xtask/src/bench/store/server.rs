@@ -85,12 +85,14 @@ impl ServerBase {
         stand.stop_all()?;
         // Copied because the servers' user may not have access to the original, and a build may
         // replace it.
-        let (program, copy) = (optimised("petasos")?, stand.place.directory.join("petasos"));
+        let program = optimised("petasos")?;
+        let copy = stand.place.directory.join("petasos");
         fs::copy(&program, &copy)
             .and_then(|_| stand.place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;
         let origin = stand.origin.address;
-        let (host, port) = (origin.ip().to_string(), origin.port().to_string());
+        let host = origin.ip().to_string();
+        let port = origin.port().to_string();
         let values = [("origin_host", &*host), ("origin_port", &*port)];
         let vcl = render(include_str!("../../../../bench/peers/varnish-store.vcl"), &values)?;
         stand.place.write("conf/varnish-store.vcl", &vcl)?;
@@ -116,7 +118,8 @@ impl ServerBase {
         ready: impl Fn(&BenchServer) -> bool,
     ) -> Result<()> {
         let BenchServer { kind, name, address, admin } = server;
-        let (site, origin) = (self.place.directory.display(), self.origin.address);
+        let site = self.place.directory.display();
+        let origin = self.origin.address;
         let command = match kind {
             BenchProgram::Petasos => format!(
                 "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} \

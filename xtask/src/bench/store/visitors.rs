@@ -66,7 +66,8 @@ impl<'a> ConnectedVisitors<'a> {
     /// # Errors
     /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize, interrupted: &'a AtomicBool) -> Result<Self> {
-        let (poll, clock) = (Poll::new()?, SystemClock::new());
+        let poll = Poll::new()?;
+        let clock = SystemClock::new();
         let connections = (0..visitors)
             .map(|index| VisitorConnection::open(address, &poll, index, &clock))
             .collect::<Result<_, _>>()
@@ -94,8 +95,11 @@ impl<'a> ConnectedVisitors<'a> {
         mut next: impl FnMut() -> Option<BenchPage>,
     ) -> Result<SeriesFigures> {
         self.asked = SeriesFigures::default();
-        let (begun, mut started, mut is_over) = (self.clock.monotonic(), 0_u64, false);
-        let (mut last, mut settled) = (begun, 0);
+        let begun = self.clock.monotonic();
+        let mut started = 0_u64;
+        let mut is_over = false;
+        let mut last = begun;
+        let mut settled = 0;
         let mut events = Events::with_capacity(1024);
         while !is_over || self.idle.len() < self.connections.len() {
             ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
@@ -110,10 +114,12 @@ impl<'a> ConnectedVisitors<'a> {
                         is_over = true;
                     }
                 }
-                (started, last) = (started + 1, now);
+                started = started + 1;
+                last = now;
             }
             if settled != self.asked.right + self.asked.wrong {
-                (settled, last) = (self.asked.right + self.asked.wrong, now);
+                settled = self.asked.right + self.asked.wrong;
+                last = now;
             }
             if self.idle.len() < self.connections.len() && now.since(last) > PATIENCE {
                 self.asked.wrong += (self.connections.len() - self.idle.len()) as u64;
@@ -211,7 +217,8 @@ impl VisitorConnection {
     fn forget(&mut self) {
         self.partial_head.clear();
         self.beginning.clear();
-        (self.body, self.content_bytes) = (None, 0);
+        self.body = None;
+        self.content_bytes = 0;
     }
 
     /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
@@ -272,7 +279,8 @@ mod tests {
 
     #[test]
     fn every_page_of_the_origin_counts_as_right() {
-        let (origin, interrupted) = (PageOrigin::start().unwrap(), AtomicBool::new(false));
+        let origin = PageOrigin::start().unwrap();
+        let interrupted = AtomicBool::new(false);
         // The last page is wrong on purpose: it is shorter than the number that it begins with.
         let mut pages = [20, 64, 1_000, 70_000, 1 << 20].into_iter().cycle().zip(0..50).chain([(10, 50)]);
         let mut visitors = ConnectedVisitors::gather(origin.address, 3, &interrupted).unwrap();

@@ -57,7 +57,8 @@ fn source() -> PathBuf {
 /// The files below `top` in order, each with its path relative to `top`. If `top` is a file, its
 /// relative path is empty.
 fn contents(top: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let (mut found, mut rest) = (Vec::new(), vec![top.to_owned()]);
+    let mut found = Vec::new();
+    let mut rest = vec![top.to_owned()];
     while let Some(path) = rest.pop() {
         let context = || format!("cannot read {}", path.display());
         if path.is_dir() {

@@ -39,8 +39,8 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
-    /// How to end connections that the server has closed, on loopback without keep-alive: fin, as
-    /// clients do, or rst, which is faster than any client and flatters both sides
+    /// How to end connections that the server has closed, on loopback without keep-alive. fin is
+    /// what clients do; rst is faster than any client and flatters both sides
     #[arg(long, value_name = "HOW", default_value = "fin")]
     close: Close,
     #[command(flatten)]

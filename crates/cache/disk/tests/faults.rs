@@ -55,7 +55,7 @@ fn full_disk_is_tried_again_after_a_pause() {
 }
 
 #[test]
-fn segment_removed_for_the_journal_is_reported_and_its_notes_end() {
+fn segment_removed_for_the_journal_is_reported_and_drops_notes() {
     let (disk, mut cache) = three(settings());
     let first = cache.write(record(4, 10)).unwrap();
     (5..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));

@@ -256,7 +256,7 @@ fn void_cell_spans_all_columns_of_figures() {
 }
 
 #[test]
-fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
+fn load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
     let mut results = with_bare_load(ROUNDS, &["petasos"]);
     each_run(&mut results.loads[0].cells[0], |_, measured| {
         measured.meters.clear();

@@ -57,9 +57,9 @@ impl ServerAccount {
         command
     }
 
-    /// As [`ServerAccount::command`], for a step of an installation. The step is killed when this program
-    /// dies, because otherwise it could still write while the next attempt recreates the same
-    /// files.
+    /// As [`ServerAccount::command`], for a step of an installation. The step is killed when this
+    /// program dies, because otherwise it could still write while the next attempt recreates the
+    /// same files.
     pub(crate) fn step(self, program: &str) -> Command {
         let mut command = self.command("setpriv");
         command.args(["--pdeathsig", "KILL", program]);

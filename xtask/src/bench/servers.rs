@@ -55,8 +55,8 @@ impl Servers {
             format!("nginx -p {site}/tmp -c {site}/conf/nginx.conf"),
         ];
         for ((name, address), command) in NAMES.into_iter().zip(servers.addresses).zip(commands) {
-            // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
-            // spaces.
+            // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths
+            // without spaces.
             let service = LabService { name, command: command.split(' ').map(str::to_owned).collect() };
             servers.place.start(&service, || answers(address))?;
         }

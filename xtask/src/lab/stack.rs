@@ -311,7 +311,8 @@ impl StackSite<'_> {
     }
 
     fn service(&self, server: &StackServer) -> Result<LabService> {
-        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without spaces.
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
         let command = self.render(server.command, &[])?.split(' ').map(str::to_owned).collect();
         Ok(LabService { name: server.name, command })
     }

@@ -60,9 +60,9 @@ pub enum BanSubject {
 
 /// The test of a condition.
 ///
-/// A subject may have several values. [`BanTest::Equals`] and [`BanTest::Matches`] hold if one value
-/// passes; [`BanTest::Differs`] and [`BanTest::Avoids`] hold only if all do. Without any value only
-/// [`BanTest::Differs`] holds.
+/// A subject may have several values. [`BanTest::Equals`] and [`BanTest::Matches`] hold if one
+/// value passes; [`BanTest::Differs`] and [`BanTest::Avoids`] hold only if all do. Without any
+/// value only [`BanTest::Differs`] holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BanTest {
     /// `==`: the value is this text.
@@ -195,8 +195,9 @@ impl BanTest {
         }
     }
 
-    /// Whether the test holds for a target in any of its percent-encodings. [`BanTest::Differs`] and
-    /// [`BanTest::Avoids`] name pages that are spared, so they look at the stored spelling alone.
+    /// Whether the test holds for a target in any of its percent-encodings. [`BanTest::Differs`]
+    /// and [`BanTest::Avoids`] name pages that are spared, so they look at the stored spelling
+    /// alone.
     fn holds_of_target(&self, target: &[u8]) -> bool {
         let canonical = || canonical_target(target);
         self.holds(&[target])
@@ -208,8 +209,8 @@ impl BanTest {
     }
 
     /// Whether the test may hold for another target under which visitors receive the stored
-    /// response, as its `No-Vary-Search` allows. [`BanTest::Differs`] and [`BanTest::Avoids`] look at the
-    /// stored target alone.
+    /// response, as its `No-Vary-Search` allows. [`BanTest::Differs`] and [`BanTest::Avoids`] look
+    /// at the stored target alone.
     fn may_hold_of_equivalents(&self, stored: &dyn ResponseView) -> bool {
         let equivalents =
             || EquivalentTargets::of(&stored.values(names::NO_VARY_SEARCH.as_bytes()), stored.target());

@@ -34,8 +34,8 @@ const NESTING_MAX: u32 = 64;
 pub struct BanPattern {
     regex: Regex,
     case: LetterCase,
-    /// Lazy DFA for [`BanPattern::may_match_after`]. It is built at the first use because few patterns
-    /// need it. The inner `None` means that it cannot be built.
+    /// Lazy DFA for [`BanPattern::may_match_after`]. It is built at the first use because few
+    /// patterns need it. The inner `None` means that it cannot be built.
     automaton: Arc<OnceLock<Option<DFA>>>,
 }
 

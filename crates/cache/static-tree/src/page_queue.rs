@@ -135,7 +135,8 @@ impl PageQueue {
         meant.map(|(_, host)| host.clone()).collect()
     }
 
-    /// Accepts no more pages. [`PageQueue::next`] returns [`WriterStep::End`] when the queue is empty.
+    /// Accepts no more pages. [`PageQueue::next`] returns [`WriterStep::End`] when the queue is
+    /// empty.
     pub(crate) fn end(&self) {
         self.lock().is_ended = true;
         self.changed.notify_one();

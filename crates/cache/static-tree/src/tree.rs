@@ -106,7 +106,8 @@ impl Tree {
     /// earlier process left in it.
     ///
     /// # Errors
-    /// [`DirectoryError`] if the directory cannot be used. Files that no tree wrote are never removed.
+    /// [`DirectoryError`] if the directory cannot be used. Files that no tree wrote are never
+    /// removed.
     pub fn open(directory: &Path, limits: TreeLimits) -> Result<Self, DirectoryError> {
         let (files, manifest) = Files::open(directory)?;
         let index = Mutex::default();

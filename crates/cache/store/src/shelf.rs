@@ -2,8 +2,9 @@
 //! read, invalidations are journaled, and the objects of an earlier process are adopted.
 //!
 //! Invariant: an invalidation is in force in the store before it is journaled. When
-//! [`StoreDisk::persist`] returns `Ok`, it is journaled, or the next start ignores the contents of the
-//! disk. The index in memory is the only one: an object missing from it is removed from the disk.
+//! [`StoreDisk::persist`] returns `Ok`, it is journaled, or the next start ignores the contents of
+//! the disk. The index in memory is the only one: an object missing from it is removed from the
+//! disk.
 
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
@@ -228,12 +229,14 @@ impl StoreDisk {
         outcome
     }
 
-    /// Whether an invalidation is not durable and no call of [`StoreDisk::persist`] is working on it.
+    /// Whether an invalidation is not durable and no call of [`StoreDisk::persist`] is working on
+    /// it.
     pub(crate) fn is_behind(&self) -> bool {
         !lock(&self.pending).is_empty() || self.tier.is_undurable()
     }
 
-    /// Whether every invalidation so far is durable and no call of [`StoreDisk::persist`] is running.
+    /// Whether every invalidation so far is durable and no call of [`StoreDisk::persist`] is
+    /// running.
     pub(crate) fn is_written_down(&self) -> bool {
         // A running call holds this lock and has taken its invalidations out of the list. The lock
         // is kept while the list is checked, so that no call starts in between.

@@ -58,8 +58,8 @@ impl HeadLayout {
         [self.own, self.prebuilt, self.head].into_iter().for_each(|end| put_u32(octets, end));
     }
 
-    /// Decodes a layout that [`HeadLayout::put`] wrote for a head of `head_bytes` bytes. `None` if it
-    /// is inconsistent.
+    /// Decodes a layout that [`HeadLayout::put`] wrote for a head of `head_bytes` bytes. `None` if
+    /// it is inconsistent.
     pub(crate) fn take(octets: &mut &[u8], head_bytes: usize) -> Option<Self> {
         let own = take_u32(octets)?;
         let prebuilt = take_u32(octets)?;

@@ -1,7 +1,7 @@
 //! Bans: conditions on stored responses, and the attributes of a response that they test.
 //!
-//! Invariant: a ban depends on nothing but a [`ResponseView`]. It can therefore be tested against each
-//! response at any later time.
+//! Invariant: a ban depends on nothing but a [`ResponseView`]. It can therefore be tested against
+//! each response at any later time.
 
 use bytes::Bytes;
 use message::Status;

@@ -1,11 +1,11 @@
 //! The meaning of each request field for sharing: one table for classification, forwarding and
 //! Vary.
 //!
-//! Invariant: a field that is not in the table is [`FieldRole::Unknown`]. A request with such a field is
-//! not shared unless the site's policy declares the field noise or forwarded. A field that may
-//! change a response is therefore in the key, or not forwarded, or declared. With the declaration
-//! the operator vouches that the application names the field in `Vary`. A name with underscores has
-//! no more power than the same name with hyphens.
+//! Invariant: a field that is not in the table is [`FieldRole::Unknown`]. A request with such a
+//! field is not shared unless the site's policy declares the field noise or forwarded. A field that
+//! may change a response is therefore in the key, or not forwarded, or declared. With the
+//! declaration the operator vouches that the application names the field in `Vary`. A name with
+//! underscores has no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
 use crate::{Pattern, Policy};

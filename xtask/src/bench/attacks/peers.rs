@@ -143,7 +143,8 @@ impl Yard {
                 format!("haproxy -db -f {site}/conf/haproxy.cfg")
             }
         };
-        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without spaces.
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
         let service = LabService {
             name: peer.name(),
             command: command.split_ascii_whitespace().map(str::to_owned).collect(),

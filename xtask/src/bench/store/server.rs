@@ -129,7 +129,8 @@ impl ServerBase {
                 "varnishd -F -T none -n {site}/{name} -f {site}/conf/varnish-store.vcl -a {address} -s malloc,{memory}{more}"
             ),
         };
-        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without spaces.
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
         let service = LabService { name, command: command.split(' ').map(str::to_owned).collect() };
         self.place.start(&service, || ready(&server))
     }

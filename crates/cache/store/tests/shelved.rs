@@ -92,9 +92,9 @@ impl StoreOverDisk {
         };
         let (store, keeper) =
             Store::new(limits, life).above(&tier, &recovery, Arc::new(DiskSiteNames), &ColorBans, life, hear);
-        let world = Self { store, tier, writer, keeper, heard };
-        world.adopt(recovery);
-        world
+        let cache = Self { store, tier, writer, keeper, heard };
+        cache.adopt(recovery);
+        cache
     }
 
     fn adopt(&self, recovery: Recovery) {
@@ -213,53 +213,53 @@ fn tag(number: usize) -> Bytes {
 #[test]
 fn evicted_object_is_found_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
-        world.write();
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        cache.write();
     }
-    let stats = world.store.stats();
+    let stats = cache.store.stats();
     assert!(stats.objects == 40 && stats.shelved > 30 && stats.bytes <= 100 << 10, "{stats:?}");
     for page in (0..40).chain(0..40).rev() {
-        assert_eq!(world.get(page), Some((page as u32, false)));
+        assert_eq!(cache.get(page), Some((page as u32, false)));
     }
-    assert_eq!(world.store.stats().objects, 40);
+    assert_eq!(cache.store.stats().objects, 40);
 }
 
 #[test]
 fn replaced_or_removed_object_leaves_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for version in 0..20 {
-        world.publish(1, version, 20_000, &[]);
-        world.publish(2, version, 20_000, &[tag(1)]);
-        world.write();
+        cache.publish(1, version, 20_000, &[]);
+        cache.publish(2, version, 20_000, &[tag(1)]);
+        cache.write();
     }
-    assert_eq!(world.tier.figures().objects, 2);
-    world.store.remove(&key(1));
-    world.invalidate(Selector::Tags { site: SITE, any_of: vec![tag(1)], all_of: Vec::new() }, Mode::Hard);
-    assert_eq!((world.get(1), world.get(2)), (None, None));
-    world.write();
-    assert_eq!((world.tier.figures().objects, world.store.stats().objects), (0, 0));
+    assert_eq!(cache.tier.figures().objects, 2);
+    cache.store.remove(&key(1));
+    cache.invalidate(Selector::Tags { site: SITE, any_of: vec![tag(1)], all_of: Vec::new() }, Mode::Hard);
+    assert_eq!((cache.get(1), cache.get(2)), (None, None));
+    cache.write();
+    assert_eq!((cache.tier.figures().objects, cache.store.stats().objects), (0, 0));
 }
 
 #[test]
 fn ban_on_a_disk_object_is_decided_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, 1, 20_000, &[]);
-        world.write();
+        cache.publish(page, 1, 20_000, &[]);
+        cache.write();
     }
-    world.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
-    world.store.sweep(1_000);
+    cache.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
+    cache.store.sweep(1_000);
     // Some pages are looked up in this process. The next process reads the others when it adopts
     // them.
     let red = |page: &usize| page.is_multiple_of(2);
-    assert!((0..5).all(|page| world.get(page).is_some() == red(&page)));
-    world.end();
-    let world = StoreOverDisk::open(directory.path(), 2);
-    assert!((0..10).all(|page| world.get(page).is_some() == red(&page)));
+    assert!((0..5).all(|page| cache.get(page).is_some() == red(&page)));
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert!((0..10).all(|page| cache.get(page).is_some() == red(&page)));
 }
 
 #[derive(Clone, Debug)]
@@ -323,7 +323,7 @@ fn play(acts: Vec<StoreAct>) {
     let directory = tempfile::tempdir().unwrap();
     let mut life = 1;
     let mut version = 0;
-    let mut world = StoreOverDisk::open(directory.path(), life);
+    let mut cache = StoreOverDisk::open(directory.path(), life);
     let mut model = ShelvedModel::default();
     for act in acts {
         match act {
@@ -332,20 +332,20 @@ fn play(acts: Vec<StoreAct>) {
                 version =
                     1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
                 let content_bytes = if large { 25_000 } else { 300 };
-                assert_eq!(world.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
+                assert_eq!(cache.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
                 model.pages[page] = Some((version, number, false));
             }
             StoreAct::Get { page } => {
                 // The page may have been evicted everywhere. If it is found, it must be the newest
                 // version and not invalidated.
-                if let Some((version, softened)) = world.get(page) {
+                if let Some((version, softened)) = cache.get(page) {
                     let known = model.pages[page].map(|(version, _, softened)| (version, softened));
                     assert_eq!(Some((version, softened)), known, "page {page}");
                 }
             }
             StoreAct::Confirm { page, tag: number } => {
                 let known = model.pages[page].map_or(0, |(version, ..)| version);
-                if let Some(published) = world.confirm(page, known + LETTERS, &[tag(number)]) {
+                if let Some(published) = cache.confirm(page, known + LETTERS, &[tag(number)]) {
                     assert_eq!(published, Published::Stored);
                     model.pages[page] = Some((known + LETTERS, number, false));
                 }
@@ -353,41 +353,41 @@ fn play(acts: Vec<StoreAct>) {
             StoreAct::Tags { tag: number, soft } => {
                 let mode = if soft { Mode::Soft } else { Mode::Hard };
                 let any_of = vec![tag(number)];
-                world.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
+                cache.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
                 model.invalidate(soft, |_, tag| tag == number);
             }
             StoreAct::Target { page } => {
                 let target = Bytes::from(format!("/page/{page}"));
                 let selector = Selector::Target { site: SITE, host: "shop.test".into(), target };
-                world.invalidate(selector, Mode::Hard);
+                cache.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| known == page);
             }
             StoreAct::Prefix { page } => {
                 let prefix = format!("/page/{page}");
                 let selector =
                     Selector::Prefix { site: SITE, host: "shop.test".into(), prefix: prefix.clone().into() };
-                world.invalidate(selector, Mode::Hard);
+                cache.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| format!("/page/{known}").starts_with(&prefix));
             }
             StoreAct::Ban => {
                 let ban = Arc::new(Colored("red".to_owned()));
-                world.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
+                cache.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
                 model.invalidate(false, |page, _| page.is_multiple_of(2));
             }
             StoreAct::Everything => {
-                world.invalidate(Selector::Everything { site: None }, Mode::Hard);
+                cache.invalidate(Selector::Everything { site: None }, Mode::Hard);
                 model.invalidate(false, |_, _| true);
             }
-            StoreAct::Write => world.write(),
-            StoreAct::Sweep => drop(world.store.sweep(1_000)),
+            StoreAct::Write => cache.write(),
+            StoreAct::Sweep => drop(cache.store.sweep(1_000)),
             StoreAct::Restart => {
-                world.end();
+                cache.end();
                 life += 1;
-                world = StoreOverDisk::open(directory.path(), life);
+                cache = StoreOverDisk::open(directory.path(), life);
             }
         }
     }
-    world.end();
+    cache.end();
 }
 
 proptest! {
@@ -402,91 +402,91 @@ proptest! {
 #[test]
 fn revalidated_disk_object_keeps_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
-    let push_out = |world: &mut StoreOverDisk| {
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    let push_out = |cache: &mut StoreOverDisk| {
         for page in 1..10 {
-            world.publish(page, 1, 20_000, &[]);
-            world.write();
+            cache.publish(page, 1, 20_000, &[]);
+            cache.write();
         }
     };
     let by_tag = |number| Selector::Tags { site: SITE, any_of: vec![tag(number)], all_of: Vec::new() };
-    world.publish(0, 1, 20_000, &[tag(1)]);
-    push_out(&mut world);
-    world.invalidate(Selector::Everything { site: None }, Mode::Soft);
-    assert_eq!(world.get(0), Some((1, true)));
-    assert!(world.find(0).unwrap().0.on_disk().is_some());
-    assert_eq!(world.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    cache.publish(0, 1, 20_000, &[tag(1)]);
+    push_out(&mut cache);
+    cache.invalidate(Selector::Everything { site: None }, Mode::Soft);
+    assert_eq!(cache.get(0), Some((1, true)));
+    assert!(cache.find(0).unwrap().0.on_disk().is_some());
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
     // The page is evicted and read again: first by this process, then by later ones, which start
     // without its memory.
-    push_out(&mut world);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    assert_eq!(world.tier.figures().written, 19, "its body is not written again");
-    world.end();
-    let mut world = StoreOverDisk::open(directory.path(), 2);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    world.invalidate(by_tag(1), Mode::Hard);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    world.invalidate(by_tag(2), Mode::Soft);
-    world.persist();
-    world.end();
-    let world = StoreOverDisk::open(directory.path(), 3);
-    assert_eq!(world.get(0), Some((1 + LETTERS, true)));
-    world.invalidate(by_tag(2), Mode::Hard);
-    assert_eq!(world.get(0), None);
-    world.end();
+    push_out(&mut cache);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    assert_eq!(cache.tier.figures().written, 19, "its body is not written again");
+    cache.end();
+    let mut cache = StoreOverDisk::open(directory.path(), 2);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    cache.invalidate(by_tag(1), Mode::Hard);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    cache.invalidate(by_tag(2), Mode::Soft);
+    cache.persist();
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 3);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, true)));
+    cache.invalidate(by_tag(2), Mode::Hard);
+    assert_eq!(cache.get(0), None);
+    cache.end();
     assert_eq!(StoreOverDisk::open(directory.path(), 4).get(0), None);
 }
 
 #[test]
 fn object_is_dropped_if_the_disk_refuses_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
-    world.publish(0, 1, 20_000, &[]);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    cache.publish(0, 1, 20_000, &[]);
     for page in 1..10 {
-        world.publish(page, 1, 20_000, &[]);
-        world.write();
+        cache.publish(page, 1, 20_000, &[]);
+        cache.write();
     }
-    let objects = world.tier.figures().objects;
+    let objects = cache.tier.figures().objects;
     // These tags exceed the largest index entry.
     let tags: Vec<Bytes> = (0..70).map(|number| Bytes::from(format!("{number:01000}"))).collect();
-    assert_eq!(world.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
-    assert_eq!(world.get(0), None);
-    world.write();
-    assert_eq!(world.tier.figures().objects, objects - 1);
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
+    assert_eq!(cache.get(0), None);
+    cache.write();
+    assert_eq!(cache.tier.figures().objects, objects - 1);
 }
 
 #[test]
 fn object_evicted_during_its_write_is_found_afterwards() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
     }
-    world.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
-    world.store.remove(&key(7));
-    world.write();
-    let found: Vec<bool> = (0..40).map(|page| world.get(page) == Some((page as u32, false))).collect();
+    cache.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
+    cache.store.remove(&key(7));
+    cache.write();
+    let found: Vec<bool> = (0..40).map(|page| cache.get(page) == Some((page as u32, false))).collect();
     assert!(found.iter().enumerate().all(|(page, is_there)| *is_there == (page != 7)), "{found:?}");
-    assert_eq!(world.tier.figures().objects, 39);
+    assert_eq!(cache.tier.figures().objects, 39);
 }
 
 #[test]
 fn object_too_large_for_memory_evicts_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
     // The memory becomes too small for this page. It is sent from the disk, and no other page is
     // evicted for it.
-    assert_eq!(world.publish(30, 1, 64_000, &[]), Published::Stored);
-    world.store.fit(200 << 10, 100 << 10);
-    world.write();
-    assert_eq!(world.get(30), Some((1, false)));
-    assert!((0..10).all(|page| world.get(page) == Some((page as u32, false))));
-    assert_eq!(world.store.stats().objects, 11);
+    assert_eq!(cache.publish(30, 1, 64_000, &[]), Published::Stored);
+    cache.store.fit(200 << 10, 100 << 10);
+    cache.write();
+    assert_eq!(cache.get(30), Some((1, false)));
+    assert!((0..10).all(|page| cache.get(page) == Some((page as u32, false))));
+    assert_eq!(cache.store.stats().objects, 11);
 }
 
 /// Changes one byte of the content of this version on the disk.
@@ -507,33 +507,33 @@ fn damage(directory: &Path, version: u32) {
 #[test]
 fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    let object = world.find(0).unwrap().0;
+    let object = cache.find(0).unwrap().0;
     let body = object.on_disk().unwrap();
     body.was_read();
     assert!(body.file_range().is_some());
-    let before = world.tier.figures().objects;
-    world.store.forget_damaged(body);
+    let before = cache.tier.figures().objects;
+    cache.store.forget_damaged(body);
     assert!(body.file_range().is_none(), "sending from the file stops");
-    assert!(world.find(0).is_none());
-    assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
-    assert!(world.find(0).is_none());
-    assert_eq!(world.tier.figures().objects, before - 1);
-    world.store.forget_damaged(body);
-    assert_eq!(world.get(1), Some((1, false)));
+    assert!(cache.find(0).is_none());
+    assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+    assert!(cache.find(0).is_none());
+    assert_eq!(cache.tier.figures().objects, before - 1);
+    cache.store.forget_damaged(body);
+    assert_eq!(cache.get(1), Some((1, false)));
 }
 
 /// Walks once over the disk. Returns the number of intact bytes and of damaged responses.
-fn examine(world: &StoreOverDisk) -> (u64, u32) {
+fn examine(cache: &StoreOverDisk) -> (u64, u32) {
     let mut walk = Examination::default();
     let mut bytes = 0;
     let mut damaged = 0;
     loop {
-        match walk.step(&world.store, 70_000) {
+        match walk.step(&cache.store, 70_000) {
             Examined::Sound(more) => bytes += more,
             Examined::Damaged => damaged += 1,
             Examined::End => return (bytes, damaged),
@@ -544,83 +544,83 @@ fn examine(world: &StoreOverDisk) -> (u64, u32) {
 #[test]
 fn examination_finds_damage_before_a_look_up() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
-    assert_eq!(examine(&world), (0, 0));
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    assert_eq!(examine(&cache), (0, 0));
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    let (bytes, damaged) = examine(&world);
+    let (bytes, damaged) = examine(&cache);
     assert!(damaged == 0 && (200_000..210_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
     // Page 0 is on the disk only, page 1 is also being sent from there, page 10 is also in memory.
-    let sent = world.find(1).unwrap().0;
+    let sent = cache.find(1).unwrap().0;
     sent.on_disk().unwrap().was_read();
-    world.publish(10, 10, 20_000, &[]);
-    world.write();
-    assert!(world.find(10).unwrap().0.on_disk().is_none());
+    cache.publish(10, 10, 20_000, &[]);
+    cache.write();
+    assert!(cache.find(10).unwrap().0.on_disk().is_none());
     [0, 1, 10].into_iter().for_each(|version| damage(directory.path(), version));
-    assert_eq!(examine(&world).1, 3);
-    let (bytes, damaged) = examine(&world);
+    assert_eq!(examine(&cache).1, 3);
+    let (bytes, damaged) = examine(&cache);
     assert!(damaged == 0 && (160_000..170_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
-    assert!(world.find(0).is_none() && world.find(1).is_none());
+    assert!(cache.find(0).is_none() && cache.find(1).is_none());
     assert!(sent.on_disk().unwrap().file_range().is_none());
-    assert_eq!(world.get(10), Some((10, false)), "its body is in memory");
-    world.end();
-    let world = StoreOverDisk::open(directory.path(), 2);
-    assert_eq!(world.get(10), None, "its copy on the disk was removed");
-    assert_eq!(world.get(9), Some((9, false)));
+    assert_eq!(cache.get(10), Some((10, false)), "its body is in memory");
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert_eq!(cache.get(10), None, "its copy on the disk was removed");
+    assert_eq!(cache.get(9), Some((9, false)));
 }
 
 #[test]
 fn popular_disk_body_is_never_in_an_unlinked_file() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
+    let mut cache = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
     let mut found = 0;
     for page in 0..300 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
         if page < 10 {
             // Page 0 has not left memory yet.
             continue;
         }
         // The look-up keeps page 0 in demand, so it is written again when its segment is evicted.
-        let Some((object, _)) = world.find(0) else { continue };
+        let Some((object, _)) = cache.find(0) else { continue };
         let Some(body) = object.on_disk() else { continue };
         body.was_read();
         let names = body.file_range().unwrap().file.metadata().unwrap().nlink();
         assert_eq!(names, 1, "after page {page}");
         found += 1;
     }
-    assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
+    assert!(found > 100 && cache.tier.figures().kept > 0, "{found}, {:?}", cache.tier.figures());
 }
 
 #[test]
 fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
     for is_wanted in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let mut world = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
+        let mut cache = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
         for page in 0..10 {
-            world.publish(page, page as u32, 20_000, &[]);
-            world.write();
+            cache.publish(page, page as u32, 20_000, &[]);
+            cache.write();
         }
-        let (object, _) = world.find(0).unwrap();
+        let (object, _) = cache.find(0).unwrap();
         let body = object.on_disk().unwrap();
         body.was_read();
         let is_unlinked = || body.file_range().unwrap().file.metadata().unwrap().nlink() == 0;
         for page in (10..300).take_while(|_| !is_unlinked()) {
-            world.publish(page, page as u32, 20_000, &[]);
-            world.write();
+            cache.publish(page, page as u32, 20_000, &[]);
+            cache.write();
             // Only an object in memory is written again when its segment is evicted.
             if is_wanted {
-                world.find(0);
+                cache.find(0);
             }
         }
         assert!(is_unlinked());
-        assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
-        assert_eq!(world.get(0), is_wanted.then_some((0, false)));
+        assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+        assert_eq!(cache.get(0), is_wanted.then_some((0, false)));
         if is_wanted {
-            assert_eq!(world.confirm(0, LETTERS, &[]), Some(Published::Stored));
-            assert_eq!(world.get(0), Some((LETTERS, false)));
+            assert_eq!(cache.confirm(0, LETTERS, &[]), Some(Published::Stored));
+            assert_eq!(cache.get(0), Some((LETTERS, false)));
         }
     }
 }
@@ -628,32 +628,32 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
 #[test]
 fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = StoreOverDisk::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    assert!(world.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
+    assert!(cache.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
     // The first segment holds all pages.
-    world.keeper.lost_all(2);
-    assert_eq!(world.store.stats().objects, 10);
-    world.keeper.lost_all(1);
-    let stats = world.store.stats();
+    cache.keeper.lost_all(2);
+    assert_eq!(cache.store.stats().objects, 10);
+    cache.keeper.lost_all(1);
+    let stats = cache.store.stats();
     assert!(stats.shelved == 0 && (1..10).contains(&stats.objects), "{stats:?}");
-    assert_eq!(world.get(0), None);
-    let found = (1..10).filter(|page| world.get(*page) == Some((*page as u32, false))).count();
+    assert_eq!(cache.get(0), None);
+    let found = (1..10).filter(|page| cache.get(*page) == Some((*page as u32, false))).count();
     assert_eq!(found as u64, stats.objects);
 }
 
 #[test]
 fn invalidations_of_an_earlier_process_are_replayed() {
     let directory = tempfile::tempdir().unwrap();
-    let world = StoreOverDisk::open(directory.path(), 1);
+    let cache = StoreOverDisk::open(directory.path(), 1);
     let target = || Selector::Target { site: SITE, host: "shop.test".into(), target: "/a".into() };
-    world.invalidate(target(), Mode::Hard);
-    let sequence = world.store.sequence();
-    world.end();
-    let world = StoreOverDisk::open(directory.path(), 2);
-    assert!(matches!(&world.heard[..], [(heard, Selector::Target { target, .. })]
+    cache.invalidate(target(), Mode::Hard);
+    let sequence = cache.store.sequence();
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert!(matches!(&cache.heard[..], [(heard, Selector::Target { target, .. })]
         if *heard == sequence && target == "/a"));
 }

@@ -54,11 +54,11 @@ const OWN: &[&str] = &[
 /// sends its purges.
 #[test]
 fn mediawiki_behind_the_edge() {
-    let stand = RunningLab::of(&MEDIAWIKI);
-    stand.anonymous_pages_become_hits();
-    stand.users_see_their_own_pages_only();
-    an_edit_is_seen_by_everybody(&stand);
-    stand.cookies_that_mean_nothing_do_not_matter();
+    let running = RunningLab::of(&MEDIAWIKI);
+    running.anonymous_pages_become_hits();
+    running.users_see_their_own_pages_only();
+    an_edit_is_seen_by_everybody(&running);
+    running.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// Checks that a page belongs to this visitor, by the name and the tokens in it.
@@ -90,24 +90,24 @@ fn tokens(text: &str) -> Vec<String> {
     in_forms.chain(between(text, "\"csrftoken\":\"", "\"").map(str::to_owned)).collect()
 }
 
-fn an_edit_is_seen_by_everybody(stand: &RunningLab) {
+fn an_edit_is_seen_by_everybody(running: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
-    let mut alice = stand.user_behind_the_edge("Alice");
-    let mut bob = stand.user("Bob");
+    let mut alice = running.user_behind_the_edge("Alice");
+    let mut bob = running.user("Bob");
     let page = "/wiki/Lab_test";
     let history = "/index.php?title=Lab_test&action=history";
     for number in 1..=3 {
         let text = format!("edit-{number}-of-{}", std::process::id());
-        stand.are_stored_without(&[page, history], &text);
-        let purges = stand.purges();
+        running.are_stored_without(&[page, history], &text);
+        let purges = running.purges();
         edit(&mut alice, "Lab_test", &text);
-        stand.nobody_misses(page, &text);
-        stand.nobody_misses(history, &text);
+        running.nobody_misses(page, &text);
+        running.nobody_misses(history, &text);
         within_two_seconds("another user sees it", || sees(&mut bob, page, &text));
-        assert!(stand.purges() > purges, "MediaWiki sent no purge");
-        stand.is_shared_again(page);
+        assert!(running.purges() > purges, "MediaWiki sent no purge");
+        running.is_shared_again(page);
     }
-    stand.no_purge_was_refused();
+    running.no_purge_was_refused();
 }
 
 /// Edits a page. The text is also the edit's summary, which the history shows.

@@ -75,7 +75,7 @@ fn wordpress() {
     let (post, number) = site.first("posts");
     let found = crawl(lab.address("nginx_opcode"), HOST, "/", &[], extent.urls_max);
     println!("{} URLs", found.len());
-    let stand = MeasuredSite {
+    let measured = MeasuredSite {
         site,
         pages: by_popularity(found, &post),
         post,
@@ -85,14 +85,14 @@ fn wordpress() {
     };
     let file = std::env::var_os("PETASOS_RATES_FILE").map(PathBuf::from);
     let mut broken = Vec::new();
-    for has_plugin in &stand.extent.plugin {
-        for save_every_secs in &stand.extent.saves_every_secs {
-            let secs = stand.extent.secs;
+    for has_plugin in &measured.extent.plugin {
+        for save_every_secs in &measured.extent.saves_every_secs {
+            let secs = measured.extent.secs;
             let is_kept = |path| Rounds::read(path).unwrap().has(*has_plugin, *save_every_secs, secs);
             if file.as_deref().is_some_and(is_kept) {
                 continue;
             }
-            let round = stand.round(*has_plugin, *save_every_secs, &mut broken);
+            let round = measured.round(*has_plugin, *save_every_secs, &mut broken);
             show(&round);
             if let Some(path) = &file {
                 let mut rounds = Rounds::read(path).unwrap();
@@ -184,8 +184,8 @@ impl MeasuredSite {
             let saves_here = save_every_secs > 0 && (place == 0 || !has_plugin);
             let log_in = || Editor::log_in(edge.address, "admin", self.site.password());
             let saves = &lists[if has_plugin { 0 } else { place }];
-            let desk = EdgeEditor { editor: saves_here.then(log_in), last: &last, saves };
-            visitors.push(EdgeVisitors::new(self, edge, desk, RATES[place], has_plugin));
+            let edge_editor = EdgeEditor { editor: saves_here.then(log_in), last: &last, saves };
+            visitors.push(EdgeVisitors::new(self, edge, edge_editor, RATES[place], has_plugin));
         }
         let begun = self.clock.monotonic();
         let mut figures = Vec::new();
@@ -215,9 +215,9 @@ impl MeasuredSite {
 
 /// The visitors of one edge.
 struct EdgeVisitors<'a> {
-    stand: &'a MeasuredSite,
+    measured: &'a MeasuredSite,
     edge: &'a Edge,
-    desk: EdgeEditor<'a>,
+    edge_editor: EdgeEditor<'a>,
     has_plugin: bool,
     rate: f64,
     tally: Mutex<RequestResults>,
@@ -234,30 +234,30 @@ struct RequestResults {
 
 impl<'a> EdgeVisitors<'a> {
     fn new(
-        stand: &'a MeasuredSite,
+        measured: &'a MeasuredSite,
         edge: &'a Edge,
-        desk: EdgeEditor<'a>,
+        edge_editor: EdgeEditor<'a>,
         rate: f64,
         has_plugin: bool,
     ) -> Self {
         let figures = EdgeFigures { rate, ..EdgeFigures::default() };
         let tally = Mutex::new(RequestResults { figures, ..RequestResults::default() });
-        Self { stand, edge, desk, has_plugin, rate, tally }
+        Self { measured, edge, edge_editor, has_plugin, rate, tally }
     }
 
     /// Sends all requests of the round and saves when a save is due. In real time, no request waits
     /// for a response, so a slow origin delays none.
     fn come(self, mut traffic: RequestSequence, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
-        let begun = self.stand.clock.monotonic();
-        let requests = (self.stand.extent.secs as f64 * self.rate) as u64;
+        let begun = self.measured.clock.monotonic();
+        let requests = (self.measured.extent.secs as f64 * self.rate) as u64;
         let mut saved = 0;
         let visitors = &self;
-        let is_paced = self.stand.extent.is_paced;
+        let is_paced = self.measured.extent.is_paced;
         std::thread::scope(|scope| {
             for count in 0..requests {
                 let due = count as f64 / visitors.rate;
                 if is_paced {
-                    let passed = visitors.stand.clock.monotonic().since(begun);
+                    let passed = visitors.measured.clock.monotonic().since(begun);
                     std::thread::sleep(Duration::from_secs_f64(due).saturating_sub(passed));
                 }
                 if save_every_secs > 0 && due as u64 / save_every_secs > saved {
@@ -277,23 +277,27 @@ impl<'a> EdgeVisitors<'a> {
             }
         });
         let RequestResults { mut figures, broken, .. } = self.tally.into_inner().unwrap();
-        figures.saves = self.desk.saves.lock().unwrap().len() as u64;
+        figures.saves = self.edge_editor.saves.lock().unwrap().len() as u64;
         (figures, broken)
     }
 
     /// Saves the post through this edge, if this edge has an editor.
     fn save(&self) {
-        let Some(editor) = &self.desk.editor else { return };
-        let mut last = self.desk.last.lock().unwrap();
+        let Some(editor) = &self.edge_editor.editor else { return };
+        let mut last = self.edge_editor.last.lock().unwrap();
         *last += 1;
-        self.stand.save(editor, *last);
-        self.desk.saves.lock().unwrap().push(Save { number: *last, at: self.stand.clock.monotonic() });
+        self.measured.save(editor, *last);
+        self.edge_editor
+            .saves
+            .lock()
+            .unwrap()
+            .push(Save { number: *last, at: self.measured.clock.monotonic() });
     }
 
     /// Sends one request and counts its result.
     fn visit(&self, visit: &SequenceRequest) {
         let is_first = self.tally.lock().unwrap().visited.insert(visit.page);
-        let saves = self.desk.saves.lock().unwrap().clone();
+        let saves = self.edge_editor.saves.lock().unwrap().clone();
         let answer = ask(self.edge, visit);
         let status = answer.field("Cache-Status").unwrap_or_default();
         let reason = status.split("detail=").nth(1).unwrap_or(status).split(';').next().unwrap_or(status);
@@ -309,9 +313,9 @@ impl<'a> EdgeVisitors<'a> {
     /// request was sent.
     fn judge(&self, tally: &mut RequestResults, visit: &SequenceRequest, answer: &Response, saves: &[Save]) {
         let Some(shown) = shown(&answer.body) else { return };
-        let page = &self.stand.pages[visit.page];
+        let page = &self.measured.pages[visit.page];
         let older_than = saves.iter().find(|save| save.number > shown);
-        let is_other_post = page != &self.stand.post && answer.head.contains("rel=shortlink");
+        let is_other_post = page != &self.measured.post && answer.head.contains("rel=shortlink");
         // WordPress validates feeds of comments by the date of the last comment, so a 304 may
         // confirm an old title in them.
         let is_confirmed = page.contains("comments/feed") || page.ends_with("/feed/") && page != "/feed/";
@@ -319,8 +323,8 @@ impl<'a> EdgeVisitors<'a> {
         let figures = &mut tally.figures;
         figures.must_be_new += u64::from(must_be_new);
         let Some(save) = older_than else { return };
-        let secs = self.stand.clock.monotonic().since(save.at).as_secs();
-        if must_be_new || secs > OLD_SECS_MAX && self.stand.extent.is_paced {
+        let secs = self.measured.clock.monotonic().since(save.at).as_secs();
+        if must_be_new || secs > OLD_SECS_MAX && self.measured.extent.is_paced {
             figures.broken += 1;
             let number = save.number;
             let head = &answer.head;

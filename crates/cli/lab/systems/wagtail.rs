@@ -35,12 +35,12 @@ const OWN: &[&str] =
 /// sends its purges.
 #[test]
 fn wagtail_behind_the_edge() {
-    let stand = RunningLab::of(&WAGTAIL);
-    stand.anonymous_pages_become_hits();
-    stand.users_see_their_own_pages_only();
-    forms_work_for_everybody(&stand);
-    what_is_published_is_seen(&stand);
-    stand.cookies_that_mean_nothing_do_not_matter();
+    let running = RunningLab::of(&WAGTAIL);
+    running.anonymous_pages_become_hits();
+    running.users_see_their_own_pages_only();
+    forms_work_for_everybody(&running);
+    what_is_published_is_seen(&running);
+    running.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// Checks that a page belongs to this visitor, by the name in it and by whether it is shown at all.
@@ -67,8 +67,8 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 }
 
 /// Two visitors request the form before either sends it. Each sends the token of its own page.
-fn forms_work_for_everybody(stand: &RunningLab) {
-    let mut visitors = [stand.visitor("one"), stand.visitor("two")];
+fn forms_work_for_everybody(running: &RunningLab) {
+    let mut visitors = [running.visitor("one"), running.visitor("two")];
     let forms: Vec<Form> = visitors
         .iter_mut()
         .map(|visitor| {
@@ -85,10 +85,10 @@ fn forms_work_for_everybody(stand: &RunningLab) {
     }
 }
 
-fn what_is_published_is_seen(stand: &RunningLab) {
+fn what_is_published_is_seen(running: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
-    let mut alice = stand.user_behind_the_edge("alice");
-    let mut bob = stand.user("bob");
+    let mut alice = running.user_behind_the_edge("alice");
+    let mut bob = running.user("bob");
     // The newest article, which the front page and the index also show.
     let pages = ["/articles/article-100/", "/", "/articles/"];
     // The article's number is in the editors' bar.
@@ -97,17 +97,17 @@ fn what_is_published_is_seen(stand: &RunningLab) {
     let form_target = format!("/admin/pages/{}/edit/", before.rsplit('/').next().unwrap());
     for number in 1..=3 {
         let title = format!("Edition {number} of {}", std::process::id());
-        stand.are_stored_without(&pages, &title);
-        let purges = stand.purges();
+        running.are_stored_without(&pages, &title);
+        let purges = running.purges();
         let form = Form::of(alice.get(&form_target).text(), "name=\"title\"").with("title", &title);
         let answer = alice.post(&form_target, &form.with("action-publish", "action-publish"));
         assert_eq!(answer.status, 302, "{}", answer.text());
         for target in pages {
-            stand.nobody_misses(target, &title);
+            running.nobody_misses(target, &title);
             assert!(sees(&mut bob, target, &title), "another editor sees it at {target}");
-            stand.is_shared_again(target);
+            running.is_shared_again(target);
         }
-        assert!(stand.purges() >= purges + 3.0, "Wagtail did not send three purges");
+        assert!(running.purges() >= purges + 3.0, "Wagtail did not send three purges");
     }
-    stand.no_purge_was_refused();
+    running.no_purge_was_refused();
 }

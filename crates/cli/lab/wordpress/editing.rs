@@ -129,45 +129,49 @@ fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
 
 /// Takes a post from draft to correction. Returns its number.
 fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
-    let mut desk = EditorWindows::new(edge.address);
-    desk.secrets.push(email.to_owned());
-    desk.anybody_sees("/", "</html>");
-    desk.is_shared();
-    desk.log_in(name, password);
-    desk.editor_sees("/", name);
-    desk.secrets.push(name.to_owned());
-    desk.anybody_sees("/", "</html>");
+    let mut windows = EditorWindows::new(edge.address);
+    windows.secrets.push(email.to_owned());
+    windows.anybody_sees("/", "</html>");
+    windows.is_shared();
+    windows.log_in(name, password);
+    windows.editor_sees("/", name);
+    windows.secrets.push(name.to_owned());
+    windows.anybody_sees("/", "</html>");
 
     let [title, words, correction] =
         ["A harbour", "Words about ships", "A better harbour"].map(|text| format!("{text} {}", edge.pid()));
-    let number = desk.draft(&title, &words);
+    let number = windows.draft(&title, &words);
     let preview = format!("/?p={number}&preview=true");
     let plain = format!("/?p={number}");
-    desk.secrets.extend([title.clone(), words.clone()]);
-    desk.editor_sees(&preview, &words);
+    windows.secrets.extend([title.clone(), words.clone()]);
+    windows.editor_sees(&preview, &words);
     for target in ["/", &preview, &plain] {
-        desk.anybody_sees(target, "</html>");
+        windows.anybody_sees(target, "</html>");
     }
 
-    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
-    let place = desk.publish();
+    windows.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    let place = windows.publish();
     // From now on, the author's name is public too.
-    desk.secrets.retain(|secret| *secret == email || *secret == BAR);
-    desk.editor_sees(&place, &words);
-    desk.anybody_sees("/", &title);
-    desk.anybody_sees(&place, &words);
-    desk.is_shared();
+    windows.secrets.retain(|secret| *secret == email || *secret == BAR);
+    windows.editor_sees(&place, &words);
+    windows.anybody_sees("/", &title);
+    windows.anybody_sees(&place, &words);
+    windows.is_shared();
 
-    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
-    desk.browser.type_into(&desk.editor, TITLE, &correction);
-    desk.secrets.push(correction.clone());
-    desk.anybody_sees(&place, &title);
-    desk.browser.press(&desk.editor, ".editor-post-publish-button");
-    desk.browser.until(&desk.editor, "it is updated", "!!document.querySelector('.components-snackbar')");
-    desk.secrets.retain(|secret| *secret != correction);
-    desk.editor_sees(&place, &correction);
-    desk.anybody_sees(&place, &correction);
-    desk.anybody_sees("/", &correction);
-    desk.is_shared();
+    windows.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    windows.browser.type_into(&windows.editor, TITLE, &correction);
+    windows.secrets.push(correction.clone());
+    windows.anybody_sees(&place, &title);
+    windows.browser.press(&windows.editor, ".editor-post-publish-button");
+    windows.browser.until(
+        &windows.editor,
+        "it is updated",
+        "!!document.querySelector('.components-snackbar')",
+    );
+    windows.secrets.retain(|secret| *secret != correction);
+    windows.editor_sees(&place, &correction);
+    windows.anybody_sees(&place, &correction);
+    windows.anybody_sees("/", &correction);
+    windows.is_shared();
     number
 }

@@ -47,13 +47,13 @@ struct ChurnPhase {
 }
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
     let mut seen = Vec::new();
     for (kind, name) in [(BenchProgram::Petasos, "petasos-churn"), (BenchProgram::Varnish, "varnish-churn")] {
-        let server = stand.server(kind, name)?;
-        stand.start(server, "512M", "", BenchServer::answers)?;
-        seen.push(PHASES.iter().map(|phase| flow(stand, bench, &server, phase)).collect::<Result<Vec<_>>>()?);
-        stand.stop(&server)?;
+        let server = base.server(kind, name)?;
+        base.start(server, "512M", "", BenchServer::answers)?;
+        seen.push(PHASES.iter().map(|phase| flow(base, bench, &server, phase)).collect::<Result<Vec<_>>>()?);
+        base.stop(&server)?;
     }
     let [petasos, varnish] = &*seen else { return Ok(()) };
     for ((phase, petasos), varnish) in PHASES.iter().zip(petasos).zip(varnish) {
@@ -87,7 +87,7 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut Fi
 
 /// Runs one phase against a server.
 fn flow(
-    stand: &ServerBase,
+    base: &ServerBase,
     bench: &StoreBench<'_>,
     server: &BenchServer,
     &(name, from, to, budgets): &(&str, f64, f64, f64),
@@ -103,7 +103,7 @@ fn flow(
     let asked = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                highest.fetch_max(stand.resident_bytes(server), Ordering::Relaxed);
+                highest.fetch_max(base.resident_bytes(server), Ordering::Relaxed);
                 std::thread::sleep(SAMPLE_EVERY);
             }
         });
@@ -119,7 +119,7 @@ fn flow(
         asked
     })?;
     // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
-    let highest_bytes = highest.into_inner().max(stand.resident_bytes(server));
+    let highest_bytes = highest.into_inner().max(base.resident_bytes(server));
     let budgets = asked.content_bytes as f64 / BUDGET_BYTES as f64;
     let took = clock.monotonic().since(begun);
     eprintln!(

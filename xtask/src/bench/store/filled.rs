@@ -46,7 +46,7 @@ pub(super) struct Filled {
 }
 
 /// Runs and prints the chosen parts.
-pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, wanted: SelectedParts) -> Result<()> {
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, wanted: SelectedParts) -> Result<()> {
     let all = bench.args.objects;
     let names = [
         (BenchProgram::Petasos, "petasos-few", 1_000),
@@ -59,7 +59,7 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, wanted: Select
     let is_needed = |pages: u64| wanted.hits || pages == all;
     let needed = names.into_iter().filter(|(.., pages)| is_needed(*pages));
     let filled = needed
-        .map(|(kind, name, pages)| Filled::new(stand, bench, kind, name, pages))
+        .map(|(kind, name, pages)| Filled::new(base, bench, kind, name, pages))
         .collect::<Result<Vec<_>>>()?;
     if wanted.overhead {
         let mut table = bench.alone.overhead()?;
@@ -68,13 +68,13 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, wanted: Select
     }
     if wanted.hits {
         let mut table = bench.alone.hits()?;
-        hits::measure(stand, bench, &filled, &mut table)?;
+        hits::measure(base, bench, &filled, &mut table)?;
         bench.print("hits", &table);
     }
     if wanted.purges {
         let mut table = bench.alone.purges()?;
         let all: Vec<_> = filled.into_iter().filter(|filled| filled.pages == all).collect();
-        purges::measure(stand, bench, &all, &mut table)?;
+        purges::measure(base, bench, &all, &mut table)?;
         bench.print("purges", &table);
     }
     Ok(())
@@ -91,13 +91,13 @@ pub(super) const fn page(number: u64) -> BenchPage {
 /// If a response is wrong, if filling takes too long, or if the application did not receive exactly
 /// one request for each page.
 pub(super) fn fill(
-    stand: &ServerBase,
+    base: &ServerBase,
     bench: &StoreBench<'_>,
     server: &BenchServer,
     pages: u64,
 ) -> Result<()> {
     let clock = SystemClock::new();
-    let before = stand.origin.requests();
+    let before = base.origin.requests();
     let begun = clock.monotonic();
     let mut numbers = 0..pages;
     let mut visitors = ConnectedVisitors::gather(server.address, FILLERS, &bench.interrupted)?;
@@ -107,27 +107,27 @@ pub(super) fn fill(
     let took = clock.monotonic().since(begun);
     eprintln!("{}: filled with {} pages in {took:.1?}, {} wrong", server.name, asked.right, asked.wrong);
     ensure!(asked.right == pages, "{} has {} of {pages} pages in {took:.1?}", server.name, asked.right);
-    let fetched = stand.origin.requests() - before;
+    let fetched = base.origin.requests() - before;
     ensure!(fetched == pages, "{} asked the application {fetched} times for {pages} pages", server.name);
     Ok(())
 }
 
 impl Filled {
     fn new(
-        stand: &ServerBase,
+        base: &ServerBase,
         bench: &StoreBench<'_>,
         kind: BenchProgram,
         name: &'static str,
         pages: u64,
     ) -> Result<Self> {
-        let server = stand.server(kind, name)?;
-        stand.start(server, MEMORY, "", BenchServer::answers)?;
+        let server = base.server(kind, name)?;
+        base.start(server, MEMORY, "", BenchServer::answers)?;
         let resident = || {
             std::thread::sleep(REST);
-            stand.resident_bytes(&server)
+            base.resident_bytes(&server)
         };
         let empty = resident();
-        fill(stand, bench, &server, pages)?;
+        fill(base, bench, &server, pages)?;
         let page_resident = resident().saturating_sub(empty) as f64 / pages as f64;
         Ok(Self { server, pages, page_resident })
     }

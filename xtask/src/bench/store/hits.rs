@@ -25,7 +25,7 @@ const RATIO_MOST: f64 = 1.3;
 
 /// Measures both programs and adds their rows.
 pub(super) fn measure(
-    stand: &ServerBase,
+    base: &ServerBase,
     bench: &StoreBench<'_>,
     filled: &[Filled],
     table: &mut FigureTable,
@@ -38,7 +38,7 @@ pub(super) fn measure(
         let mut order: Vec<_> = filled.iter().zip(&mut micros).collect();
         random.shuffle(&mut order);
         for (filled, micros) in order {
-            let cost = turn(stand, bench, filled, &mut random)?;
+            let cost = turn(base, bench, filled, &mut random)?;
             eprintln!("round {round} of {}: {}: {cost:.2} µs a hit", bench.args.rounds, filled.server.name);
             micros.push(cost);
         }
@@ -69,7 +69,7 @@ fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
 }
 
 /// Runs one turn of a server. Returns microseconds of processor time for each request.
-fn turn(stand: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
+fn turn(base: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
     let Filled { server, pages, .. } = filled;
     let clock = SystemClock::new();
     let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
@@ -79,12 +79,12 @@ fn turn(stand: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mu
         visitors.ask(None, || (clock.monotonic() < end).then(&mut any))
     };
     ask_for(WARMING)?;
-    let fetched = stand.origin.requests();
-    let spent = stand.processor_seconds(server);
+    let fetched = base.origin.requests();
+    let spent = base.processor_seconds(server);
     let asked = ask_for(TURN)?;
-    let spent = stand.processor_seconds(server) - spent;
+    let spent = base.processor_seconds(server) - spent;
     ensure!(asked.wrong == 0, "{} gave {} wrong answers", server.name, asked.wrong);
-    let fetched = stand.origin.requests() - fetched;
+    let fetched = base.origin.requests() - fetched;
     ensure!(fetched == 0, "{} asked the application {fetched} times for pages that it has", server.name);
     Ok(spent * 1e6 / asked.right as f64)
 }

@@ -42,7 +42,7 @@ struct PurgeFigures {
 
 /// Measures both programs, whose servers hold the same number of pages, and adds their rows.
 pub(super) fn measure(
-    stand: &ServerBase,
+    base: &ServerBase,
     bench: &StoreBench<'_>,
     filled: &[Filled],
     table: &mut FigureTable,
@@ -63,7 +63,7 @@ pub(super) fn measure(
         random.shuffle(&mut order);
         for (place, is_busy) in order {
             let Some((filled, turns)) = turns.get_mut(place) else { continue };
-            let (p99, purges) = turn(stand, bench, filled, is_busy.then_some(&next_tag), &mut random)?;
+            let (p99, purges) = turn(base, bench, filled, is_busy.then_some(&next_tag), &mut random)?;
             let name = filled.server.name;
             eprintln!("round {round} of {}: {name}: p99 {p99:.0} µs, {purges} purges", bench.args.rounds);
             if is_busy {
@@ -103,7 +103,7 @@ fn ratios(turns: &PurgeFigures) -> Vec<f64> {
 /// Runs one turn, with purges of the tags from `tags` on, or without purges. Returns the 99th
 /// percentile of hits in microseconds, and the number of purges.
 fn turn(
-    stand: &ServerBase,
+    base: &ServerBase,
     bench: &StoreBench<'_>,
     filled: &Filled,
     tags: Option<&AtomicU64>,
@@ -112,7 +112,7 @@ fn turn(
     let clock = SystemClock::new();
     let over = AtomicBool::new(false);
     let mut visitors = ConnectedVisitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
-    let fetched = stand.origin.requests();
+    let fetched = base.origin.requests();
     let (asked, purges) = std::thread::scope(|scope| {
         let purging = tags.map(|tags| scope.spawn(|| purge_until(filled, tags, &over)));
         let end = clock.monotonic().plus(TURN);
@@ -124,7 +124,7 @@ fn turn(
     });
     let mut asked = asked?;
     let purges = purges.ok().context("the thread that purges panicked")??;
-    let fetched = stand.origin.requests() - fetched;
+    let fetched = base.origin.requests() - fetched;
     let name = filled.server.name;
     ensure!(asked.wrong == 0 && fetched == 0, "{name}: {} wrong answers, {fetched} fetches", asked.wrong);
     asked.nanos.sort_unstable();

@@ -42,13 +42,13 @@ struct Restarts {
 }
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
     let pages = bench.args.objects;
     let mut random = bench.random();
-    let server = stand.server(BenchProgram::Petasos, "petasos-disk")?;
-    let disk = format!(" --disk {} --disk-size 10GiB", stand.disk_directory()?);
-    stand.start(server, MEMORY, &disk, BenchServer::answers)?;
-    fill(stand, bench, &server, pages)?;
+    let server = base.server(BenchProgram::Petasos, "petasos-disk")?;
+    let disk = format!(" --disk {} --disk-size 10GiB", base.disk_directory()?);
+    base.start(server, MEMORY, &disk, BenchServer::answers)?;
+    fill(base, bench, &server, pages)?;
     let written = wait(|| {
         let durable = server.metric("petasos_disk_durable_total")?;
         Ok(durable >= server.metric("petasos_disk_accepted_total")?)
@@ -60,19 +60,19 @@ pub(super) fn measure(stand: &ServerBase, bench: &StoreBench<'_>, table: &mut Fi
     for round in 1..=restarts {
         for (seen, is_kill) in [(&mut ended, false), (&mut killed, true)] {
             if is_kill {
-                stand.kill(&server)?
+                base.kill(&server)?
             } else {
-                stand.stop(&server)?
+                base.stop(&server)?
             }
-            seen.restart(stand, bench, &server, &disk, stored, &mut random)?;
+            seen.restart(base, bench, &server, &disk, stored, &mut random)?;
             eprintln!(
                 "restart {round} of {restarts}, {}: {seen:?}",
                 if is_kill { "killed" } else { "ended" }
             );
         }
     }
-    stand.stop(&server)?;
-    let varnish = varnish_first_answer_ms(stand)?;
+    base.stop(&server)?;
+    let varnish = varnish_first_answer_ms(base)?;
     table.add("objects that were on the disk", "", Some(stored as f64), None, FigureTarget::None);
     let what = "time until the disk had the last of them";
     table.add(what, "ms", Some(milliseconds(written)), None, FigureTarget::None);
@@ -92,7 +92,7 @@ impl Restarts {
     /// Starts the program again and measures which of the `stored` objects are still there.
     fn restart(
         &mut self,
-        stand: &ServerBase,
+        base: &ServerBase,
         bench: &StoreBench<'_>,
         server: &BenchServer,
         disk: &str,
@@ -104,7 +104,7 @@ impl Restarts {
         let probe = RefCell::new(random.clone());
         let pages = bench.args.objects as usize;
         let begun = clock.monotonic();
-        stand.start(*server, MEMORY, disk, |server| {
+        base.start(*server, MEMORY, disk, |server| {
             // Returning in between lets the caller notice a server that has ended.
             let mut random = probe.borrow_mut();
             for _ in 0..LOOKS_MAX {
@@ -123,14 +123,14 @@ impl Restarts {
         self.first_hit_ms.push(milliseconds(first_hit.get().context("interrupted")?));
         wait(|| Ok(server.metric("petasos_store_objects")? >= stored))?;
         self.all_ms.push(milliseconds(clock.monotonic().since(begun)));
-        let before = stand.origin.requests();
+        let before = base.origin.requests();
         let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
         let mut left = DRAWN;
         visitors.ask(None, || {
             left = left.checked_sub(1)?;
             Some(page(random.below(pages) as u64))
         })?;
-        let lost = stand.origin.requests() - before;
+        let lost = base.origin.requests() - before;
         self.left_percent.push(100.0 * (1.0 - lost as f64 / DRAWN as f64));
         Ok(())
     }
@@ -146,20 +146,20 @@ fn is_hit(server: &BenchServer, number: u64) -> bool {
 }
 
 /// Time from starting Varnish to its first response, in milliseconds.
-fn varnish_first_answer_ms(stand: &ServerBase) -> Result<f64> {
-    let server = stand.server(BenchProgram::Varnish, "varnish-restart")?;
+fn varnish_first_answer_ms(base: &ServerBase) -> Result<f64> {
+    let server = base.server(BenchProgram::Varnish, "varnish-restart")?;
     let mut times = Vec::new();
     for _ in 0..RESTARTS_MAX {
         let clock = SystemClock::new();
         let answered = Cell::new(None);
         let begun = clock.monotonic();
-        stand.start(server, MEMORY, "", |server| {
+        base.start(server, MEMORY, "", |server| {
             let is_there = server.answers();
             answered.set(is_there.then(|| clock.monotonic().since(begun)));
             is_there
         })?;
         times.extend(answered.get().map(milliseconds));
-        stand.stop(&server)?;
+        base.stop(&server)?;
     }
     Ok(median(&times).unwrap_or(f64::NAN))
 }

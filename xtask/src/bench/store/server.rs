@@ -81,22 +81,22 @@ impl ServerBase {
         let directory = std::path::absolute(DIRECTORY)?;
         let lock = place::lock(&directory)?;
         let place = LabDirectory::settle(&directory)?;
-        let stand = Self { place, origin: PageOrigin::start()?, _lock: lock };
-        stand.stop_all()?;
+        let base = Self { place, origin: PageOrigin::start()?, _lock: lock };
+        base.stop_all()?;
         // Copied because the servers' user may not have access to the original, and a build may
         // replace it.
         let program = optimised("petasos")?;
-        let copy = stand.place.directory.join("petasos");
+        let copy = base.place.directory.join("petasos");
         fs::copy(&program, &copy)
-            .and_then(|_| stand.place.account.give(&copy))
+            .and_then(|_| base.place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;
-        let origin = stand.origin.address;
+        let origin = base.origin.address;
         let host = origin.ip().to_string();
         let port = origin.port().to_string();
         let values = [("origin_host", &*host), ("origin_port", &*port)];
         let vcl = render(include_str!("../../../../bench/peers/varnish-store.vcl"), &values)?;
-        stand.place.write("conf/varnish-store.vcl", &vcl)?;
-        Ok(stand)
+        base.place.write("conf/varnish-store.vcl", &vcl)?;
+        Ok(base)
     }
 
     /// A server with free addresses, which is not started yet.

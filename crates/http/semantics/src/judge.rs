@@ -340,6 +340,7 @@ const UNDERSTOOD_STATUSES: [u16; 20] =
 #[cfg(test)]
 mod tests {
     use super::{Judgement, Storable, judge_response};
+    use crate::tests::FieldLines;
     use crate::{Moment, Policy, Reason};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -349,19 +350,17 @@ mod tests {
     const NOW_SECS: u64 = 784_111_777;
     const FRESH: (&str, &str) = ("Cache-Control", "max-age=60");
     const TAG: (&str, &str) = ("ETag", "\"a\"");
-    type Lines = [(&'static str, &'static str)];
-
     fn now() -> Moment {
         Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() }
     }
 
-    fn request(fields: &Lines) -> RequestHead {
+    fn request(fields: &FieldLines) -> RequestHead {
         let mut section = Fields::new();
         fields.iter().for_each(|(name, value)| section.push(*name, *value));
         RequestHead { method: Method::Get, target: "/a".into(), version: Version::Http11, fields: section }
     }
 
-    fn response(status: u16, fields: &Lines) -> ResponseHead {
+    fn response(status: u16, fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
@@ -370,7 +369,7 @@ mod tests {
     fn judge(
         request: &RequestHead,
         status: u16,
-        fields: &Lines,
+        fields: &FieldLines,
         policy: &Policy,
     ) -> Result<Storable, Reason> {
         match judge_response(request, &response(status, fields), now(), now(), policy) {
@@ -379,11 +378,11 @@ mod tests {
         }
     }
 
-    fn by_default(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+    fn by_default(status: u16, fields: &FieldLines) -> Result<Storable, Reason> {
         judge(&request(&[]), status, fields, &Policy::default_profile())
     }
 
-    fn by_the_letter(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+    fn by_the_letter(status: u16, fields: &FieldLines) -> Result<Storable, Reason> {
         judge(&request(&[]), status, fields, &Policy::rfc())
     }
 
@@ -414,7 +413,7 @@ mod tests {
 
     #[test]
     fn default_profile_refuses_more_than_rfc_profile() {
-        let cases: [(u16, &Lines, Reason); 5] = [
+        let cases: [(u16, &FieldLines, Reason); 5] = [
             (200, &[FRESH, ("Set-Cookie", "a=b")], Reason::StoreRefusedSetCookie),
             (200, &[FRESH, ("Cache-Control", "private=\"x\"")], Reason::StoreRefusedPrivate),
             (200, &[FRESH, ("Cache-Control", "no-cache=\"x\"")], Reason::StoreRefusedNoCache),

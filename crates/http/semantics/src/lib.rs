@@ -139,6 +139,9 @@ pub use writes::{Exchanged, WriteEffect, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {
+    /// Field lines as the tests write them: names and values.
+    pub(crate) type FieldLines = [(&'static str, &'static str)];
+
     /// The policy of the shipped profile called `name`.
     pub(crate) fn policy_of(name: &str) -> crate::Policy {
         profiles::Profile::shipped(name).unwrap().policy.clone()

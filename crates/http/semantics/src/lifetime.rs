@@ -231,6 +231,7 @@ fn seconds(secs: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::{FreshnessLifetime, initial_age, lifetime, stale_windows};
+    use crate::tests::FieldLines;
     use crate::{Moment, Policy, StaleOnError, stated_directives};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -239,16 +240,14 @@ mod tests {
     /// Sun, 06 Nov 1994 08:49:37 GMT.
     const NOW_SECS: u64 = 784_111_777;
     const HUNDRED_LATER: (&str, &str) = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(status: u16, fields: &Lines) -> ResponseHead {
+    fn head(status: u16, fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
     }
 
     /// The lifetime in whole seconds: `Ok` if stated, `Err` if assumed.
-    fn lasts(status: u16, fields: &Lines, policy: &Policy) -> Option<Result<u64, u64>> {
+    fn lasts(status: u16, fields: &FieldLines, policy: &Policy) -> Option<Result<u64, u64>> {
         let request = RequestHead {
             method: Method::Get,
             target: "/".into(),
@@ -261,7 +260,7 @@ mod tests {
     fn lasts_for(
         request: &RequestHead,
         status: u16,
-        fields: &Lines,
+        fields: &FieldLines,
         policy: &Policy,
     ) -> Option<Result<u64, u64>> {
         let head = head(status, fields);
@@ -275,7 +274,7 @@ mod tests {
 
     #[test]
     fn stated_lifetimes_have_an_order_of_precedence() {
-        let stated = |fields: &Lines| lasts(200, fields, &Policy::default_profile());
+        let stated = |fields: &FieldLines| lasts(200, fields, &Policy::default_profile());
         assert_eq!(stated(&[("Cache-Control", "max-age=1, s-maxage=60"), HUNDRED_LATER]), Some(Ok(60)));
         assert_eq!(stated(&[("Cache-Control", "max-age=30"), HUNDRED_LATER]), Some(Ok(30)));
         assert_eq!(stated(&[HUNDRED_LATER]), Some(Ok(100)));
@@ -365,7 +364,7 @@ mod tests {
         assert_eq!(lasts(200, &[("Last-Modified", "0")], &letter), None);
     }
 
-    fn age(fields: &Lines, waited_secs: u64) -> u64 {
+    fn age(fields: &FieldLines, waited_secs: u64) -> u64 {
         let asked = Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() };
         let answered = asked.plus(Duration::from_secs(waited_secs));
         initial_age(&head(200, fields).fields, asked, answered).as_secs()

@@ -183,18 +183,17 @@ mod tests {
         validation_fields,
     };
     use crate::Policy;
+    use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(fields: &Lines) -> ResponseHead {
+    fn head(fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::OK);
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
     }
 
-    fn fields(lines: &Lines) -> Fields {
+    fn fields(lines: &FieldLines) -> Fields {
         head(lines).fields
     }
 
@@ -305,7 +304,7 @@ mod tests {
     #[test]
     fn head_updates_a_response_that_it_agrees_with() {
         let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Content-Encoding", "gzip")]);
-        let says = |answer: &Lines| head_says(&stored, 9, &head(answer));
+        let says = |answer: &FieldLines| head_says(&stored, 9, &head(answer));
         let gzip = ("Content-Encoding", "gzip");
         for same in [
             &[gzip][..],

@@ -57,7 +57,7 @@ pub struct PageRun {
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
     pub protocol: String,
     /// Counts of pages.
-    pub pages: PageCounts,
+    pub pages: PagesByResult,
     /// Pages per second whose document arrived.
     pub pages_per_s: f64,
     /// Load times of pages whose document arrived.
@@ -109,7 +109,7 @@ pub struct PageRun {
 /// Pages by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PageCounts {
+pub struct PagesByResult {
     /// Pages that arrived completely.
     pub good: u64,
     /// Pages whose document arrived, but not all of the rest.
@@ -252,7 +252,7 @@ impl From<&PageOutcome> for PageRun {
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
             protocol: protocol(outcome).name().to_owned(),
-            pages: PageCounts {
+            pages: PagesByResult {
                 good: pages.good,
                 incomplete: pages.incomplete,
                 failed: pages.failed,

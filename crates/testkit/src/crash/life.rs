@@ -51,7 +51,7 @@ const ROOMS: [LifeSizes; 3] = [
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug)]
-enum LifeEnd {
+enum CrashEnd {
     Kill,
     /// SIGTERM, and SIGKILL shortly afterwards.
     TermAndKill,
@@ -90,9 +90,9 @@ impl<'a> Family<'a> {
         let load = LifeLoad::new(self.model, &edge);
         self.examine(&load, &edge);
         let end = match random.below(6) {
-            0 => LifeEnd::Term,
-            1 => LifeEnd::TermAndKill,
-            _ => LifeEnd::Kill,
+            0 => CrashEnd::Term,
+            1 => CrashEnd::TermAndKill,
+            _ => CrashEnd::Kill,
         };
         // Makes short lives frequent.
         let requests = random.below(REQUESTS_MAX) >> random.below(5);
@@ -168,7 +168,7 @@ impl<'a> Family<'a> {
         load: &LifeLoad<'_>,
         edge: &mut Edge,
         requests: u64,
-        end: LifeEnd,
+        end: CrashEnd,
         random: &mut Random,
     ) -> u64 {
         let mut evicted = 0;
@@ -191,13 +191,13 @@ impl<'a> Family<'a> {
             }
             load.is_ending.store(true, Ordering::SeqCst);
             match end {
-                LifeEnd::Kill => edge.kill(),
-                LifeEnd::TermAndKill => {
+                CrashEnd::Kill => edge.kill(),
+                CrashEnd::TermAndKill => {
                     edge.signal("TERM");
                     std::thread::sleep(Duration::from_millis(random.below(20) as u64));
                     edge.kill();
                 }
-                LifeEnd::Term => {
+                CrashEnd::Term => {
                     edge.signal("TERM");
                     let code = edge.wait();
                     if code != Some(0) {
@@ -207,8 +207,8 @@ impl<'a> Family<'a> {
             }
         });
         self.durable = match end {
-            LifeEnd::Term => self.model.now(),
-            LifeEnd::Kill | LifeEnd::TermAndKill => load.durable.load(Ordering::SeqCst),
+            CrashEnd::Term => self.model.now(),
+            CrashEnd::Kill | CrashEnd::TermAndKill => load.durable.load(Ordering::SeqCst),
         };
         evicted
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the content of a further target depends only on the target ([`octets`]).
 
-use super::health::{FailureKind, FailureLog};
+use super::health::{FailureLog, SoakFailure};
 use super::{SoakState, lock};
 use crate::crash::{self, CrashModel, CrashPage};
 use crate::{Action, Gate, Origin, Seen, response};
@@ -76,7 +76,7 @@ impl SoakOrigin {
 
     /// Fails from time to time, until the end.
     pub(super) fn trouble(&self, stage: &SoakState<'_>, mut random: Random) {
-        let failures = [FailureKind::Refuses, FailureKind::Hangs, FailureKind::Errs];
+        let failures = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs];
         for failure in failures.into_iter().cycle() {
             self.wait(stage, WELL, &mut random);
             if stage.is_over() {
@@ -95,14 +95,14 @@ impl SoakOrigin {
         }
     }
 
-    fn fail(&self, failure: FailureKind) {
+    fn fail(&self, failure: SoakFailure) {
         self.health.fail(failure);
         *lock(&self.failing) = match failure {
-            FailureKind::Refuses => Failing::Refuses,
-            FailureKind::Hangs => Failing::Hangs(Gate::default()),
-            FailureKind::Errs => Failing::Errs,
+            SoakFailure::Refuses => Failing::Refuses,
+            SoakFailure::Hangs => Failing::Hangs(Gate::default()),
+            SoakFailure::Errs => Failing::Errs,
         };
-        if failure == FailureKind::Refuses {
+        if failure == SoakFailure::Refuses {
             self.origin.kill();
         }
     }

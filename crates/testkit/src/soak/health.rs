@@ -16,7 +16,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(3);
 
 /// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureKind {
+pub(super) enum SoakFailure {
     /// The origin refuses connections, and ends the open ones.
     Refuses,
     /// The origin accepts requests and does not answer.
@@ -35,7 +35,7 @@ pub(super) struct FailureLog {
 }
 
 struct Spell {
-    failure: FailureKind,
+    failure: SoakFailure,
     end: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ impl FailureLog {
         self.clock.monotonic().since(self.begun)
     }
 
-    pub(super) fn fail(&self, failure: FailureKind) {
+    pub(super) fn fail(&self, failure: SoakFailure) {
         lock(&self.spells).push(Spell { failure, end: None });
     }
 
@@ -73,7 +73,7 @@ impl FailureLog {
     }
 
     /// Number of failures of this kind.
-    pub(super) fn failures(&self, failure: FailureKind) -> u64 {
+    pub(super) fn failures(&self, failure: SoakFailure) -> u64 {
         lock(&self.spells).iter().filter(|spell| spell.failure == failure).count() as u64
     }
 
@@ -86,19 +86,19 @@ impl FailureLog {
 
 #[cfg(test)]
 mod tests {
-    use super::{FailureKind, FailureLog, GRACE};
+    use super::{FailureLog, GRACE, SoakFailure};
     use std::time::Duration;
 
     #[test]
     fn failures_are_excused_until_shortly_after_a_spell() {
         let health = FailureLog::default();
         assert!(!health.is_excused(health.now()));
-        health.fail(FailureKind::Hangs);
+        health.fail(SoakFailure::Hangs);
         let during = health.now();
         assert!(health.is_excused(during));
         health.recover();
         assert!(health.is_excused(during), "it was sent while the origin failed");
         assert!(!health.is_excused(health.now() + GRACE + Duration::from_secs(1)));
-        assert_eq!((health.failures(FailureKind::Hangs), health.failures(FailureKind::Errs)), (1, 0));
+        assert_eq!((health.failures(SoakFailure::Hangs), health.failures(SoakFailure::Errs)), (1, 0));
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: each metric of the edge has a rule. A metric without one is reported as a problem, so
 //! that a new error counter cannot grow unnoticed.
 
-use super::health::FailureKind;
+use super::health::SoakFailure;
 use super::rotation::{HUP, USR1, logs};
 use super::rules::{FAILING, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
 use super::visitors::PAGE_VISITORS;
@@ -150,7 +150,7 @@ impl SoakState<'_> {
     fn judge_counters(&self, metrics: &Metrics, figures: &mut Vec<String>) {
         let value = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
         self.demand_zero(&ZERO, metrics, "nothing in the script explains that");
-        let [refusals, hangs, errors] = [FailureKind::Refuses, FailureKind::Hangs, FailureKind::Errs]
+        let [refusals, hangs, errors] = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs]
             .map(|failure| self.health.failures(failure) as f64);
         figures.push(format!(
             "failures of the origin: {refusals} times refusing, {hangs} hung, {errors} with 500"
@@ -217,7 +217,7 @@ impl SoakState<'_> {
     /// Reports each line of standard error that nothing in the script explains.
     fn judge_messages(&self, stderr: &str) {
         let count = |what: &str| lock(&self.tally).get(what).copied().unwrap_or(0);
-        let spells = [FailureKind::Refuses, FailureKind::Hangs].map(|failure| self.health.failures(failure));
+        let spells = [SoakFailure::Refuses, SoakFailure::Hangs].map(|failure| self.health.failures(failure));
         let spells: u64 = spells.iter().sum();
         let mut expected = [
             ("petasos: origin ", 6 * spells),

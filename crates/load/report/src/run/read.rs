@@ -90,7 +90,7 @@ fn member<T: DeserializeOwned>(document: Value, run: usize) -> Result<T, RunRead
 #[cfg(test)]
 mod tests {
     use super::{PageRun, Run, RunReadError, SCHEMA, read_runs};
-    use crate::page::PageCounts;
+    use crate::page::PagesByResult;
     use crate::run::Distribution;
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
     fn pages_are_read_as_requests() {
         let pages = PageRun {
             schema: crate::page::SCHEMA.to_owned(),
-            pages: PageCounts { good: 3, incomplete: 1, ..PageCounts::default() },
+            pages: PagesByResult { good: 3, incomplete: 1, ..PagesByResult::default() },
             pages_per_s: 2.5,
             returning_asked: 0.3,
             page_times: Distribution { p95_us: Some(7), ..Distribution::default() },

@@ -13,7 +13,7 @@ use crate::figures::add;
 use crate::fill_shared::FillShared;
 use crate::queue::{Command, WriteCallback};
 use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, Location};
-use crate::shared::TierState;
+use crate::tier_state::TierState;
 use crate::{OffReason, ReadError};
 
 /// A body written while it is being received. Dropping it before it is finished discards it.

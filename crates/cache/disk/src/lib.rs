@@ -32,17 +32,17 @@ mod mark;
 mod names;
 mod open_segment;
 mod opening;
+mod operation_watch;
 mod piece;
 mod queue;
 mod record;
 mod recovery;
 mod segment;
 mod settings;
-mod shared;
 mod status;
 mod stored;
 mod tier;
-mod watch;
+mod tier_state;
 mod watched_disk;
 mod witness;
 mod writer;
@@ -51,6 +51,7 @@ pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
 pub use foreign::{ForeignEntry, foreign};
 pub use opening::{Opened, open};
+pub use operation_watch::StuckOperation;
 pub use record::{
     HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, Recovered, RetentionPolicy,
     TierFigures, WriterProgress,
@@ -59,6 +60,5 @@ pub use recovery::Recovery;
 pub use settings::{Durability, TierSettings};
 pub use stored::{DiskBody, FileRange, StoredObject};
 pub use tier::Tier;
-pub use watch::StuckOperation;
 pub use witness::{DistrustPlace, distrust};
 pub use writer::DiskWriter;

@@ -15,7 +15,7 @@ use crate::index_file::{IndexFile, IndexedObject};
 use crate::names;
 use crate::record::Recovered;
 use crate::segment::{Refreshed, Segment};
-use crate::shared::TierState;
+use crate::tier_state::TierState;
 
 /// The contents found in a directory: the invalidations at once, the objects one by one from the
 /// newest segment on. Reading it blocks, and may happen on another thread while the tier is already

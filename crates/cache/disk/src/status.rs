@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use platform::sound;
 
 use crate::figures::{FigureCounters, add};
-use crate::watch::OperationWatch;
+use crate::operation_watch::OperationWatch;
 use crate::{DistrustPlace, OffReason};
 
 /// A failure of an operation.

@@ -14,12 +14,12 @@ use crate::figures::{add, of};
 use crate::fill::Fill;
 use crate::index_file::IndexEncoder;
 use crate::open_segment::PendingObject;
+use crate::operation_watch::StuckOperation;
 use crate::queue::{Command, WriteCallback};
 use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, TierFigures};
 use crate::segment::{Refreshed, Segment};
-use crate::shared::TierState;
 use crate::stored::StoredObject;
-use crate::watch::StuckOperation;
+use crate::tier_state::TierState;
 use crate::{DistrustPlace, OffReason, ReadError};
 
 /// The bytes of the lock and the mark, generously rounded, and the number of files beside segments:

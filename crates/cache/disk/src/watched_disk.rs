@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use platform::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
 
-use crate::watch::OperationWatch;
+use crate::operation_watch::OperationWatch;
 
 /// A disk whose operations are watched.
 pub(crate) struct WatchedDisk {

@@ -22,8 +22,8 @@ use crate::open_segment::{OpenSegment, PendingObject, WRITE_BYTES};
 use crate::queue::{Batch, Command, WriteCallback};
 use crate::record::{Location, Record, RetentionPolicy, WriterProgress};
 use crate::segment::{IndexNote, Noted, Refreshed, Segment};
-use crate::shared::TierState;
 use crate::status::Trouble;
+use crate::tier_state::TierState;
 use crate::{Durability, OffReason};
 use filling::RunningFill;
 

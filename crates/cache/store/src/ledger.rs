@@ -18,7 +18,7 @@
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
 use crate::list::{Compared, List, Sievable, Sieved};
-use crate::listed::{ListEntry, Listing};
+use crate::list_entry::{ListEntry, Listing};
 use crate::mark::InvalidationMark;
 use crate::selector::ResponseAttributes;
 use crate::sieve::Searched;

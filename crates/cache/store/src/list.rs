@@ -8,7 +8,7 @@
 //! Invariant: each entry is either loose or in one block. A block's sieve is compiled while no lock
 //! is held, so its entries stay loose until it is ready. The answers are the same in both places.
 
-use crate::listed::{ListEntry, Listing};
+use crate::list_entry::{ListEntry, Listing};
 use crate::sieve::{BANS_MAX, Searched, Sieve};
 use crate::tags::Tags;
 use invalidation::{Ban, Mode, Need};
@@ -248,7 +248,7 @@ mod tests {
     use crate::SiteId;
     use crate::hash::TextHasher;
     use crate::ledger::{InvalidationSubject, TagIds};
-    use crate::listed::{ListEntry, Listing};
+    use crate::list_entry::{ListEntry, Listing};
     use crate::sieve::Searched;
     use crate::tags::Tags;
     use invalidation::{Ban, Haystack, Mode, Need, ResponseView};

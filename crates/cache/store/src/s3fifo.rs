@@ -15,8 +15,8 @@
 //! objects. The caller stores the hits beside the data that a look-up reads anyway: with a million
 //! members, each further address that a hit touches is one more cache miss.
 
+use crate::growth::resize_by_eighths;
 use crate::hash::PrehashedState;
-use crate::slowly::resize_slowly;
 use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the budget is one part in this many.
@@ -114,7 +114,7 @@ impl S3Fifo {
         let node = QueueNode { units, queue: QueueName::Free, newer: NONE, older: NONE };
         let position = id as usize;
         if position >= self.nodes.len() {
-            resize_slowly(&mut self.nodes, position + 1, node);
+            resize_by_eighths(&mut self.nodes, position + 1, node);
         }
         let place = self.node_mut(id);
         assert!(place.queue == QueueName::Free, "a member is added once");

@@ -10,6 +10,7 @@
 //! ones only.
 
 use crate::budget::Budget;
+use crate::growth::push_by_eighths;
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
@@ -18,7 +19,6 @@ use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
 use crate::selector::Unknown;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
-use crate::slowly::push_slowly;
 use crate::{Key, Lookup, Object, Publication, Published, Shelved, StoreLimits};
 use bytes::Bytes;
 use disk::Location;
@@ -474,7 +474,7 @@ impl Shard {
     fn add(&mut self, mut slot: Slot) -> u32 {
         let hash = slot.hash;
         let id = self.free.pop().unwrap_or_else(|| {
-            push_slowly(&mut self.slots, None);
+            push_by_eighths(&mut self.slots, None);
             // 32 bits suffice: a slot costs at least SLOT_BYTES, so fewer than 2^32 slots fit
             // into memory.
             (self.slots.len() - 1) as u32
@@ -537,7 +537,7 @@ impl Shard {
         self.dismiss(&slot);
         self.counters.objects -= 1;
         if self.counters.objects > 0 {
-            push_slowly(&mut self.free, id);
+            push_by_eighths(&mut self.free, id);
             return;
         }
         // No number of a slot is in use any more, so the memory of the tables can be given back.

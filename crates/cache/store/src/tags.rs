@@ -6,9 +6,9 @@
 //! its last hard invalidation.
 
 use crate::SiteId;
+use crate::growth::push_by_eighths;
 use crate::hash::TextHasher;
 use crate::mark::InvalidationMark;
-use crate::slowly::push_slowly;
 use crate::weight::allocated;
 use hashbrown::HashTable;
 use invalidation::Mode;
@@ -73,7 +73,7 @@ impl Tags {
         };
         self.text_bytes += allocated(text.len());
         let id = self.free.pop().unwrap_or_else(|| {
-            push_slowly(&mut self.entries, None);
+            push_by_eighths(&mut self.entries, None);
             // 32 bits suffice: each entry costs far more than a byte, so fewer than 2^32 fit into
             // memory.
             (self.entries.len() - 1) as u32
@@ -158,7 +158,7 @@ impl Tags {
             self.ids = HashTable::new();
             self.free = Vec::new();
         } else {
-            push_slowly(&mut self.free, id);
+            push_by_eighths(&mut self.free, id);
         }
     }
 }

@@ -12,12 +12,12 @@ use crate::fill_share::FillShare;
 use crate::index_file::IndexedObject;
 use crate::journal::Journal;
 use crate::mark::DirectoryMark;
+use crate::operation_watch::OperationWatch;
 use crate::queue::WriteQueue;
 use crate::record::Location;
 use crate::segment::{IndexNote, Noted, Refreshed, Segments};
 use crate::settings::TierPlan;
 use crate::status::TierStatus;
-use crate::watch::OperationWatch;
 
 /// The number of low bits of an order that count operations; the life is above them. A life with
 /// more operations would have orders of the next life.

@@ -73,7 +73,7 @@ pub use outcome::{
 };
 pub use plan::{
     Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
+    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
 };
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 use clock::Monotonic;
 use load::{
     Arrival, Control, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop,
-    Trust,
+    Trust, spread,
 };
 use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -235,6 +235,7 @@ fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<Outcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
     let plan = Plan::new(HttpUrl::parse(url)?);
     let mut plan = Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..plan };
+    plan.spread = spread(plan.stop.time);
     // The front's certificate authority is new in each run, so it cannot be verified.
     plan.tls.is_verified = false;
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")

@@ -11,7 +11,9 @@ use crate::values::time;
 use address::HttpUrl;
 use anyhow::ensure;
 use browse::VISITORS_MAX;
-use load::{BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop};
+use load::{
+    BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop, spread,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ pub(crate) struct LoadArgs {
     /// Duration of the load before the measurement; it is in no figure
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     warmup: Duration,
-    /// Generator threads [default: one for each core]
+    /// Generator threads [default: one for each core, or for two cores with a light load]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
     /// Make a new connection for every request
@@ -84,11 +86,14 @@ impl LoadArgs {
     /// # Errors
     /// If the arguments contradict each other or a file cannot be read.
     pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
-        let plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
+        let mut plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
         ensure!(
             plan.linger.is_zero() || !plan.keep_alive,
             "--linger goes with --no-keepalive or --page; with keep-alive, connections stay open anyway"
         );
+        if self.requests.is_none() && !self.traffic.has_ramp_up() {
+            plan.spread = spread(plan.stop.time);
+        }
         plan.check()?;
         Ok(plan)
     }

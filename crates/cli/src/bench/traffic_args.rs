@@ -46,8 +46,8 @@ pub(crate) struct TrafficArgs {
     /// do. With --page: keep them open after the page, while the next visitor comes
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
-    /// Time in which the load grows to its full size [default: 0, or 2s if the target is not on
-    /// this machine]
+    /// Time in which the load grows to its full size [default: 20ms of a timed run at random
+    /// distances, or 2s if the target is not on this machine]. 0 starts all users at once
     #[arg(long, value_name = "TIME", value_parser = time)]
     ramp_up: Option<Duration>,
     /// Continue although most requests fail [default: only if the target is on this machine]
@@ -148,6 +148,11 @@ impl TrafficArgs {
             plan.targets = read_list(path, &plan.target)?;
         }
         Ok(())
+    }
+
+    /// Whether a ramp-up is given, of any length. A ramp-up of 0 lets all users begin at once.
+    pub(super) fn has_ramp_up(&self) -> bool {
+        self.ramp_up.is_some()
     }
 
     /// Makes the load careful for a target on another machine: it grows slowly and stops if most

@@ -439,6 +439,7 @@ impl Bench<'_> {
             time: Some(cell.load.duration),
             ..load::Stop::default()
         };
+        plan.spread = load::spread(plan.stop.time);
         plan.expect.length = load::Length::Variable;
         if let Some(traffic) = cell.traffic.and_then(|position| self.ladder.loads.get(position)) {
             plan.targets = self.targets(traffic, step, &plan.target)?;

@@ -13,10 +13,10 @@ use crate::values::header;
 use address::HttpUrl;
 use load::{Expect, Length, Plan, Protocol, Stop};
 use message::Method;
-use net::TlsVersion;
 use report::ab::html::Attributes;
 use std::path::PathBuf;
 use std::time::Duration;
+use tls_terms::TlsVersion;
 
 /// Number of requests that `-t` sets unless a `-n` follows.
 const REQUESTS_WITH_TIME: u64 = 50_000;
@@ -334,10 +334,10 @@ mod tests {
     use super::{FLAGS, Options, Request, VALUED, parse};
     use load::{Length, Protocol};
     use message::Method;
-    use net::TlsVersion;
     use report::ab::html::Attributes;
     use std::path::PathBuf;
     use std::time::Duration;
+    use tls_terms::TlsVersion;
 
     fn request(line: &str) -> Result<Request, String> {
         parse(&line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>())

@@ -33,10 +33,10 @@ use crate::traffic::Stage;
 use crate::verdict::CacheVerdict;
 use bytes::Bytes;
 use clock::Timestamp;
-use net::TlsAgreement;
 use stats::Histogram;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tls_terms::TlsAgreement;
 
 /// The measurements of one run.
 #[derive(Clone, Debug)]

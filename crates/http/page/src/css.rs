@@ -7,13 +7,13 @@
 
 use crate::css_text::{rest, skip};
 use crate::css_value::{Declaration, Face, declaration, face};
-use crate::limits::{Limit, LimitCounts, Limits};
 use crate::media::Viewport;
 use crate::selector::{Refusal, Selector, Selectors};
 use cssparser::{
     AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState, QualifiedRuleParser,
     RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
 };
+use resource::{Limit, LimitCounts, Limits};
 use url::Url;
 
 /// Nesting depth of blocks; deeper blocks are dropped.
@@ -269,9 +269,9 @@ impl RuleBodyItemParser<'_, (), ()> for Block<'_, '_> {
 mod tests {
     use super::Sheet;
     use crate::css_value::{Property, family_name, parse_declarations, urls, weight};
-    use crate::limits::{Limit, Limits};
     use crate::media::Viewport;
     use proptest::prelude::*;
+    use resource::{Limit, Limits};
     use url::Url;
 
     fn parse(text: &str) -> Sheet {

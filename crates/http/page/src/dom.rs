@@ -5,13 +5,13 @@
 //! overflow the stack. The rest of a document beyond the limits on elements, depth or bytes of
 //! attributes is dropped and counted in [`Tree::limits`]. Comments and doctypes are not kept.
 
-use crate::limits::{Limit, LimitCounts, Limits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{
     Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document,
 };
+use resource::{Limit, LimitCounts, Limits};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -388,7 +388,7 @@ fn is_comment(child: &NodeOrText<Handle>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Tree;
-    use crate::limits::{Limit, Limits};
+    use resource::{Limit, Limits};
 
     fn names(tree: &Tree) -> Vec<&str> {
         tree.in_order().into_iter().map(|place| tree.node(place).name.as_str()).collect()

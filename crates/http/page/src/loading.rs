@@ -8,12 +8,12 @@
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
-use crate::extract::{Class, Item, Parsed, SheetOf, extract};
-use crate::limits::{Limit, LimitCounts, Limits};
+use crate::extract::{Item, Parsed, SheetOf, extract};
 use crate::media::Viewport;
 use crate::style::{Styled, style};
 use bytes::Bytes;
 use message::Fields;
+use resource::{Class, Limit, LimitCounts, Limits};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use url::Url;
@@ -387,11 +387,10 @@ fn without_fragment(url: &Url) -> Url {
 #[cfg(test)]
 mod tests {
     use super::{Asset, Loading, Memo};
-    use crate::extract::Class;
-    use crate::limits::{Limit, Limits};
     use bytes::Bytes;
     use message::Fields;
     use proptest::prelude::*;
+    use resource::{Class, Limit, Limits};
     use std::collections::{BTreeMap, BTreeSet};
     use url::Url;
 

@@ -538,8 +538,8 @@ mod tests {
     use super::{Part, Refusal, Selector, Selectors};
     use crate::css_text::{split, unescape};
     use crate::dom::{Place, Tree};
-    use crate::limits::Limits;
     use cssparser::Parser;
+    use resource::Limits;
     use selectors::matching::SelectorCaches;
 
     impl Selector {

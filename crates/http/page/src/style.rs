@@ -11,9 +11,9 @@ use crate::css::Rule;
 use crate::css_text::{inside, split, strings};
 use crate::css_value::{self, Declaration, Face, Property, family_name};
 use crate::dom::{DOCUMENT, Place, Tree};
-use crate::limits::{Limit, LimitCounts, Limits};
 use crate::selector::{Handle, Part};
 use cssparser::{Parser, Token};
+use resource::{Limit, LimitCounts, Limits};
 use selectors::matching::SelectorCaches;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -509,8 +509,8 @@ mod tests {
     use super::style;
     use crate::css::Sheet;
     use crate::dom::Tree;
-    use crate::limits::{Limit, Limits};
     use crate::media::Viewport;
+    use resource::{Limit, Limits};
     use url::Url;
 
     fn styled(html: &str, css: &str) -> (Vec<String>, Vec<String>) {

@@ -15,7 +15,7 @@
 use crate::series::PageSecond;
 use clock::Timestamp;
 use load::{CacheVerdict, Think, Trust};
-use page::{Class, LimitCounts};
+use resource::{Class, LimitCounts};
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -248,7 +248,7 @@ pub struct Figures {
     pub connections: u64,
     /// Connections that were closed before their linger time was up, because too many were open.
     pub closed_early: u64,
-    /// Limits of [`page::Limits`] that were reached.
+    /// Limits of [`resource::Limits`] that were reached.
     pub limits: LimitCounts,
     /// The URLs of one early page load of the measured part, by a new visitor who got the document.
     pub trace: Vec<Traced>,
@@ -473,7 +473,7 @@ mod tests {
         EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, HOST_BYTES_MAX, PageCheck, URL_BYTES_MAX,
     };
     use load::Trust;
-    use page::Class;
+    use resource::Class;
     use std::time::Duration;
 
     #[test]

@@ -5,7 +5,7 @@
 
 use address::{Address, HttpUrl, HttpUrlError};
 use load::{StatusSet, Think};
-use page::Limits;
+use resource::Limits;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;

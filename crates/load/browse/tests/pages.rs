@@ -7,7 +7,7 @@
 use clock::{Clock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use page::{Class, Limit, Limits};
+use resource::{Class, Limit, Limits};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
 use platform::SystemClock;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@
 mod common;
 
 use clock::Clock;
-use page::Class;
+use resource::Class;
 use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
 use platform::SystemClock;
 use std::net::SocketAddr;

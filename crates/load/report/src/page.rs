@@ -11,7 +11,7 @@ use crate::number::{grouped, milliseconds, three_digits};
 use crate::run::{Condition, Distribution, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
-use page::{Class, Limit};
+use resource::{Class, Limit};
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;

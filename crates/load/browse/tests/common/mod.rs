@@ -11,7 +11,7 @@
 mod chromium;
 
 use clock::Clock;
-use page::Class;
+use resource::Class;
 use petasos_browse::{PagePlan, Watch, run};
 use platform::SystemClock;
 use std::collections::{BTreeMap, BTreeSet};

@@ -22,10 +22,10 @@ mod request_args;
 mod traffic_args;
 
 use interrupt::Interrupt;
-use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
+use record::Trust;
 use repeated::{Made, Series};
 use report::bench_text;
 use report::compare::{middle, over_runs};

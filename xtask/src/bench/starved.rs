@@ -22,11 +22,11 @@ use super::markdown;
 use address::HttpUrl;
 use anyhow::{Context, Result, ensure};
 use clock::Monotonic;
-use load::{
-    Arrival, Control, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop,
-    Trust,
-};
+use load::Control;
 use platform::SystemClock;
+use record::{
+    Arrival, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop, Trust,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -288,7 +288,7 @@ fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) 
 mod tests {
     use super::{CASES, Case, STARVED, is_right, late_s};
     use clock::Monotonic;
-    use load::{Account, SelfCheck, Trust};
+    use record::{Account, SelfCheck, Trust};
     use std::time::Duration;
     use testkit::Served;
 

@@ -11,8 +11,8 @@
 use super::usage::later_option;
 use crate::values::header;
 use address::HttpUrl;
-use load::{Expect, Length, Plan, Protocol, Stop};
 use message::Method;
+use record::{Expect, Length, Plan, Protocol, Stop};
 use report::ab::html::Attributes;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,7 +100,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
         return Err("cannot use concurrency level greater than total number of requests".into());
     }
     if options.gnuplot_file.is_some() {
-        options.plan.samples_max = requests.min(load::SAMPLES_MAX);
+        options.plan.samples_max = requests.min(record::SAMPLES_MAX);
     }
     options.plan.check().map_err(|error| error.to_string())?;
     Ok(Request::Run(Box::new(options)))
@@ -332,8 +332,8 @@ fn time(letter: char, value: &str) -> Result<Option<Duration>, String> {
 mod tests {
     use super::super::usage::USAGE;
     use super::{FLAGS, Options, Request, VALUED, parse};
-    use load::{Length, Protocol};
     use message::Method;
+    use record::{Length, Protocol};
     use report::ab::html::Attributes;
     use std::path::PathBuf;
     use std::time::Duration;

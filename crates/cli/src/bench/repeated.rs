@@ -9,7 +9,7 @@ use super::interrupt::Interrupt;
 use super::live::Display;
 use super::measure;
 use crate::output::note;
-use load::{Outcome, Plan};
+use record::{Outcome, Plan};
 use report::run::Run;
 
 /// A finished run.

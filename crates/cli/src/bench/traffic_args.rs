@@ -8,7 +8,7 @@ use super::idle_flags::Idle;
 use crate::values::time;
 use address::HttpUrl;
 use anyhow::{Context as _, ensure};
-use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTarget};
+use record::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTarget};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -204,7 +204,7 @@ fn stage(text: &str) -> Result<Stage, String> {
     let (load, time_text) =
         text.split_once(':').ok_or_else(|| format!("{text:?} is not a stage; write for example 100:30s"))?;
     Ok(Stage {
-        load: load.parse().map_err(|error: load::StageLoadError| error.to_string())?,
+        load: load.parse().map_err(|error: record::StageLoadError| error.to_string())?,
         time: time(time_text)?,
     })
 }
@@ -230,7 +230,7 @@ fn think(text: &str) -> Result<Think, String> {
 mod tests {
     use super::{read_list, stage, think};
     use address::HttpUrl;
-    use load::{Stage, StageLoad, Think};
+    use record::{Stage, StageLoad, Think};
     use std::time::Duration;
 
     #[test]

@@ -6,12 +6,12 @@
 //! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
 //! does not depend on the number of threads: each thread takes its share of one schedule.
 
-use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
 use crate::visit::visit;
 use crate::visitor::Visitor;
 use crate::worker::Worker;
 use clock::Monotonic;
+use record::{Figures, PageEnd};
 use stats::Random;
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;

@@ -4,14 +4,13 @@
 //! Every exchange is recorded once. The content is not interpreted here.
 
 use crate::connection::{Answer, Content};
-use crate::outcome::{FetchFailure, Figures};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use bytes::Bytes;
 use clock::Monotonic;
-use load::CacheVerdict;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
 use page::{Asset, CodingError, Kept, decoded};
+use record::{CacheVerdict, FetchFailure, Figures};
 use resource::{Class, Limit, Limits};
 use semantics::Moment;
 use std::cell::{Cell, RefCell, RefMut};

@@ -7,7 +7,6 @@
 
 use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
 use crate::frames::Frames;
-use crate::outcome::FetchFailure;
 use bytes::Bytes;
 use clock::Clock;
 use h2::client::{Builder, SendRequest};
@@ -15,6 +14,7 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
 use load::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use message::{Fields, RequestHead, ResponseHead, Status, names};
+use record::FetchFailure;
 use semantics::Moment;
 use std::cell::{Cell, RefCell};
 use std::io;

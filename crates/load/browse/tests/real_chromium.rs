@@ -12,9 +12,10 @@
 mod common;
 
 use clock::Clock;
-use resource::Class;
-use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
+use petasos_browse::{PageError, PagePlan, run};
 use platform::SystemClock;
+use record::{Figures, PageOutcome};
+use resource::Class;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::web_server::Nginx;

@@ -5,9 +5,8 @@
 //! closed loop none starts after the end. Parts are in order and do not overlap; between stages
 //! there may be gaps.
 
-use crate::plan::Plan;
-use crate::traffic::{Arrival, Rate, StageLoad};
 use clock::Monotonic;
+use record::{Arrival, Plan, Rate, StageLoad};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -252,10 +251,9 @@ fn grown(part: Part, start: Monotonic, ramp: Duration) -> [Option<Part>; 2] {
 #[cfg(test)]
 mod tests {
     use super::{Course, Demand, OpenPart, Part};
-    use crate::plan::{Plan, Stop};
-    use crate::traffic::{Arrival, Rate, Stage, StageLoad};
     use address::HttpUrl;
     use clock::Monotonic;
+    use record::{Arrival, Plan, Rate, Stage, StageLoad, Stop};
     use std::time::Duration;
 
     fn at(seconds: u64) -> Monotonic {

@@ -5,10 +5,9 @@
 //! connection with TLS takes at most 64 kB. Sessions are resumed on the next connection, as in
 //! browsers; each thread has its own cache.
 
-use crate::plan::Plan;
-use crate::wire::{Protocol, TlsOptions};
 use address::HttpUrl;
 use net::{TlsClient, TlsError, agreed_terms};
+use record::{Plan, Protocol, TlsOptions};
 use std::sync::{Arc, OnceLock};
 use tls_terms::TlsAgreement;
 use tokio_rustls::TlsConnector;

@@ -17,7 +17,7 @@
 
 pub mod html;
 
-use load::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
+use record::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
 use stats::Histogram;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -326,7 +326,7 @@ pub(crate) fn write_connections(text: &mut String, outcome: &Outcome) -> std::fm
     if outcome.unfinished > 0 {
         writeln!(text, "Unfinished requests:    {} in flight at the end, not counted", outcome.unfinished)?;
     }
-    if outcome.ended != load::Ended::Requests && outcome.ended != load::Ended::Time {
+    if outcome.ended != record::Ended::Requests && outcome.ended != record::Ended::Time {
         writeln!(text, "Ended early:            {}", outcome.ended.name())?;
     }
     if outcome.plan.expect != Expect::default() {

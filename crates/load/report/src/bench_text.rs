@@ -8,7 +8,7 @@
 
 use crate::ab::{milliseconds, write_connections, write_drift, write_generator, write_list};
 use crate::number::grouped;
-use load::{Arrival, FailureKind, Length, Outcome, Plan};
+use record::{Arrival, FailureKind, Length, Outcome, Plan};
 use stats::Histogram;
 use std::fmt::Write as _;
 
@@ -216,7 +216,7 @@ fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 mod tests {
     use super::{fraction, is_meaningful, report};
     use address::HttpUrl;
-    use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
+    use record::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
     use std::time::Duration;
 
     /// Responses that took 100 µs to connect and then the given times.

@@ -1,5 +1,5 @@
 //! Reports of page loads: a text for people and JSON for programs, both made from
-//! [`browse::PageOutcome`]. `docs/page-mode.md` describes them.
+//! [`record::PageOutcome`]. `docs/page-mode.md` describes them.
 //!
 //! Invariants:
 //!
@@ -9,8 +9,7 @@
 
 use crate::number::{grouped, milliseconds, three_digits};
 use crate::run::{Condition, Distribution, Round};
-use browse::{FetchFailure, PageOutcome};
-use load::Protocol;
+use record::{FetchFailure, PageOutcome, Protocol};
 use resource::{Class, Limit};
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
@@ -313,7 +312,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRun) {
+fn class_run((class, found): (Class, &record::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -333,7 +332,7 @@ fn class_of_status(code: u16) -> String {
     }
 }
 
-fn second(of: &browse::PageSecond) -> PageSecond {
+fn second(of: &record::PageSecond) -> PageSecond {
     let (page, request) = (of.page_times, of.request_times);
     let mut failed_by_kind: BTreeMap<String, u64> =
         FetchFailure::ALL.into_iter().map(|kind| kind.name().to_owned()).zip(of.failures).collect();

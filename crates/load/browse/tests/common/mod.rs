@@ -11,9 +11,9 @@
 mod chromium;
 
 use clock::Clock;
-use resource::Class;
 use petasos_browse::{PagePlan, Watch, run};
 use platform::SystemClock;
+use resource::Class;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //! not limit the measurement.
 
 use super::socket::{Counted, Socket, Wire};
-use crate::wire::Protocol;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use net::{TlsError, agreed_terms};
+use record::Protocol;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;

@@ -7,7 +7,6 @@
 mod contradictions;
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
 use crate::log_level::LogLevel;
 use crate::machine::Machine;
@@ -19,6 +18,7 @@ use crate::table::SETTINGS;
 use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
 use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
+use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, Profile};
 use semantics::{Pattern, Policy};
 use std::collections::HashMap;
@@ -363,15 +363,15 @@ impl Plan {
             self.listen,
             self.admin,
             self.workers,
-            crate::quantity::format_size(self.memory_bytes),
+            document::quantity::format_size(self.memory_bytes),
         );
         if let Some(disk) = &self.disk {
-            let size = crate::quantity::format_size(disk.bytes_max);
+            let size = document::quantity::format_size(disk.bytes_max);
             // Writing into a String cannot fail.
             let _ = writeln!(text, "disk {}, {size}", disk.directory.display());
         }
         if let Some(tree) = &self.static_tree {
-            let size = crate::quantity::format_size(tree.bytes_max);
+            let size = document::quantity::format_size(tree.bytes_max);
             let _ =
                 writeln!(text, "static tree {}, {} pages, {size}", tree.directory.display(), tree.pages_max);
         }
@@ -396,7 +396,7 @@ impl Plan {
 
 /// Describes the lifetimes that the site assumes for responses that state none.
 fn assumed_lifetimes(policy: &Policy) -> String {
-    let time = crate::quantity::format_duration;
+    let time = document::quantity::format_duration;
     let mut text = match (policy.default_ttl, policy.static_guess_max) {
         (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),
         (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(

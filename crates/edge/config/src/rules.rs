@@ -1,9 +1,9 @@
 //! A site's caching rules: those of its profile, replaced or extended by the site's settings.
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::plan::Lookup;
 use crate::setting::{LEADER, Value, is_path};
+use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
 use semantics::{
     BeyondLimit, ClientAddress, DeviceClass, Policy, StaleOnError, TargetedField, UnknownParameters,

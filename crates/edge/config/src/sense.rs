@@ -4,11 +4,11 @@
 //! Invariant: every message names the line and the fix.
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::machine::Machine;
 use crate::plan::{Lookup, Plan};
-use crate::quantity::format_size;
 use crate::setting::Value;
+use document::quantity::format_size;
+use document::{Diagnostic, Place};
 use std::io::ErrorKind;
 use std::time::Duration;
 

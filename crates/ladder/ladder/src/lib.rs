@@ -29,7 +29,6 @@ mod proof;
 mod read;
 mod read_step;
 mod read_traffic;
-mod reader;
 mod reference;
 mod results;
 mod service;

@@ -2,9 +2,9 @@
 //! one warning.
 
 use super::{Lookup, Site};
-use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Located};
 use crate::setting::Value;
+use document::{Diagnostic, Place};
 use profiles::LETTER;
 use semantics::ClientAddress;
 use std::collections::HashMap;

@@ -4,8 +4,9 @@
 //! it is closed. A missing directory is not created.
 
 use crate::upkeep::detections_file;
-use config::quantity::format_size;
-use config::{AccessLog, Diagnostic, Plan};
+use config::{AccessLog, Plan};
+use document::Diagnostic;
+use document::quantity::format_size;
 use platform::{Disk, SystemDisk};
 use rustix::fs::statvfs;
 use std::fs;

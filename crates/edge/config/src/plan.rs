@@ -540,7 +540,7 @@ pub(crate) fn resolve(
                         warnings.extend(leading_address(&site, &lookup, place));
                         sites.push(site);
                     }
-                    (policy, page) => problems.extend(policy.err().into_iter().chain(page.err())),
+                    (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),
                 }
             }
             _ => problems.push(

@@ -70,7 +70,7 @@ mod tests {
     fn shipped_profiles_are_readable_and_found_by_name() {
         let mut read = Vec::new();
         for (name, text) in FILES {
-            let profile = Profile::parse(name, text, &read).unwrap_or_else(|error| panic!("{error}"));
+            let profile = Profile::parse(name, text, &read).unwrap_or_else(|problems| panic!("{problems:?}"));
             read.push(profile);
             assert_eq!(Profile::shipped(name).unwrap().policy.name, *name);
         }

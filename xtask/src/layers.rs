@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "crates/base/clock",
     "crates/base/address",
     "crates/base/document",
@@ -30,6 +30,7 @@ const PURE: [&str; 16] = [
     "crates/http/resource",
     "crates/http/page",
     "crates/cache/purge",
+    "crates/edge/api",
     "crates/edge/config",
     "crates/load/record",
 ];

@@ -2,7 +2,7 @@
 //! address. Any other site is probed with a few requests.
 //!
 //! ```text
-//!   HttpUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
+//!   HttpUrl, HeaderLine -> ask (Fetcher) -> api::why::Answer -> answer_text
 //!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings
 //!                          -> report, JSON
 //! ```

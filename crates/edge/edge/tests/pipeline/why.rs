@@ -1,10 +1,10 @@
 //! `why` predicts the outcome of the next request, and asking changes nothing.
 
 use crate::support::{connect, metric, plan, reason, start_at};
+use api::why::{Answer, Asks, Question};
 use clock::{ManualClock, Timestamp};
 use config::Plan;
 use petasos_edge::Running;
-use petasos_edge::why::{Answer, Asks, Question};
 use proptest::prelude::*;
 use semantics::{Policy, Reason, StaleOnError, Verdict};
 use std::sync::Arc;

@@ -34,7 +34,6 @@ mod visit;
 pub use answer_text::answer_text;
 pub use ask::{ADMIN_DEFAULT, AskError, Reply, ask, call_edge};
 pub use fetch::{Answer, CONTENT_BYTES_MAX, FetchError, Fetcher, TIME_MAX};
-pub use findings::Findings;
 pub use front::{Front, Says};
 pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;

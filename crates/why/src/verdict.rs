@@ -11,10 +11,10 @@ use crate::settings::Advisor;
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
-use profiles::{DocumentHead, Profile, Shown, Software, cookies_set, known_cookie};
+use profiles::{DocumentHead, Policy, Profile, Shown, Software, cookies_set, known_cookie};
 use semantics::{
-    CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
-    explain_refusal, explain_request, judge_response,
+    CulpritKind, Freshness, Judgement, Reason, RequestClass, VaryRule, classify_request, explain_refusal,
+    explain_request, judge_response,
 };
 use std::time::Duration;
 

@@ -19,8 +19,7 @@ use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
 use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
 use document::{Diagnostic, Place};
-use profiles::{AUTO, DEFAULT, Profile};
-use semantics::{Pattern, Policy};
+use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -681,7 +680,7 @@ fn default(setting: &Setting) -> Option<Value> {
 mod tests {
     use super::{Limits, LogLevel, Plan, Policy};
     use crate::{Machine, Overrides, SETTINGS, Scope};
-    use semantics::ClientAddress;
+    use profiles::ClientAddress;
 
     fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
         let read = |path: &str| match path {

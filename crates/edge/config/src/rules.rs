@@ -4,9 +4,9 @@ use crate::ReadFile;
 use crate::plan::Lookup;
 use crate::setting::{LEADER, Value, is_path};
 use document::{Diagnostic, NotUtf8, Place};
-use profiles::{AUTO, DEFAULT, LETTER, Profile};
-use semantics::{
-    BeyondLimit, ClientAddress, DeviceClass, Policy, StaleOnError, TargetedField, UnknownParameters,
+use profiles::{
+    AUTO, BeyondLimit, ClientAddress, DEFAULT, DeviceClass, LETTER, Policy, Profile, StaleOnError,
+    TargetedField, UnknownParameters,
 };
 use std::iter;
 

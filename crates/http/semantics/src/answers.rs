@@ -6,9 +6,8 @@
 //! own.
 
 use crate::request::percent_decoded;
-use crate::{MaintenanceRule, Policy};
 use message::{RequestHead, ResponseHead};
-use profiles::{BriefRule, FieldPattern};
+use profiles::{BriefRule, FieldPattern, MaintenanceRule, Policy};
 use std::time::Duration;
 
 /// How long the response is shared although its cache directives forbid that; `None` if no rule of
@@ -47,8 +46,9 @@ fn has_fields(wanted: &[FieldPattern], response: &ResponseHead) -> bool {
 #[cfg(test)]
 mod tests {
     use super::is_maintenance;
-    use crate::{Judgement, Moment, Policy, Reason, judge_response};
+    use crate::{Judgement, Moment, Reason, judge_response};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::Policy;
 
     type Lines = [(&'static str, &'static str)];
 

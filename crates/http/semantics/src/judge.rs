@@ -21,12 +21,10 @@ use crate::request::needs_mark;
 use crate::set_cookie::meaningful_cookies;
 use crate::static_files::{loses_cookies, recheck};
 use crate::validation::validation_fields;
-use crate::{
-    ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
-    keyed_target, stated_directives,
-};
+use crate::{ContentRange, Directives, Freshness, Moment, Reason, Scope, keyed_target, stated_directives};
 use bytes::Bytes;
 use message::{Method, RequestHead, ResponseHead, Status, names};
+use profiles::{Credentials, Forwarding, Policy};
 use std::time::Duration;
 
 /// The decision about one response.
@@ -336,9 +334,10 @@ const UNDERSTOOD_STATUSES: [u16; 20] =
 #[cfg(test)]
 mod tests {
     use super::{Judgement, Storable, judge_response};
-    use crate::{Moment, Policy, Reason};
+    use crate::{Moment, Reason};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::Policy;
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

@@ -113,11 +113,6 @@ pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
-pub use profiles::{
-    BeyondLimit, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding, MaintenanceRule,
-    NOBODYS_ADDRESS, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie, UnknownParameters,
-    WriteRule,
-};
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
 pub use reference::reasons_reference;
@@ -140,7 +135,7 @@ pub use writes::{Exchanged, Written, may_need_content, may_write, written};
 #[cfg(test)]
 mod tests {
     /// The policy of the shipped profile called `name`.
-    pub(crate) fn policy_of(name: &str) -> crate::Policy {
+    pub(crate) fn policy_of(name: &str) -> profiles::Policy {
         profiles::Profile::shipped(name).unwrap().policy.clone()
     }
 }

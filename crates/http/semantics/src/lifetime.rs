@@ -10,9 +10,10 @@ use crate::dates::parse_date;
 use crate::directives::decimal_secs;
 use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
 use crate::static_files::is_for_any_cookie;
-use crate::{Directives, Moment, Policy, StaleOnError, stated_directives};
+use crate::{Directives, Moment, stated_directives};
 use clock::Timestamp;
 use message::{Fields, RequestHead, ResponseHead, Status, names};
+use profiles::{Policy, StaleOnError};
 use std::time::Duration;
 
 /// The freshness lifetime, counted from the generation of the response, and its source.
@@ -229,9 +230,10 @@ fn seconds(secs: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::{Lifetime, initial_age, lifetime, stale_windows};
-    use crate::{Moment, Policy, StaleOnError, stated_directives};
+    use crate::{Moment, stated_directives};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::{Policy, StaleOnError};
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

@@ -8,8 +8,8 @@
 //! no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
-use crate::{Pattern, Policy};
 use message::{Field, names};
+use profiles::{Pattern, Policy};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -279,7 +279,7 @@ const ROLES: &[(&str, Role)] = &[
 #[cfg(test)]
 mod tests {
     use super::{ROLES, Role, is_method_override, is_void_declaration, role};
-    use crate::{Pattern, Policy};
+    use profiles::{Pattern, Policy};
 
     #[test]
     fn no_field_has_two_rows() {

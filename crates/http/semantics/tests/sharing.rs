@@ -8,9 +8,10 @@ mod rfc9111;
 use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    Directives, Freshness, Judgement, Moment, Policy, Reason, Reuse, Storable, format_date, judge_response,
-    reuse, reuse_on_error,
+    Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, format_date, judge_response, reuse,
+    reuse_on_error,
 };
+use profiles::Policy;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;

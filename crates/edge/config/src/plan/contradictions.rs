@@ -5,8 +5,7 @@ use super::{Lookup, Site};
 use crate::document::{Document, Located};
 use crate::setting::Value;
 use document::{Diagnostic, Place};
-use profiles::LETTER;
-use semantics::ClientAddress;
+use profiles::{ClientAddress, LETTER};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).

@@ -24,7 +24,8 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request, recheck};
+use profiles::Policy;
+use semantics::{Culprit, Moment, Reason, Verdict, downstream_head, explain_request, recheck};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use store::{Key, Lookup, Object};
@@ -328,7 +329,7 @@ mod tests {
     use address::Prefix;
     use config::Plan;
     use platform::SystemClock;
-    use semantics::Policy;
+    use profiles::Policy;
     use std::sync::Arc;
 
     fn plan() -> Plan {

@@ -28,11 +28,11 @@ use crate::upkeep::recognition::Sent;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use profiles::{ClientAddress, Forwarding};
 use semantics::{
-    ClientAddress, ContentRange, Directives, Forwarding, Freshness, Judgement, Moment, Reason, Reuse,
-    Storable, VaryRule, combined_head, explain_refusal, is_maintenance, is_personal, is_refusal,
-    is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse, reuse_on_error,
-    selecting_rule, updated_head,
+    ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
+    explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
+    not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -11,7 +11,8 @@ use crate::memory::distrust::{Distrust, Kept, State};
 use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
-use semantics::{Forwarding, Policy, other_cookies};
+use profiles::{Forwarding, Policy};
+use semantics::other_cookies;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -269,7 +270,7 @@ mod tests {
     use bytes::Bytes;
     use clock::Monotonic;
     use message::Fields;
-    use semantics::Policy;
+    use profiles::Policy;
     use store::{Key, SiteId};
 
     fn page(nonce: &str, greeting: &str) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
-use semantics::ClientAddress;
+use profiles::ClientAddress;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
 /// The placeholder address of a shared fetch (RFC 5737).

@@ -65,7 +65,7 @@ fn site_without_signs_keeps_the_default_rules() {
 
 #[test]
 fn configured_profile_is_not_replaced_by_detection() {
-    for policy in [semantics::Policy::default_profile(), semantics::Policy::rfc()] {
+    for policy in [profiles::Policy::default_profile(), profiles::Policy::rfc()] {
         let chosen = |plan: &mut Plan| {
             plan.sites[0].policy = policy.clone();
             plan.sites[0].recognisable.clear();

@@ -15,10 +15,11 @@ use message::{Fields, Method, ResponseHead, Status, list_members};
 use models::{DateForms, SearchVariance, wanted_octets};
 use petasos_semantics::structured::{MEMBERS_MAX, Value, parse_dictionary, parse_list};
 use petasos_semantics::{
-    ByteRange, ContentRange, DELTA_SECS_MAX, Directives, GROUP_BYTES_MAX, GROUPS_MAX, NoVarySearch, Policy,
+    ByteRange, ContentRange, DELTA_SECS_MAX, Directives, GROUP_BYTES_MAX, GROUPS_MAX, NoVarySearch,
     RANGES_MAX, RangeAnswer, Scope, VARY_NAMES_MAX, VaryRule, answer_range, answer_range_from_part,
     format_date, groups, joined_extent, multipart_layout, parse_date, stated_directives,
 };
+use profiles::Policy;
 
 /// Checks `octets`, of which each line is one line of `Cache-Control`.
 pub(crate) fn cache_control(octets: &[u8]) {

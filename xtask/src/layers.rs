@@ -154,6 +154,16 @@ pub(crate) fn members() -> Result<Vec<String>> {
     Ok(read::<Root>(Path::new("Cargo.toml"))?.workspace.members)
 }
 
+/// The names by which code refers to the crates of the workspace.
+///
+/// # Errors
+/// If the manifest of the workspace cannot be read.
+pub(crate) fn names() -> Result<Vec<String>> {
+    let workspace = read::<Root>(Path::new("Cargo.toml"))?.workspace;
+    let names = workspace.dependencies.keys().filter(|name| workspace.folder(name).is_some());
+    Ok(names.map(|name| name.replace('-', "_")).collect())
+}
+
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))

@@ -232,7 +232,8 @@ fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: 
     found
 }
 
-/// The crates of [`HEAVY`] that light crates reach, directly or through other crates of the workspace.
+/// The crates of [`HEAVY`] that light crates reach, directly or through other crates of the
+/// workspace.
 fn burdens(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, light: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for folder in light {

@@ -23,8 +23,8 @@ impl Reader {
         Self { name: name.into(), text: text.into(), problems: RefCell::default() }
     }
 
-    /// Parses the text, which must be that of the reader. `None` after a syntax error, which is then
-    /// the only problem. A repeated key is a syntax error.
+    /// Parses the text, which must be that of the reader. `None` after a syntax error, which is
+    /// then the only problem. A repeated key is a syntax error.
     pub fn parse<'t>(&self, text: &'t str) -> Option<Spanned<DeTable<'t>>> {
         match DeTable::parse(text) {
             Ok(table) => Some(table),

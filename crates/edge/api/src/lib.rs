@@ -2,7 +2,8 @@
 //! The calls and replies of purges are in the crate `purge`, because their form belongs to their
 //! dialects.
 //!
-//! Invariant: a member is added, never removed or renamed, because monitoring reads these documents.
+//! Invariant: a member is added, never removed or renamed, because monitoring reads these
+//! documents.
 
 pub mod profile;
 pub mod status;

@@ -13,8 +13,8 @@
 //! missing. Lazy images and frames are listed but not loaded.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`, its outputs are URLs. It uses no
-//! socket, clock, disk or random source. Every bound has a name in [`resource::Limits`] and a count in
-//! [`resource::LimitCounts`], so a hostile page costs little and is visible in the report.
+//! socket, clock, disk or random source. Every bound has a name in [`resource::Limits`] and a count
+//! in [`resource::LimitCounts`], so a hostile page costs little and is visible in the report.
 
 mod cache;
 mod coding;

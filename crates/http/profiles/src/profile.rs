@@ -30,8 +30,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads the text of a profile's file. `name` is the profile's name, and the text's in messages.
-    /// `others` are the profiles that it may extend.
+    /// Reads the text of a profile's file. `name` is the name of the profile, and that of the text
+    /// in messages. `others` are the profiles that it may extend.
     ///
     /// # Errors
     /// All problems of the file with their places. Values without meaning are looked for only in a

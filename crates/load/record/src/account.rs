@@ -1,8 +1,8 @@
 //! The account of the users' time: how long users were in each state, and which part of it the
 //! generator took away from the server.
 //!
-//! Invariant: every moment of a user is in exactly one term, so the terms add up to the users' total
-//! time.
+//! Invariant: every moment of a user is in exactly one term, so the terms add up to the users'
+//! total time.
 
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! [`Plan`] and [`Outcome`] belong to runs of single requests, [`PageOutcome`] to runs of whole
 //! pages. Their modules define every term and figure.
 //!
-//! Invariant: this crate computes from its arguments alone. It has no event loop, no TLS and no HTML
-//! parser, so a crate that only shows results needs none either.
+//! Invariant: this crate computes from its arguments alone. It has no event loop, no TLS and no
+//! HTML parser, so a crate that only shows results needs none either.
 
 mod ab_account;
 mod account;

@@ -56,7 +56,7 @@ const HEAVY: [&str; 10] =
 
 /// The manifest of the workspace.
 #[derive(Deserialize)]
-struct Root {
+struct WorkspaceManifest {
     workspace: Workspace,
 }
 
@@ -71,13 +71,13 @@ struct Workspace {
 /// The manifest of a crate, or its part for one target.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-struct Manifest {
+struct CrateManifest {
     dependencies: BTreeMap<String, Value>,
     build_dependencies: BTreeMap<String, Value>,
     target: BTreeMap<String, Self>,
 }
 
-impl Manifest {
+impl CrateManifest {
     /// The names of everything that the crate is built with, without the dependencies of tests.
     fn names(&self) -> Vec<&str> {
         let own = self.dependencies.keys().chain(self.build_dependencies.keys()).map(String::as_str);
@@ -114,7 +114,8 @@ impl Workspace {
 impl Lock {
     /// A crate of `unwanted` that a published crate is, or depends on.
     fn reaches(&self, package: &str, unwanted: &[&'static str]) -> Option<&'static str> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![package]);
+        let mut seen = BTreeSet::new();
+        let mut open = vec![package];
         while let Some(name) = open.pop() {
             if let Some(found) = unwanted.iter().find(|unwanted| **unwanted == name) {
                 return Some(found);
@@ -134,9 +135,9 @@ impl Lock {
 /// # Errors
 /// If a manifest cannot be read.
 pub(crate) fn findings() -> Result<Vec<String>> {
-    let root: Root = read(Path::new("Cargo.toml"))?;
+    let root: WorkspaceManifest = read(Path::new("Cargo.toml"))?;
     let members = root.workspace.members.iter();
-    let manifests = members.map(|folder| read::<Manifest>(&Path::new(folder).join("Cargo.toml")));
+    let manifests = members.map(|folder| read::<CrateManifest>(&Path::new(folder).join("Cargo.toml")));
     let manifests = manifests.collect::<Result<Vec<_>>>()?;
     let mut found = scattered(&root.workspace.members);
     found.extend(inversions(&root.workspace, &manifests));
@@ -151,7 +152,7 @@ pub(crate) fn findings() -> Result<Vec<String>> {
 /// # Errors
 /// If the manifest of the workspace cannot be read.
 pub(crate) fn members() -> Result<Vec<String>> {
-    Ok(read::<Root>(Path::new("Cargo.toml"))?.workspace.members)
+    Ok(read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace.members)
 }
 
 /// The names by which code refers to the crates of the workspace.
@@ -159,7 +160,7 @@ pub(crate) fn members() -> Result<Vec<String>> {
 /// # Errors
 /// If the manifest of the workspace cannot be read.
 pub(crate) fn names() -> Result<Vec<String>> {
-    let workspace = read::<Root>(Path::new("Cargo.toml"))?.workspace;
+    let workspace = read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace;
     let names = workspace.dependencies.keys().filter(|name| workspace.folder(name).is_some());
     Ok(names.map(|name| name.replace('-', "_")).collect())
 }
@@ -194,7 +195,7 @@ fn group(member: &str) -> &str {
 
 /// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
 /// each member.
-fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
+fn inversions(workspace: &Workspace, manifests: &[CrateManifest]) -> Vec<String> {
     let mut found = Vec::new();
     for (rank, (member, manifest)) in workspace.members.iter().zip(manifests).enumerate() {
         for name in manifest.names() {
@@ -211,7 +212,7 @@ fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
 
 /// The dependencies of pure crates on crates of the workspace that are not pure, and on published
 /// crates that reach the system.
-fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
+fn impurities(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for folder in pure {
         let Some(manifest) = workspace.rank(folder).and_then(|rank| manifests.get(rank)) else {
@@ -234,7 +235,7 @@ fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: 
 
 /// The crates of [`HEAVY`] that light crates reach, directly or through other crates of the
 /// workspace.
-fn burdens(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, light: &[&str]) -> Vec<String> {
+fn burdens(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, light: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for folder in light {
         if workspace.rank(folder).is_none() {
@@ -243,7 +244,7 @@ fn burdens(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, light: &[
         let (mut seen, mut open) = (BTreeSet::new(), vec![*folder]);
         while let Some(user) = open.pop() {
             let manifest = workspace.rank(user).and_then(|rank| manifests.get(rank));
-            for name in manifest.map(Manifest::names).unwrap_or_default() {
+            for name in manifest.map(CrateManifest::names).unwrap_or_default() {
                 match (workspace.folder(name), lock.reaches(name, &HEAVY)) {
                     (Some(used), _) if seen.insert(used) => open.push(used),
                     (None, Some(heavy)) => found.push(format!(
@@ -259,7 +260,7 @@ fn burdens(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, light: &[
 
 #[cfg(test)]
 mod tests {
-    use super::{Lock, Manifest, Root, burdens, impurities, inversions, scattered};
+    use super::{CrateManifest, Lock, WorkspaceManifest, burdens, impurities, inversions, scattered};
 
     const ROOT: &str = "
         [workspace]
@@ -278,17 +279,18 @@ mod tests {
         ]
     ";
 
-    fn manifests(low: &str, high: &str) -> Vec<Manifest> {
+    fn manifests(low: &str, high: &str) -> Vec<CrateManifest> {
         [low, high].map(|text| toml::from_str(text).unwrap()).into()
     }
 
     fn found(low: &str, high: &str) -> Vec<String> {
-        let root: Root = toml::from_str(ROOT).unwrap();
+        let root: WorkspaceManifest = toml::from_str(ROOT).unwrap();
         inversions(&root.workspace, &manifests(low, high))
     }
 
     fn impure(high: &str, pure: &[&str]) -> Vec<String> {
-        let (root, lock): (Root, Lock) = (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        let (root, lock): (WorkspaceManifest, Lock) =
+            (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
         impurities(&root.workspace, &manifests("", high), &lock, pure)
     }
 
@@ -338,7 +340,8 @@ mod tests {
     }
     #[test]
     fn light_crate_that_reaches_an_event_loop_is_found_with_the_way() {
-        let (root, lock): (Root, Lock) = (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        let (root, lock): (WorkspaceManifest, Lock) =
+            (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
         let found = |low: &str, high: &str, light: &[&str]| {
             burdens(&root.workspace, &manifests(low, high), &lock, light)
         };

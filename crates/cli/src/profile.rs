@@ -19,7 +19,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    what: What,
+    what: ProfileAction,
     #[command(flatten)]
     edge: AdminArgs,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// What is to be done: one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct What {
+struct ProfileAction {
     /// Drop the detected profile of this site and stop detecting one. SITE is one of the site's
     /// names, or `any`
     #[arg(long, value_name = "SITE")]

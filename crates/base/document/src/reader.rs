@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_are_shown_without_their_line_in_the_summary() {
+    fn bytes_that_are_not_utf8_are_shown_with_their_place() {
         let fault = decode("a.toml", b"title = 'a'\nx = '\xff\xfe'\nsecret = 1\n".to_vec()).unwrap_err();
         assert_eq!(fault.to_string(), "line 2 is not UTF-8 text");
         insta::assert_snapshot!(fault.into_problem());

@@ -4,7 +4,7 @@
 
 /// The purpose of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum ResourceClass {
     /// The page.
     Document,
     /// A document in a frame.
@@ -25,7 +25,7 @@ pub enum Class {
     Other,
 }
 
-impl Class {
+impl ResourceClass {
     /// All classes in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::Document,

@@ -7,5 +7,5 @@
 mod class;
 mod limits;
 
-pub use class::Class;
-pub use limits::{Limit, LimitCounts, Limits};
+pub use class::ResourceClass;
+pub use limits::{LimitCounts, PageLimit, PageLimits};

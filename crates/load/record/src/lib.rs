@@ -42,7 +42,7 @@ pub use page_outcome::{
 pub use page_second::{PageSecond, SecondTimes};
 pub use plan::{
     Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
+    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
 };
 pub use traffic::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError,

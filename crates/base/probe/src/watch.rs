@@ -88,6 +88,8 @@ pub struct Watch {
 /// Returns the result of `work` and the figures. A panic of `work` or of the sampling thread is
 /// passed on.
 pub fn watch<R>(proc: &ProcFs, groups: &[Group], clock: &dyn Clock, work: impl FnOnce() -> R) -> (R, Watch) {
+    // Released by the end of `work` and acquired by the sampler, so that the last sample comes
+    // after all of `work`.
     let done = AtomicBool::new(false);
     let mut sampler = Sampler::begin(proc, groups, clock.monotonic());
     std::thread::scope(|scope| {

@@ -35,6 +35,7 @@ fn rfc850_date(value: &[u8]) -> Option<Timestamp> {
     let (month, rest) = month(rest.strip_prefix(b"-")?)?;
     let rest = rest.strip_prefix(b"-")?;
     let (year, rest) = (number(rest, 2)?, rest.get(2..)?);
+    // A timestamp cannot be before 1970, so lower numbers are years of this century.
     let century = if year < 70 { 2000 } else { 1900 };
     timestamp(century + year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }

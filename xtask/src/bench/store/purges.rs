@@ -103,6 +103,7 @@ fn turn(
     tags: Option<&AtomicU64>,
     random: &mut Random,
 ) -> Result<(f64, u64)> {
+    // Relaxed is enough for the flag and the numbers of the tags: they guard no other data.
     let (clock, over) = (SystemClock::new(), AtomicBool::new(false));
     let mut visitors = Visitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
     let fetched = stand.origin.requests();

@@ -94,6 +94,7 @@ impl<'a> Visitors<'a> {
         let (mut last, mut settled) = (begun, 0);
         let mut events = Events::with_capacity(1024);
         while !is_over || self.idle.len() < self.connections.len() {
+            // Relaxed is enough: the flag guards no other data.
             ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
             let now = self.clock.monotonic();
             let due = rate.map(|rate| (now.since(begun).as_secs_f64() * f64::from(rate)) as u64);

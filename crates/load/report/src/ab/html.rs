@@ -72,6 +72,8 @@ fn table(outcome: &Outcome, attributes: &Attributes, counts: &Counts) -> String 
 }
 
 /// Attributes of rows and cells, made safe for use in tags.
+///
+/// The functions ignore the results of writing, because writing into a String cannot fail.
 struct Table {
     row: String,
     cell: String,

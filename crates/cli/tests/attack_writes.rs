@@ -63,7 +63,7 @@ const REFUSED_BATCH: &str = r#"{"responses":[{"body":{"code":"rest_cannot_create
 
 /// Attempts of visitors, with the response of the system.
 const ATTACKS: &[Exchange] = &[
-    // WordPress: several requests in one batch, none of which is allowed.
+    // WordPress: one batch of several requests, all forbidden.
     Exchange {
         target: "/wp-json/batch/v1",
         media_type: "application/json",
@@ -122,7 +122,7 @@ const ATTACKS: &[Exchange] = &[
         answer: &["Location: http://example.test/admin/appearance"],
         ..BASE
     },
-    // A read that is sent with a writing method.
+    // A read, sent with a writing method.
     Exchange {
         target: "/wp-json/wp/v2/posts?_method=GET",
         answer: EDITOR,

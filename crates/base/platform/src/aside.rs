@@ -22,7 +22,7 @@ const BLOCK_BYTES: usize = 4096;
 /// The maximum size of one direct read in bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// A file that is read once.
+/// A file opened to be read once.
 pub(crate) struct AsideFile {
     /// The file opened for direct reads; `None` if the file system does not support them.
     direct: Option<File>,

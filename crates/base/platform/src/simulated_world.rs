@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// The same as [`World::begin`], for an operation that is done completely or not at all.
+    /// The same as [`World::begin`], for an operation that succeeds completely or does nothing.
     pub(crate) fn begin_whole(&mut self, life: u64) -> io::Result<()> {
         match self.begin(life)? {
             Some(Fault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),

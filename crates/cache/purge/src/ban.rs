@@ -1,4 +1,4 @@
-//! Bans: lists of conditions on stored responses, all of which must hold.
+//! Bans: lists of conditions. A ban invalidates a stored response that meets all of them.
 //!
 //! Invariant: a ban looks only at data that is stored with a response. It can therefore be tested
 //! against each response at any later time.
@@ -34,7 +34,7 @@ pub enum Pages {
 /// One condition of a ban.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// The part of the response that is tested.
+    /// The tested part of the response.
     pub subject: Subject,
     /// The test.
     pub test: Test,

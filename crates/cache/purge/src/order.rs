@@ -44,7 +44,7 @@ pub enum Want {
     Pattern {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
-        /// The expression that is searched for in the target.
+        /// The expression to search for in the target.
         pattern: Pattern,
     },
     /// All pages of a host.

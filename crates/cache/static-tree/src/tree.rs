@@ -309,7 +309,7 @@ impl Tree {
         }
     }
 
-    /// Counts a response that is not written.
+    /// Counts a response left out of the tree.
     pub fn refuse(&self, refusal: Refusal) {
         if let Some(count) = self.counts.refused.get(refusal as usize) {
             count.fetch_add(1, Ordering::Relaxed);

@@ -35,7 +35,7 @@ pub(crate) struct Sheet {
 /// A rule with at least one relevant declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// The selectors of the elements to which the rule applies.
+    /// The selectors of the rule.
     pub(crate) selectors: Vec<Selector>,
     /// The relevant declarations.
     pub(crate) declarations: Vec<Declaration>,

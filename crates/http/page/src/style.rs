@@ -51,7 +51,7 @@ type Winner<'a> = (Rank, &'a Declaration);
 /// The winning declarations of a document.
 #[derive(Default)]
 struct Cascade<'a> {
-    /// By box, for the boxes to which any declaration applies.
+    /// By box, for the boxes with a declaration that applies.
     boxes: HashMap<(Place, Part), BTreeMap<&'a Property, Winner<'a>>>,
     /// Custom properties, by name.
     variables: HashMap<&'a str, Winner<'a>>,

@@ -18,7 +18,7 @@ use crate::summary::{Row, Summary};
 pub(crate) enum Part {
     /// Ordinary text.
     Plain(String),
-    /// A figure that is emphasised.
+    /// An emphasised figure.
     Strong(String),
 }
 

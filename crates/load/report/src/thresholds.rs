@@ -161,7 +161,7 @@ enum Operator {
     AtMost,
 }
 
-/// The figure that is compared.
+/// The compared figure.
 #[derive(Clone, Copy)]
 enum Subject {
     /// A figure of a phase's times.

@@ -3,7 +3,7 @@
 use crate::malformed::{Fault, Malformed, Place};
 use serde_json::{Map, Value};
 
-/// The JSON object that is the content of a call.
+/// The content of a call: a JSON object.
 pub(super) struct Object(Map<String, Value>);
 
 impl Object {
@@ -23,7 +23,7 @@ impl Object {
         }
     }
 
-    /// Whether there is a member of this name that is not `null`.
+    /// Whether there is a member of this name with another value than `null`.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }

@@ -100,7 +100,7 @@ struct Package {
 }
 
 impl Workspace {
-    /// The folder of a dependency that is a crate of the workspace.
+    /// The folder of a dependency within the workspace.
     fn folder(&self, name: &str) -> Option<&str> {
         self.dependencies.get(name)?.get("path")?.as_str()
     }

@@ -18,7 +18,7 @@ use semantics::{
 };
 use std::time::Duration;
 
-/// The lifetime that is suggested where an application states none.
+/// The suggested lifetime where an application states none.
 pub(crate) const TTL_SUGGESTED: Duration = Duration::from_secs(300);
 
 /// Upper bound of the obstacles that are searched. There are fewer kinds.

@@ -187,6 +187,7 @@ fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(Outco
         anyhow::bail!("the system names no core");
     };
     ensure!(generator != server, "a generator beside busy loops and its server need two cores");
+    // Relaxed is enough: the flag guards no other data.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let of_server = scope.spawn(|| on_core(server).map(|()| serve(case)));

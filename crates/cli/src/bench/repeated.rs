@@ -16,7 +16,7 @@ use report::run::Run;
 pub(super) struct FinishedRun {
     /// The measurements.
     pub(super) outcome: Outcome,
-    /// The record that is stored as JSON.
+    /// The record, stored as JSON.
     pub(super) record: Run,
 }
 

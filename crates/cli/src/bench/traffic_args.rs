@@ -12,7 +12,7 @@ use record::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTa
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Largest list of URLs that is read, in bytes.
+/// Largest accepted list of URLs, in bytes.
 const LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The shape of the load.
@@ -165,7 +165,7 @@ impl TrafficArgs {
     }
 }
 
-/// Longest default ramp-up against a target that is not on this machine. It is at most a fifth of
+/// Longest default ramp-up against a target on another machine. It is at most a fifth of
 /// the run.
 const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 

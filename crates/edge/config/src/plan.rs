@@ -665,7 +665,7 @@ impl Lookup<'_> {
     }
 }
 
-/// The table's row for a key that is written in the code.
+/// The table's row for a key from the code.
 fn row(key: &str) -> &'static Setting {
     #[expect(clippy::expect_used, reason = "keys named in code are in the table; a test resolves them all")]
     SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")

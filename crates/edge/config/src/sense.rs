@@ -76,7 +76,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
     ))
 }
 
-/// Values with which the edge works, but of which the operator should know.
+/// Warnings: values that work but may surprise the operator.
 pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),

@@ -223,7 +223,7 @@ impl Setting {
 }
 
 impl Value {
-    /// The value as it is written in a configuration file, including quotes.
+    /// The value as in a configuration file, including quotes.
     pub fn to_toml(&self) -> String {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
         match self {

@@ -52,7 +52,7 @@ pub(crate) struct File {
     pub(crate) about: String,
     /// The profile that it extends.
     pub(crate) extends: Option<String>,
-    /// The names of the systems that it is for, as they are detected.
+    /// The names of its systems, as in the detection.
     pub(crate) software: Vec<String>,
     /// The test environment that runs the profile against the real application.
     pub(crate) lab: Option<String>,

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// detection.
 pub const AUTO: &str = "auto";
 
-/// The profile for a site of which nothing is known.
+/// The profile for an unknown site.
 pub const DEFAULT: &str = "default";
 
 /// The profile that never does anything that a response forbids.

@@ -74,7 +74,7 @@ fn about(before_secs: i128, after_secs: i128) -> impl Strategy<Value = i128> {
     (-before_secs..after_secs).prop_map(|offset| NOW_SECS + offset)
 }
 
-/// A date, or a value that is not a date.
+/// A date, or another value.
 fn date_or_not(dates: impl Strategy<Value = i128>) -> impl Strategy<Value = Option<i128>> {
     prop_oneof![4 => dates.prop_map(Some), 1 => Just(None)]
 }

@@ -76,7 +76,7 @@ impl Http2 {
         let counted = Counted { wire, counts: Rc::clone(&counts) };
         let mut builder = Builder::new();
         builder.enable_push(false).initial_window_size(STREAM_WINDOW_BYTES);
-        // The library's own limit is 16 MiB a head, and a few bytes can stand for that many.
+        // The library's own limit is 16 MiB a head, and a few coded bytes can expand to that many.
         builder.max_header_list_size(HEAD_BYTES_MAX);
         builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let made = builder.handshake(counted).await;

@@ -135,6 +135,7 @@ impl Course {
     /// Takes one of the remaining measured requests; false if there is none.
     pub(crate) fn take(&self) -> bool {
         let Some(left) = &self.requests_left else { return true };
+        // Relaxed is enough: taking a request is one atomic operation and guards no other data.
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 

@@ -17,9 +17,9 @@ pub struct PageSecond {
     pub started: u64,
     /// Page loads that fell due while all visitors were busy.
     pub not_started: u64,
-    /// Pages of which everything arrived.
+    /// Pages that arrived completely.
     pub good: u64,
-    /// Pages of which a resource did not arrive.
+    /// Pages that lack a resource.
     pub incomplete: u64,
     /// Pages without a document.
     pub failed: u64,

@@ -77,6 +77,7 @@ pub fn plain_report(outcome: &Outcome, parts: OptionalParts) -> String {
 /// Writes the lines of `ab`.
 fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> String {
     let mut text = String::new();
+    // Writing into a String cannot fail, here and in the other functions of this file.
     let _ = write_summary(&mut text, outcome, counts);
     if outcome.complete > 0 {
         let times = outcome.complete_times();

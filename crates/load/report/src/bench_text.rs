@@ -12,13 +12,13 @@ use record::{Arrival, FailureKind, Length, Outcome, Plan};
 use stats::Histogram;
 use std::fmt::Write as _;
 
-/// First line of the report, by which [`crate::import`] recognises it.
+/// First line of the report. [`crate::import`] recognises the report by it.
 pub const BEGINNING: &str = "Petasos bench report 1";
 
 /// Percentiles in the table of times.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Text in place of a percentile that is left out.
+/// Text in place of an omitted percentile.
 const LEFT_OUT: &str = "-";
 
 /// Smallest width of the column of names. With it, the table fits 80 columns.

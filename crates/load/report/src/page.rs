@@ -508,7 +508,7 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         if found.requests + found.from_cache + found.failed == 0 {
             continue;
         }
-        // A class of which nothing arrived has no times.
+        // A class without any arrived resource has no times.
         let time = |us: f64| match found.times.is_empty() {
             true => "-".to_owned(),
             false => milliseconds(us / 1000.0),

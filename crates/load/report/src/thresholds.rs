@@ -161,7 +161,7 @@ enum ThresholdOperator {
     AtMost,
 }
 
-/// The figure that is compared.
+/// The compared figure.
 #[derive(Clone, Copy)]
 enum ThresholdSubject {
     /// A figure of a phase's times.

@@ -40,8 +40,8 @@ use tokio::sync::Semaphore;
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of connections beyond the limit that are told so at the same time. Further ones
-/// are closed at once.
+/// Maximum number of connections beyond the limit that receive a refusal at the same time. Further
+/// ones are closed at once.
 const REFUSALS_MAX: usize = 16;
 
 /// The path for questions to `why`.

@@ -39,8 +39,8 @@ const DISTRUSTED_MAX: usize = 65_536;
 /// Maximum size of a compared response in bytes. A longer one is not compared.
 pub(crate) const COMPARED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes by which a differing spot may exceed the page's own changes in that spot before it counts
-/// as a leak.
+/// A differing spot counts as a leak if it exceeds the page's own changes there by more than this
+/// many bytes.
 const LONGER_BYTES_MAX: usize = 16;
 
 /// Maximum number of cookies that are named, and of characters in a name.
@@ -60,7 +60,8 @@ pub(crate) struct LeakGuard {
     hasher: RandomState,
 }
 
-/// The first checks of a site.
+/// The first checks of a site. Relaxed is enough for these counters and for [`Lots`]: they only
+/// choose samples. Concurrent hits may get a few checks more than the limits.
 #[derive(Debug)]
 struct Newness {
     checks: AtomicUsize,

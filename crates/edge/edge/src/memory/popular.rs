@@ -64,7 +64,8 @@ pub(crate) struct Popular {
     pages_max: usize,
 }
 
-/// The notes of one worker, on separate cache lines.
+/// The notes of one worker, on separate cache lines. Relaxed is enough for the numbers: they only
+/// choose the samples, and a note takes its weight from the interval by which it was chosen.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Sampler {

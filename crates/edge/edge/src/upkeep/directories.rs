@@ -109,8 +109,8 @@ impl Named<'_> {
     }
 }
 
-/// A file of another program or a link in the directory `disk`, because of which the disk tier
-/// refuses the directory.
+/// A file of another program, or a link, in the directory `disk`. The disk tier refuses such a
+/// directory.
 fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.

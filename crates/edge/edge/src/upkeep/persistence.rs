@@ -47,7 +47,8 @@ pub(crate) struct Persistence {
     tier: Option<Tier>,
     /// Whether the plan names a directory.
     is_wanted: bool,
-    /// The last attempt to make purges durable has failed or is late.
+    /// The last attempt to make purges durable has failed or is late. Relaxed is enough: the flag
+    /// is only reported, and always together with the state of the journal.
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The directory of the plan, if it could not be opened.
@@ -85,7 +86,7 @@ struct Unopened {
 enum Distrust {
     /// It may: nothing was purged.
     NotDue,
-    /// It must not, and that is not recorded yet.
+    /// It must not, and no record says so yet.
     Due,
     /// It must not, and a thread is recording that.
     Writing,

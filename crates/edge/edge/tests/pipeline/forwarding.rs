@@ -6,7 +6,7 @@ use testkit::{Response, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// The fields by which clients limited to GET and POST name another method.
+/// The fields that name another method, for clients limited to GET and POST.
 const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
 
 /// Fields in which a proxy describes the client's connection.

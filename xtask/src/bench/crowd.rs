@@ -41,7 +41,7 @@ struct CrowdVisitor {
     answer: PartialResponse,
 }
 
-/// A response that is being received.
+/// A response, partly received.
 #[derive(Default)]
 struct PartialResponse {
     /// The start of a head whose end has not arrived yet.
@@ -99,6 +99,7 @@ impl ConnectedCrowd {
             }
         }
         while open > 0 && clock.monotonic().since(begun) < limit {
+            // Relaxed is enough: the flag guards no other data.
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }

@@ -4,11 +4,11 @@
 //! is a failure. Bytes that came before their request are never taken for its response. Nothing is
 //! sent twice here.
 
-use crate::outcome::FetchFailure;
 use bytes::{Bytes, BytesMut};
 use clock::{Clock, Monotonic};
 use h1::{BodyDecoder, Decoded, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
+use record::FetchFailure;
 use semantics::Moment;
 use std::io;
 use std::pin::Pin;

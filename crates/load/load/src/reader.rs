@@ -5,9 +5,9 @@
 //! reads. In the steady state nothing is allocated. Only an incomplete head is kept until the rest
 //! arrives.
 
-use crate::verdict::CacheVerdict;
 use h1::{BodyDecoder, Limits, ResponseSkim, Strictness, skim_response};
 use message::{list_members, names};
+use record::CacheVerdict;
 
 /// One complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,7 +264,7 @@ fn answer(head: &Head, content_bytes: u64) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::{Answer, AnswerReader, HeadMemo, Persistence, ReadError};
-    use crate::verdict::CacheVerdict;
+    use record::CacheVerdict;
 
     /// A reader and a memo for plain HTTP/1.1 requests.
     fn reader() -> (AnswerReader, HeadMemo) {

@@ -4,7 +4,7 @@
 //! leaves this test out, because it has no Drupal.
 
 use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
-use super::visitor::{Form, Visitor, between, is_hit, within_two_seconds};
+use super::visitor::{FormFields, LabVisitor, between, is_hit, within_two_seconds};
 use testkit::{Edge, Response};
 
 const DRUPAL: Cms = Cms {
@@ -59,7 +59,7 @@ fn drupal_is_recognised(running: &RunningLab) {
 
 /// Checks that a page belongs to this visitor. The lab's module adds the visitor's name to each
 /// page, and forms have tokens.
-fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
+fn check(visitor: &LabVisitor<'_>, target: &str, answer: &Response) {
     let text = answer.text();
     let name = visitor.name.as_str();
     let is_known = is_known(visitor);
@@ -94,9 +94,9 @@ fn an_edit_is_seen_by_everybody(running: &RunningLab) {
 }
 
 /// Changes the title of the newest article through Drupal's own form.
-fn edit(user: &mut Visitor<'_>, title: &str) {
+fn edit(user: &mut LabVisitor<'_>, title: &str) {
     let target = "/node/100/edit";
-    let form = Form::of(user.get(target).text(), "value=\"article_node_form\"");
+    let form = FormFields::of(user.get(target).text(), "value=\"article_node_form\"");
     let form = form.with("title", title).with("body[und][0][format]", "filtered_html").with("op", "Save");
     let answer = user.post(target, &form);
     assert_eq!(answer.status, 302, "{}", answer.text());

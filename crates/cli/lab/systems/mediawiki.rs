@@ -2,7 +2,7 @@
 //! users see only their own pages. An edit is visible at once, because MediaWiki purges the page.
 
 use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
-use super::visitor::{Form, Visitor, between, within_two_seconds};
+use super::visitor::{FormFields, LabVisitor, between, within_two_seconds};
 use testkit::Response;
 
 const MEDIAWIKI: Cms = Cms {
@@ -62,7 +62,7 @@ fn mediawiki_behind_the_edge() {
 }
 
 /// Checks that a page belongs to this visitor, by the name and the tokens in it.
-fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
+fn check(visitor: &LabVisitor<'_>, target: &str, answer: &Response) {
     let text = answer.text();
     let name = visitor.name.as_str();
     let is_known = is_known(visitor);
@@ -86,7 +86,7 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 /// The tokens in the forms and API responses of a page, which the visitor sends back.
 fn tokens(text: &str) -> Vec<String> {
     let names = ["wpEditToken", "wpLoginToken"].into_iter().filter(|name| text.contains(name));
-    let in_forms = names.map(|name| Form::of(text, name).value(name).to_owned());
+    let in_forms = names.map(|name| FormFields::of(text, name).value(name).to_owned());
     in_forms.chain(between(text, "\"csrftoken\":\"", "\"").map(str::to_owned)).collect()
 }
 
@@ -111,11 +111,11 @@ fn an_edit_is_seen_by_everybody(running: &RunningLab) {
 }
 
 /// Edits a page. The text is also the edit's summary, which the history shows.
-fn edit(user: &mut Visitor<'_>, title: &str, text: &str) {
+fn edit(user: &mut LabVisitor<'_>, title: &str, text: &str) {
     let tokens = user.get("/api.php?action=query&meta=tokens&format=json");
     let tokens: serde_json::Value = serde_json::from_slice(&tokens.body).unwrap();
     let token = tokens.pointer("/query/tokens/csrftoken").unwrap().as_str().unwrap().to_owned();
-    let form = Form::new().with("action", "edit").with("format", "json").with("title", title);
+    let form = FormFields::new().with("action", "edit").with("format", "json").with("title", title);
     let form = form.with("text", text).with("summary", text).with("token", &token);
     let answer = user.post("/api.php", &form);
     assert!(answer.text().contains("\"result\":\"Success\""), "{}", answer.text());

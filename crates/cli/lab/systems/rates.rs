@@ -18,8 +18,8 @@
 //! promises.
 
 use super::crawl::crawl;
-use super::site::{Editor, HOST, Site};
-use super::visitor::{Lab, is_hit};
+use super::site::{Editor, HOST, WordPressLab};
+use super::visitor::{LabVariables, is_hit};
 use clock::{Clock as _, Monotonic};
 use platform::SystemClock;
 use serde_json::json;
@@ -69,9 +69,9 @@ impl MeasurementSize {
 
 #[test]
 fn wordpress() {
-    let lab = Lab::find("wordpress");
+    let lab = LabVariables::find("wordpress");
     let extent = MeasurementSize::chosen();
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (post, number) = site.first("posts");
     let found = crawl(lab.address("nginx_opcode"), HOST, "/", &[], extent.urls_max);
     println!("{} URLs", found.len());
@@ -136,7 +136,7 @@ fn show(round: &RateRound) {
 
 /// The site and the parameters of the measurement.
 struct MeasuredSite {
-    site: Site,
+    site: WordPressLab,
     /// Targets of the pages, the most popular first.
     pages: Vec<String>,
     /// Target and number of the edited post.

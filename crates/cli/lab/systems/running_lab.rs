@@ -5,7 +5,9 @@
 //! that identifies it. A value that identifies a visitor stays assigned to that visitor while the
 //! stand exists.
 
-use super::visitor::{Form, Lab, Owners, Visitor, comes_to_share, is_hit, within_two_seconds};
+use super::visitor::{
+    FormFields, LabVariables, LabVisitor, Owners, comes_to_share, is_hit, within_two_seconds,
+};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use testkit::{Edge, Response};
@@ -27,7 +29,7 @@ pub(crate) struct Cms {
     /// The login form.
     pub(crate) login: LoginForm,
     /// Checks that a response belongs to this visitor, by the marks and tokens in it.
-    pub(crate) check: fn(&Visitor<'_>, &str, &Response),
+    pub(crate) check: fn(&LabVisitor<'_>, &str, &Response),
     /// Cookies that change no page.
     pub(crate) idle_cookies: &'static [(&'static str, &'static str)],
 }
@@ -37,7 +39,7 @@ impl Cms {
         self.shared.iter().chain(self.own).copied()
     }
 
-    fn look(&self, visitor: &mut Visitor<'_>, target: &str) {
+    fn look(&self, visitor: &mut LabVisitor<'_>, target: &str) {
         let answer = visitor.get(target);
         (self.check)(visitor, target, &answer);
     }
@@ -59,9 +61,10 @@ pub(crate) struct LoginForm {
 
 impl LoginForm {
     /// Logs a visitor in under the visitor's name, which must be a user's.
-    pub(crate) fn log_in(&self, user: &mut Visitor<'_>, password: &str) {
+    pub(crate) fn log_in(&self, user: &mut LabVisitor<'_>, password: &str) {
         let page = user.get(self.target);
-        let form = Form::of(page.text(), self.sign).with(self.name, &user.name).with(self.password, password);
+        let form =
+            FormFields::of(page.text(), self.sign).with(self.name, &user.name).with(self.password, password);
         let form = self.more.iter().fold(form, |form, (name, value)| form.with(name, value));
         let answer = user.post(self.target, &form);
         assert_eq!(answer.status, 302, "{}: {}", user.name, answer.head);
@@ -73,7 +76,7 @@ pub(crate) struct RunningLab {
     cms: &'static Cms,
     /// Declared before the lab, so that it is dropped before another test gets the lab.
     pub(crate) edge: Edge,
-    lab: Lab,
+    lab: LabVariables,
     owners: Owners,
     strangers: Cell<usize>,
 }
@@ -81,37 +84,37 @@ pub(crate) struct RunningLab {
 impl RunningLab {
     /// Starts an edge with an empty store in front of the system's lab, which must be up.
     pub(crate) fn of(cms: &'static Cms) -> Self {
-        let lab = Lab::find(cms.lab);
+        let lab = LabVariables::find(cms.lab);
         let edge = lab.edge(cms.origin, cms.profile);
         Self { cms, edge, lab, owners: Owners::default(), strangers: Cell::new(0) }
     }
 
     /// A new visitor with this name.
-    pub(crate) fn visitor(&self, name: &str) -> Visitor<'_> {
+    pub(crate) fn visitor(&self, name: &str) -> LabVisitor<'_> {
         self.visitor_of(name, self.edge.address)
     }
 
     /// A new anonymous visitor.
-    pub(crate) fn nobody(&self) -> Visitor<'_> {
+    pub(crate) fn nobody(&self) -> LabVisitor<'_> {
         self.strangers.set(self.strangers.get() + 1);
         self.visitor(&format!("{NOBODY} {}", self.strangers.get()))
     }
 
     /// A logged-in user.
-    pub(crate) fn user(&self, name: &str) -> Visitor<'_> {
+    pub(crate) fn user(&self, name: &str) -> LabVisitor<'_> {
         self.logged_in(self.visitor(name))
     }
 
     /// A logged-in user who reaches the application directly and not through the edge.
-    pub(crate) fn user_behind_the_edge(&self, name: &str) -> Visitor<'_> {
+    pub(crate) fn user_behind_the_edge(&self, name: &str) -> LabVisitor<'_> {
         self.logged_in(self.visitor_of(name, self.lab.address(self.cms.origin)))
     }
 
-    fn visitor_of(&self, name: &str, address: SocketAddr) -> Visitor<'_> {
-        Visitor::new(name, address, self.lab.value("host"), &self.owners)
+    fn visitor_of(&self, name: &str, address: SocketAddr) -> LabVisitor<'_> {
+        LabVisitor::new(name, address, self.lab.value("host"), &self.owners)
     }
 
-    fn logged_in<'a>(&self, mut user: Visitor<'a>) -> Visitor<'a> {
+    fn logged_in<'a>(&self, mut user: LabVisitor<'a>) -> LabVisitor<'a> {
         self.cms.login.log_in(&mut user, self.lab.value("user_password"));
         user
     }
@@ -196,12 +199,12 @@ impl RunningLab {
 }
 
 /// Whether a visitor is a logged-in user.
-pub(crate) fn is_known(visitor: &Visitor<'_>) -> bool {
+pub(crate) fn is_known(visitor: &LabVisitor<'_>) -> bool {
     !visitor.name.starts_with(NOBODY)
 }
 
 /// Whether a page contains these words for a visitor.
-pub(crate) fn sees(visitor: &mut Visitor<'_>, target: &str, words: &str) -> bool {
+pub(crate) fn sees(visitor: &mut LabVisitor<'_>, target: &str, words: &str) -> bool {
     visitor.get(target).text().contains(words)
 }
 

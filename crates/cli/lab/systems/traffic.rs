@@ -17,7 +17,7 @@
 //! miss.
 
 use super::crawl::crawl;
-use super::visitor::{Form, Lab, Owners, Visitor, is_hit};
+use super::visitor::{FormFields, LabVariables, LabVisitor, Owners, is_hit};
 use clock::Clock as _;
 use platform::SystemClock;
 use std::collections::BTreeMap;
@@ -39,9 +39,9 @@ struct System {
     /// Prefixes that robots must avoid, in addition to those in its `robots.txt`.
     disallowed: &'static [&'static str],
     /// Switches off everything that was added to the plain system.
-    prepare: fn(&Lab),
+    prepare: fn(&LabVariables),
     users: &'static [&'static str],
-    log_in: fn(&mut Visitor<'_>, &Lab),
+    log_in: fn(&mut LabVisitor<'_>, &LabVariables),
     /// Text that every page of this logged-in user contains, and no other visitor's page.
     mark: fn(&str) -> String,
     /// Prefixes of targets of files that are the same for every visitor.
@@ -81,13 +81,13 @@ fn wordpress() {
         prepare: |lab| {
             let owners = Owners::default();
             let mut anybody =
-                Visitor::new("anybody", lab.address("nginx_opcode"), lab.value("host"), &owners);
-            let answer = anybody.post("/lab-layers.php?", &Form::new());
+                LabVisitor::new("anybody", lab.address("nginx_opcode"), lab.value("host"), &owners);
+            let answer = anybody.post("/lab-layers.php?", &FormFields::new());
             assert_eq!(answer.status, 200, "{}", answer.head);
         },
         users: &["admin"],
         log_in: |user, lab| {
-            let form = Form::of(user.get("/wp-login.php").text(), "user_pass").with("log", "admin");
+            let form = FormFields::of(user.get("/wp-login.php").text(), "user_pass").with("log", "admin");
             let answer = user.post("/wp-login.php", &form.with("pwd", lab.value("admin_password")));
             assert_eq!(answer.status, 302, "{}", answer.head);
         },
@@ -131,7 +131,7 @@ fn wagtail() {
 }
 
 fn run(system: &System) {
-    let lab = Lab::find(system.lab);
+    let lab = LabVariables::find(system.lab);
     let extent = TrafficSize::chosen();
     let host = lab.value("host");
     (system.prepare)(&lab);
@@ -140,11 +140,11 @@ fn run(system: &System) {
     let edge = Edge::start(&format!("http://{}", lab.value(system.origin)), &[]);
     let owners = Owners::default();
     let mut users: Vec<_> =
-        system.users.iter().map(|name| Visitor::new(name, edge.address, host, &owners)).collect();
+        system.users.iter().map(|name| LabVisitor::new(name, edge.address, host, &owners)).collect();
     users.iter_mut().for_each(|user| (system.log_in)(user, &lab));
     // Visitors first open the site's root. A system without header fields of its own is detected by
     // its start page alone.
-    let mut anybody = Visitor::new("anybody", edge.address, host, &owners);
+    let mut anybody = LabVisitor::new("anybody", edge.address, host, &owners);
     ["/", system.start].into_iter().for_each(|target| drop(anybody.get(target)));
     let mut site = TrafficSite {
         system,
@@ -211,7 +211,7 @@ impl TrafficSite<'_> {
     }
 
     /// Sends a request of a logged-in user. A page must be the user's own; a file may be a hit.
-    fn visit_logged_in(&self, user: &mut Visitor<'_>, target: &str) {
+    fn visit_logged_in(&self, user: &mut LabVisitor<'_>, target: &str) {
         let answer = user.get(target);
         let is_file = self.system.files.iter().any(|prefix| target.starts_with(prefix));
         assert!(is_file || !is_hit(&answer), "{target}: {}", answer.head);

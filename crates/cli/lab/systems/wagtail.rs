@@ -3,7 +3,7 @@
 //! once, because Wagtail sends purges.
 
 use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
-use super::visitor::{Form, Visitor, between};
+use super::visitor::{FormFields, LabVisitor, between};
 use testkit::Response;
 
 const WAGTAIL: Cms = Cms {
@@ -44,7 +44,7 @@ fn wagtail_behind_the_edge() {
 }
 
 /// Checks that a page belongs to this visitor, by the name in it and by whether it is shown at all.
-fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
+fn check(visitor: &LabVisitor<'_>, target: &str, answer: &Response) {
     let text = answer.text();
     let name = visitor.name.as_str();
     let is_known = is_known(visitor);
@@ -69,10 +69,10 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 /// Two visitors request the form before either sends it. Each sends the token of its own page.
 fn forms_work_for_everybody(running: &RunningLab) {
     let mut visitors = [running.visitor("one"), running.visitor("two")];
-    let forms: Vec<Form> = visitors
+    let forms: Vec<FormFields> = visitors
         .iter_mut()
         .map(|visitor| {
-            let form = Form::of(visitor.get("/contact/").text(), "csrfmiddlewaretoken");
+            let form = FormFields::of(visitor.get("/contact/").text(), "csrfmiddlewaretoken");
             visitor.own(form.value("csrfmiddlewaretoken"));
             form.with("name", &visitor.name).with("message", "words")
         })
@@ -99,7 +99,7 @@ fn what_is_published_is_seen(running: &RunningLab) {
         let title = format!("Edition {number} of {}", std::process::id());
         running.are_stored_without(&pages, &title);
         let purges = running.purges();
-        let form = Form::of(alice.get(&form_target).text(), "name=\"title\"").with("title", &title);
+        let form = FormFields::of(alice.get(&form_target).text(), "name=\"title\"").with("title", &title);
         let answer = alice.post(&form_target, &form.with("action-publish", "action-publish"));
         assert_eq!(answer.status, 302, "{}", answer.text());
         for target in pages {

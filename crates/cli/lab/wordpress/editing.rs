@@ -2,7 +2,7 @@
 //! editor logs in, writes, publishes and corrects a post. The visitor sees public content as soon
 //! as it is public, and nothing else.
 
-use crate::chromium::{Chromium, Window};
+use crate::chromium::{BrowserWindow, Chromium};
 use crate::site::{HOST, WordPressLab};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ const READY: &str = "(() => {
 /// Two windows in front of one edge.
 struct EditorWindows {
     browser: Chromium,
-    editor: Window,
-    anybody: Window,
+    editor: BrowserWindow,
+    anybody: BrowserWindow,
     /// Texts that an anonymous visitor must not see at present.
     secrets: Vec<String>,
 }

@@ -12,8 +12,8 @@ fn integration() -> PathBuf {
 /// Runs PHP, which must succeed, and returns its output.
 fn php(arguments: &[&str]) -> String {
     let output = Command::new("php8.2").args(arguments).output().unwrap();
-    let said =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let said = format!("{stdout}{stderr}");
     assert!(output.status.success(), "{arguments:?}: {said}");
     said
 }

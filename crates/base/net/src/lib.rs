@@ -14,7 +14,7 @@ mod tls_agreement;
 mod tls_named;
 mod tls_suites;
 
-pub use input::make_room;
+pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};

@@ -16,7 +16,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CompleteResponse {
     pub(crate) head: ResponseHead,
     /// Without transfer coding.
     pub(crate) content: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// If the server does not answer completely, or a wait for it exceeds `timeout`.
-pub(crate) fn ask(address: SocketAddr, request: &str, timeout: Duration) -> Result<Answer> {
+pub(crate) fn ask(address: SocketAddr, request: &str, timeout: Duration) -> Result<CompleteResponse> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(request.as_bytes())?;
@@ -38,7 +38,7 @@ pub(crate) fn is_ok(address: SocketAddr, request: &str, timeout: Duration) -> bo
     ask(address, request, timeout).is_ok_and(|answer| answer.head.status == Status::OK)
 }
 
-fn read(stream: &mut impl Read) -> Result<Answer> {
+fn read(stream: &mut impl Read) -> Result<CompleteResponse> {
     let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
     let (mut input, mut piece) = (BytesMut::new(), vec![0; READ_BYTES]);
     let (mut head, mut content) = (None, Vec::new());
@@ -57,14 +57,14 @@ fn read(stream: &mut impl Read) -> Result<Answer> {
             },
         }
     }
-    Ok(Answer { head: head.context("no response")?, content })
+    Ok(CompleteResponse { head: head.context("no response")?, content })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, read};
+    use super::{CompleteResponse, read};
 
-    fn answer(mut octets: &[u8]) -> Option<Answer> {
+    fn answer(mut octets: &[u8]) -> Option<CompleteResponse> {
         read(&mut octets).ok()
     }
 

@@ -40,7 +40,7 @@ const READ_BYTES: usize = 32 * 1024;
 
 /// A response with its content.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct FetchedResponse {
     /// The request.
     pub request: RequestHead,
     /// The status and the header fields.
@@ -62,7 +62,7 @@ pub struct Answer {
 
 /// Reasons why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub enum ProbeError {
     /// The host name has no address.
     #[error("the name `{0}` has no address")]
     NoAddress(String),
@@ -110,7 +110,7 @@ pub struct Fetcher {
     pub clock: Arc<dyn Clock>,
 }
 
-impl Answer {
+impl FetchedResponse {
     /// The head of the HTML document. Meaningful only for HTML without content coding.
     pub fn document_head(&self) -> DocumentHead {
         let media_type = self.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
@@ -129,18 +129,18 @@ impl Fetcher {
     /// Sends `request` with `content` to the host of `url`, and reads the whole response.
     ///
     /// # Errors
-    /// [`FetchError`].
+    /// [`ProbeError`].
     pub async fn fetch(
         &self,
         url: &HttpUrl,
         request: RequestHead,
         content: &[u8],
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FetchedResponse, ProbeError> {
         let whole = async {
             if !url.is_https() {
                 return self.exchange(connect(url).await?, request, content).await;
             }
-            let tls = self.tls.as_ref().ok_or(FetchError::NotSecured)?;
+            let tls = self.tls.as_ref().ok_or(ProbeError::NotSecured)?;
             let stream = tls.secure(connect(url).await?, &url.host()).await?;
             self.exchange(stream, request, content).await
         };
@@ -153,9 +153,9 @@ impl Fetcher {
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
         request: RequestHead,
         content: &[u8],
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FetchedResponse, ProbeError> {
         let mut octets = BytesMut::new();
-        h1::write_request_head(&mut octets, &request).map_err(FetchError::Unwritable)?;
+        h1::write_request_head(&mut octets, &request).map_err(ProbeError::Unwritable)?;
         octets.extend_from_slice(content);
         let sent = Moment::read(&*self.clock);
         stream.write_all(&octets).await.map_err(broken)?;
@@ -166,38 +166,38 @@ impl Fetcher {
         let arrived = Moment::read(&*self.clock);
         let (content, is_cut) = reading.content().await?;
         let ended = Moment::read(&*self.clock);
-        Ok(Answer { request, head, strict_fault, content, is_cut, sent, arrived, ended })
+        Ok(FetchedResponse { request, head, strict_fault, content, is_cut, sent, arrived, ended })
     }
 }
 
 /// Runs an exchange, and ends it after [`TIME_MAX`].
 pub(crate) async fn within_time<T>(
-    whole: impl Future<Output = Result<T, FetchError>>,
-) -> Result<T, FetchError> {
-    tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(FetchError::TimedOut))
+    whole: impl Future<Output = Result<T, ProbeError>>,
+) -> Result<T, ProbeError> {
+    tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(ProbeError::TimedOut))
 }
 
 /// The error for a failure to connect.
-pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchError {
+pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> ProbeError {
     match error.kind() {
         // If a Unix socket does not exist, its server is not running.
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-            FetchError::Refused(address.to_string())
+            ProbeError::Refused(address.to_string())
         }
-        kind => FetchError::Unreachable(address.to_string(), kind),
+        kind => ProbeError::Unreachable(address.to_string(), kind),
     }
 }
 
 /// Connects to the first address of the host that accepts the connection.
-async fn connect(url: &HttpUrl) -> Result<Stream, FetchError> {
+async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
     let addresses = match url.address() {
         Address::Host { name, port } => {
             let found = tokio::net::lookup_host((name.as_str(), port)).await;
-            found.map_err(|_| FetchError::NoAddress(name.clone()))?.map(Address::Ip).collect()
+            found.map_err(|_| ProbeError::NoAddress(name.clone()))?.map(Address::Ip).collect()
         }
         other => vec![other],
     };
-    let mut failure = FetchError::NoAddress(url.host());
+    let mut failure = ProbeError::NoAddress(url.host());
     for address in addresses {
         match Stream::connect(&address).await {
             Ok(stream) => return Ok(stream),
@@ -216,7 +216,7 @@ struct Reading<S> {
 
 impl<S: AsyncRead + Unpin> Reading<S> {
     /// Reads the head of the final response. Also returns the fault that strict parsing reports.
-    async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), FetchError> {
+    async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
         loop {
             let mut copy = self.input.clone();
             if let Some(Event::Head(response)) = self.advance().await? {
@@ -227,7 +227,7 @@ impl<S: AsyncRead + Unpin> Reading<S> {
     }
 
     /// Reads the content up to the limit. Also returns whether the content is longer.
-    async fn content(&mut self) -> Result<(Bytes, bool), FetchError> {
+    async fn content(&mut self) -> Result<(Bytes, bool), ProbeError> {
         let mut content = BytesMut::new();
         loop {
             match self.advance().await? {
@@ -246,7 +246,7 @@ impl<S: AsyncRead + Unpin> Reading<S> {
     }
 
     /// Takes the next event. If there is none yet, reads more bytes and returns `None`.
-    async fn advance(&mut self) -> Result<Option<Event>, FetchError> {
+    async fn advance(&mut self) -> Result<Option<Event>, ProbeError> {
         if let Some(event) = self.exchange.next(&mut self.input)? {
             return Ok(Some(event));
         }
@@ -257,11 +257,11 @@ impl<S: AsyncRead + Unpin> Reading<S> {
     }
 }
 
-fn broken(error: io::Error) -> FetchError {
-    FetchError::Broken(error.kind())
+fn broken(error: io::Error) -> ProbeError {
+    ProbeError::Broken(error.kind())
 }
 
-impl From<ExchangeError> for FetchError {
+impl From<ExchangeError> for ProbeError {
     fn from(error: ExchangeError) -> Self {
         match error {
             ExchangeError::Closed => Self::Closed,

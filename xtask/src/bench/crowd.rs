@@ -21,9 +21,9 @@ const SLICE: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connected visitors who have sent nothing yet.
-pub(super) struct Crowd {
+pub(super) struct ConnectedCrowd {
     poll: Poll,
-    visitors: Vec<Visitor>,
+    visitors: Vec<CrowdVisitor>,
 }
 
 /// Result of a rush.
@@ -37,13 +37,13 @@ pub(super) struct Rush {
     pub(super) missing: usize,
 }
 
-struct Visitor {
+struct CrowdVisitor {
     stream: TcpStream,
-    answer: Answer,
+    answer: PartialResponse,
 }
 
 /// A response that is being received.
-struct Answer {
+struct PartialResponse {
     exchange: Exchange,
     /// Bytes of content so far.
     content_bytes: usize,
@@ -51,19 +51,19 @@ struct Answer {
     verdict: Option<bool>,
 }
 
-impl Crowd {
+impl ConnectedCrowd {
     /// Opens the connections.
     ///
     /// # Errors
     /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize) -> Result<Self> {
         let poll = Poll::new()?;
-        let connect = |index| -> std::io::Result<Visitor> {
+        let connect = |index| -> std::io::Result<CrowdVisitor> {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            Ok(Visitor { stream, answer: Answer::new() })
+            Ok(CrowdVisitor { stream, answer: PartialResponse::new() })
         };
         let visitors = (0..visitors)
             .map(connect)
@@ -119,7 +119,7 @@ impl Crowd {
     }
 }
 
-impl Visitor {
+impl CrowdVisitor {
     /// Reads all available bytes. Returns the verdict once, as soon as it is known.
     fn read(&mut self, buffer: &mut [u8], content: &[u8]) -> Option<bool> {
         while self.answer.verdict.is_none() {
@@ -139,7 +139,7 @@ impl Visitor {
     }
 }
 
-impl Answer {
+impl PartialResponse {
     fn new() -> Self {
         Self { exchange: Exchange::new(&Method::Get, Terms::TOLERANT), content_bytes: 0, verdict: None }
     }
@@ -169,14 +169,14 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::Answer;
+    use super::PartialResponse;
 
     const CONTENT: &[u8] = b"0123456789";
 
     /// The verdict on a response that arrives in pieces of `piece` bytes, followed by the end of
     /// the connection.
     fn verdict(answer: &str, piece: usize) -> Option<bool> {
-        let mut reading = Answer::new();
+        let mut reading = PartialResponse::new();
         for octets in answer.as_bytes().chunks(piece) {
             if let Some(verdict) = reading.feed(octets, CONTENT) {
                 return Some(verdict);

@@ -37,7 +37,7 @@ use net::Peer;
 use origin::{Gauges, Origin};
 use platform::SystemDisk;
 use semantics::Reason;
-use static_tree::Refusal;
+use static_tree::TreeRefusal;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -423,12 +423,12 @@ impl Shared {
             Metric::StaticTreeWritten => self.static_tree.figures().written,
             Metric::StaticTreeRemoved => self.static_tree.figures().removed,
             Metric::StaticTreeErrors => self.static_tree.figures().errors,
-            Metric::StaticTreeNoPages => self.static_tree.figures().refused(Refusal::NoPage),
-            Metric::StaticTreeNotForAll => self.static_tree.figures().refused(Refusal::NotForAll),
-            Metric::StaticTreeShortLived => self.static_tree.figures().refused(Refusal::ShortLived),
-            Metric::StaticTreePaths => self.static_tree.figures().refused(Refusal::Path),
-            Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
-            Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
+            Metric::StaticTreeNoPages => self.static_tree.figures().refused(TreeRefusal::NoPage),
+            Metric::StaticTreeNotForAll => self.static_tree.figures().refused(TreeRefusal::NotForAll),
+            Metric::StaticTreeShortLived => self.static_tree.figures().refused(TreeRefusal::ShortLived),
+            Metric::StaticTreePaths => self.static_tree.figures().refused(TreeRefusal::Path),
+            Metric::StaticTreeFull => self.static_tree.figures().refused(TreeRefusal::Full),
+            Metric::StaticTreeBusy => self.static_tree.figures().refused(TreeRefusal::Busy),
             Metric::MessagesLost => operator::lost(),
             Metric::ThreadsLost => supervisor::lost(),
             Metric::AccessLogDropped => self.lines_lost(),

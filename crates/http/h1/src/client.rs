@@ -102,7 +102,7 @@ pub enum Event {
 pub struct End {
     /// The trailer fields, if there were any.
     pub trailer: Option<Fields>,
-    /// Whether the connection may carry another request, provided that this one was sent completely.
+    /// Whether the connection may carry another request, provided that this one was sent whole.
     pub is_reusable: bool,
 }
 

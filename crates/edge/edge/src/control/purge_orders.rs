@@ -16,7 +16,10 @@ use bytes::{Bytes, BytesMut};
 use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
-use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
+use purge::{
+    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, Reach, Style, Want,
+    api, signals,
+};
 use std::sync::Arc;
 use store::{Invalidated, Key, Selector, SiteId};
 
@@ -33,13 +36,13 @@ pub(crate) enum Unserved {
 
 impl Shared {
     /// The order of a client's request with a purge method.
-    pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<Order, Unserved> {
+    pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
         self.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
         purge::read(head).map_err(Unserved::Malformed)
     }
 
     /// Carries out an order.
-    pub(crate) async fn carry_out(self: &Arc<Self>, order: &Order) -> Outcome {
+    pub(crate) async fn carry_out(self: &Arc<Self>, order: &PurgeOrder) -> PurgeOutcome {
         self.note_purge(order);
         let invalidations = order.invalidations.clone();
         let outcome = self.perform(Task { invalidations, own: None }).await;
@@ -52,19 +55,19 @@ impl Shared {
     }
 
     /// The answer to an order that was carried out.
-    pub(crate) fn reply(&self, order: &Order, outcome: Outcome) -> Reply {
+    pub(crate) fn reply(&self, order: &PurgeOrder, outcome: PurgeOutcome) -> PurgeReply {
         let partial = Status::from_code(self.plan.purge_partial_status);
         purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
     }
 
     /// Records for each site that an authorised client purged pages of it. An order for a whole
     /// site is not recorded, because it may come from an operator.
-    fn note_purge(&self, order: &Order) {
+    fn note_purge(&self, order: &PurgeOrder) {
         if order.style == Style::Refreshing {
             return;
         }
         let now = self.clock.monotonic();
-        for Invalidation { want, .. } in &order.invalidations {
+        for OrderItem { want, .. } in &order.invalidations {
             let sites = match want {
                 Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
                     self.scopes(host).iter().map(|scope| scope.site.id).collect()
@@ -79,8 +82,8 @@ impl Shared {
 
     /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
     /// fetched.
-    fn refresh(&self, order: &Order) {
-        for Invalidation { want, .. } in &order.invalidations {
+    fn refresh(&self, order: &PurgeOrder) {
+        for OrderItem { want, .. } in &order.invalidations {
             let Want::Target { host, target } = want else { continue };
             for scope in self.scopes(host) {
                 scope.keys(self, &scope.keyed(target)).iter().for_each(|key| self.refiller.order(key));
@@ -90,7 +93,7 @@ impl Shared {
 
     /// The order of a GET request that wants its page fetched again, if its client may purge.
     /// Removes the fields of the order, which are not for the origin.
-    pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<Order> {
+    pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<PurgeOrder> {
         let order = purge::refresh_by_get(head)?;
         self.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
         purge::strip_order(&mut head.fields, self.token.is_some());
@@ -101,7 +104,7 @@ impl Shared {
     /// order from a client that may purge.
     pub(crate) fn admits_longer_head(&self, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
         let is_order = |head: &RequestHead| {
-            purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some()
+            purge::is_purge_method(&head.method) || api::ApiRoute::of(&head.target).is_some()
         };
         let Some(head) = beginning(begun).filter(is_order) else { return false };
         // A token may still follow; it is checked when the head is complete.
@@ -118,7 +121,7 @@ impl Shared {
         answer: &ResponseHead,
         key: &Key,
         pages: Vec<Key>,
-        changed: Vec<Invalidation>,
+        changed: Vec<OrderItem>,
     ) {
         let signals = signals(method, answer, key.is_https(), key.host());
         cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
@@ -132,7 +135,7 @@ impl Shared {
         self: &Arc<Self>,
         key: &Key,
         pages: Vec<Key>,
-        invalidations: Vec<Invalidation>,
+        invalidations: Vec<OrderItem>,
     ) {
         if pages.is_empty() && invalidations.is_empty() {
             return;
@@ -140,7 +143,7 @@ impl Shared {
         let own = Some(key.detached());
         let remove = |page: Key| {
             let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-            Invalidation { want: Want::Target { host, target }, mode: Mode::Hard }
+            OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
         };
         let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
         let shared = Arc::clone(self);
@@ -160,7 +163,7 @@ impl Shared {
         }
     }
 
-    async fn perform(self: &Arc<Self>, task: Task) -> Outcome {
+    async fn perform(self: &Arc<Self>, task: Task) -> PurgeOutcome {
         // Cannot fail, because the semaphore is never closed.
         let turn = self.orders.acquire().await;
         let (shared, task) = (Arc::clone(self), Arc::new(task));
@@ -187,22 +190,22 @@ impl Shared {
 
 /// Invalidations to be carried out.
 struct Task {
-    invalidations: Vec<Invalidation>,
+    invalidations: Vec<OrderItem>,
     /// A key of the only site that may be affected; `None` for all sites.
     own: Option<Key>,
 }
 
 impl Task {
-    fn perform(&self, shared: &Shared) -> Outcome {
-        let mut outcome = Outcome::default();
-        for Invalidation { want, mode } in &self.invalidations {
+    fn perform(&self, shared: &Shared) -> PurgeOutcome {
+        let mut outcome = PurgeOutcome::default();
+        for OrderItem { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }
         shared.sweeper.wake();
         outcome
     }
 
-    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut Outcome) {
+    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut PurgeOutcome) {
         let tell = |selector| shared.tell(store::Invalidation { selector, mode });
         if let Want::Target { host, target } = want {
             for scope in self.scopes(shared, host) {
@@ -231,11 +234,11 @@ impl Task {
         };
         match want {
             Want::Target { host, target } => {
-                on(host, &|scope| vec![scope.ban(Pages::Target(scope.keyed(target)))])
+                on(host, &|scope| vec![scope.ban(HostPages::Target(scope.keyed(target)))])
             }
             Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
             Want::Pattern { host, pattern } => {
-                on(host, &|scope| vec![scope.ban(Pages::Pattern(pattern.clone()))])
+                on(host, &|scope| vec![scope.ban(HostPages::Pattern(pattern.clone()))])
             }
             Want::Host { host } => on(host, &|scope| scope.everything(shared)),
             Want::Tags { reach, any_of, all_of } => {
@@ -243,7 +246,7 @@ impl Task {
                 sites(reach).into_iter().map(tags).collect()
             }
             Want::Ban { reach, ban } => {
-                let ban = |site| Selector::Ban { site, ban: Arc::<Ban>::clone(ban) };
+                let ban = |site| Selector::Ban { site, ban: Arc::<ConditionBan>::clone(ban) };
                 sites(reach).into_iter().map(ban).collect()
             }
             Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
@@ -278,7 +281,7 @@ fn beginning(begun: &[u8]) -> Option<RequestHead> {
 }
 
 /// Adds the result of one invalidation.
-fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
+fn add(outcome: &mut PurgeOutcome, mode: Mode, done: Invalidated) {
     outcome.sequence = outcome.sequence.max(done.sequence);
     outcome.uncounted += u64::from(done.objects.is_none());
     let objects = done.objects.unwrap_or(0);
@@ -295,11 +298,11 @@ mod tests {
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
     use config::Plan;
-    use disk::Settings;
+    use disk::TierSettings;
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
-    use purge::{Invalidation, Reach, Want};
+    use purge::{OrderItem, Reach, Want};
     use std::sync::Arc;
     use std::time::Duration;
     use store::{Key, SiteId};
@@ -311,11 +314,11 @@ mod tests {
     async fn purges_are_in_force_while_others_wait_for_a_hung_disk() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
-        let settings = Settings {
+        let settings = TierSettings {
             directory: directory.path().join("disk"),
             state_directory: Some(directory.path().join("state")),
             timeout: FOREVER,
-            ..Settings::default()
+            ..TierSettings::default()
         };
         let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = FOREVER;
@@ -326,7 +329,7 @@ mod tests {
         let purge = |_| {
             let shared = Arc::clone(&shared);
             let want = Want::Everything { reach: Reach::Everywhere };
-            let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+            let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
             tokio::spawn(async move { shared.perform(Task { invalidations, own: None }).await })
         };
         let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();

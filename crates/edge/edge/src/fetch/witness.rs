@@ -12,7 +12,7 @@ use crate::request::respond::Account;
 use crate::sites::Site;
 use bytes::Bytes;
 use message::{ResponseHead, names};
-use semantics::{Exchanged, Written, written};
+use semantics::{Exchanged, WriteEffect, written};
 use std::sync::Arc;
 use store::Key;
 
@@ -34,7 +34,7 @@ impl Visit<'_> {
         witness: &Witness,
         answer: &ResponseHead,
         content: Option<&[u8]>,
-    ) -> Written {
+    ) -> WriteEffect {
         // Coded content cannot be inspected.
         let content =
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
@@ -74,7 +74,7 @@ impl Visit<'_> {
         let (sent, tail) = while_open(self.shared, cells, &head, sending)
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
-        if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
+        if let WriteEffect::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
             let Witness { site, key, .. } = &witness;
             let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);
             self.shared.make_unusable(key, Vec::new(), stale).await;

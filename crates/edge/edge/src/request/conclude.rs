@@ -26,9 +26,9 @@ use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use page::HEAD_BYTES_MAX;
-use purge::Reply;
+use purge::PurgeReply;
 use semantics::{
-    CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
+    CacheStatusFacts, ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions,
     has_conditions,
 };
 use std::borrow::Cow;
@@ -107,15 +107,15 @@ impl Visit<'_> {
     }
 
     /// Answers a request that carried out a purge before its page could be fetched.
-    pub(crate) async fn answer(mut self, reply: Reply) -> After {
+    pub(crate) async fn answer(mut self, reply: PurgeReply) -> After {
         let outcome = self.send_reply(reply, Reason::Purged).await;
         self.record(&outcome);
         outcome.after
     }
 
-    async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
+    async fn send_reply(&mut self, reply: PurgeReply, reason: Reason) -> Outcome {
         self.asker.persistent &= self.client.is_content_read();
-        let Reply { mut head, content } = reply;
+        let PurgeReply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
         let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;
@@ -175,9 +175,9 @@ impl Visit<'_> {
             }
         };
         match evaluate_conditions(&self.request.head.fields, head) {
-            Condition::Proceed => None,
-            Condition::NotModified => Some(respond::not_modified(&self.sent(head))),
-            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+            ConditionOutcome::Proceed => None,
+            ConditionOutcome::NotModified => Some(respond::not_modified(&self.sent(head))),
+            ConditionOutcome::PreconditionFailed => Some(respond::precondition_failed(head)),
         }
     }
 

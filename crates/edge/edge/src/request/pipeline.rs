@@ -43,7 +43,7 @@ use net::Stream;
 use origin::{FetchRequest, ProbeTurn};
 use semantics::{Moment, Reason, Reuse, VaryRule, is_robot, reuse, selecting_rule};
 use std::sync::Arc;
-use store::{Object, Part, Shelved};
+use store::{ContentPart, Object, Shelved};
 use tokio::sync::watch;
 
 /// The next state of the connection after a response.
@@ -365,7 +365,7 @@ impl<'a> Visit<'a> {
         probe: Option<Arc<ProbeTurn>>,
     ) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
-        let completable = |part: &Part| {
+        let completable = |part: &ContentPart| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
         // A stored part is not completed if the whole is too large to be stored.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use clock::Monotonic;
 use invalidation::Mode;
 use message::ResponseHead;
-use purge::{Invalidation, Reach, Want};
+use purge::{OrderItem, Reach, Want};
 use semantics::{Changed, ChangedPages, Identity};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Shared {
         changed: Changed,
         answer: &ResponseHead,
         begun: Monotonic,
-    ) -> Vec<Invalidation> {
+    ) -> Vec<OrderItem> {
         let now = self.clock.monotonic();
         site.writes.note_write(begun, now);
         if purge::purges_itself(answer) || site.writes.purges_itself(self.limits.self_purge_memory, now) {
@@ -135,7 +135,7 @@ impl Shared {
                 changed_pages(site, &host, pages)
             }
         };
-        wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
+        wants.into_iter().map(|want| OrderItem { want, mode: Mode::Soft }).collect()
     }
 
     /// The pages changed by an unsafe method that may be invalidated now. The others are served

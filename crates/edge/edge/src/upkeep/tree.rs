@@ -11,7 +11,7 @@ use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use config::Plan;
 use semantics::Moment;
-use static_tree::{Candidate, Figures, Layout, Limits, Refusal, Tree};
+use static_tree::{Candidate, Layout, Tree, TreeFigures, TreeLimits, TreeRefusal};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ impl StaticTree {
     /// Opens the tree in the plan's directory. Reports on standard error if that fails.
     pub(crate) fn open(plan: &Plan) -> Self {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
-        let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
+        let limits = TreeLimits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
             .inspect_err(|error| tracing::error!("the static tree is off: {error}"));
         Self { tree: tree.ok(), is_wanted: true }
@@ -41,7 +41,7 @@ impl StaticTree {
     }
 
     /// The current figures; zeros without a tree.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> TreeFigures {
         self.tree.as_ref().map(Tree::figures).unwrap_or_default()
     }
 
@@ -103,7 +103,7 @@ impl Shared {
             // removed when the leak guard has confirmed the leak.
             Published::Stored if !self.leak_guard.is_for_all(key) => {}
             // A client can send any port, and each would get a copy of every page.
-            Published::Stored if !self.is_own_port(site, key) => tree.refuse(Refusal::Path),
+            Published::Stored if !self.is_own_port(site, key) => tree.refuse(TreeRefusal::Path),
             Published::Stored => {
                 let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
                 tree.offer(layout, &candidate, Moment::read(&*self.clock));

@@ -1,5 +1,6 @@
 //! The layers of the workspace, checked from the manifests: a crate depends only on crates that the
-//! workspace manifest lists before it, and a pure crate on nothing that reaches the system.
+//! workspace manifest lists before it, a pure crate on nothing that reaches the system, and a light
+//! crate on no event loop, TLS library or HTML parser.
 //!
 //! Invariant: the order of `members` is the order of layers, and the crates of one folder follow
 //! each other in it. Dependencies of tests are free, because a test of a lower crate may use the
@@ -14,9 +15,11 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 12] = [
+const PURE: [&str; 17] = [
     "crates/base/clock",
     "crates/base/address",
+    "crates/base/document",
+    "crates/base/tls-terms",
     "crates/base/stats",
     "crates/base/difference",
     "crates/http/message",
@@ -24,10 +27,15 @@ const PURE: [&str; 12] = [
     "crates/http/invalidation",
     "crates/http/profiles",
     "crates/http/semantics",
+    "crates/http/resource",
     "crates/http/page",
     "crates/cache/purge",
+    "crates/edge/api",
     "crates/edge/config",
+    "crates/load/record",
 ];
+/// Crates that only show results. They, and all that they use, do without the crates in [`HEAVY`].
+const LIGHT: [&str; 2] = ["crates/load/record", "crates/load/report"];
 /// Published crates that reach the system, or bring event loops and TLS.
 const EFFECTS: [&str; 11] = [
     "aws-lc-rs",
@@ -42,6 +50,9 @@ const EFFECTS: [&str; 11] = [
     "tokio",
     "tokio-rustls",
 ];
+/// Published crates that are an event loop, a TLS library or an HTML parser, or bring one.
+const HEAVY: [&str; 10] =
+    ["aws-lc-rs", "h2", "html5ever", "hyper", "mio", "ring", "rustls", "selectors", "tokio", "tokio-rustls"];
 
 /// The manifest of the workspace.
 #[derive(Deserialize)]
@@ -89,7 +100,7 @@ struct Package {
 }
 
 impl Workspace {
-    /// The folder of a dependency that is a crate of the workspace.
+    /// The folder of a dependency within the workspace.
     fn folder(&self, name: &str) -> Option<&str> {
         self.dependencies.get(name)?.get("path")?.as_str()
     }
@@ -101,13 +112,13 @@ impl Workspace {
 }
 
 impl Lock {
-    /// A crate of [`EFFECTS`] that a published crate is, or depends on.
-    fn effect(&self, package: &str) -> Option<&'static str> {
+    /// A crate of `unwanted` that a published crate is, or depends on.
+    fn reaches(&self, package: &str, unwanted: &[&'static str]) -> Option<&'static str> {
         let mut seen = BTreeSet::new();
         let mut open = vec![package];
         while let Some(name) = open.pop() {
-            if let Some(effect) = EFFECTS.into_iter().find(|effect| *effect == name) {
-                return Some(effect);
+            if let Some(found) = unwanted.iter().find(|unwanted| **unwanted == name) {
+                return Some(found);
             }
             if seen.insert(name) {
                 let packages = self.package.iter().filter(|package| package.name == name);
@@ -130,7 +141,9 @@ pub(crate) fn findings() -> Result<Vec<String>> {
     let manifests = manifests.collect::<Result<Vec<_>>>()?;
     let mut found = scattered(&root.workspace.members);
     found.extend(inversions(&root.workspace, &manifests));
-    found.extend(impurities(&root.workspace, &manifests, &read(Path::new("Cargo.lock"))?, &PURE));
+    let lock = read(Path::new("Cargo.lock"))?;
+    found.extend(impurities(&root.workspace, &manifests, &lock, &PURE));
+    found.extend(burdens(&root.workspace, &manifests, &lock, &LIGHT));
     Ok(found)
 }
 
@@ -140,6 +153,16 @@ pub(crate) fn findings() -> Result<Vec<String>> {
 /// If the manifest of the workspace cannot be read.
 pub(crate) fn members() -> Result<Vec<String>> {
     Ok(read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace.members)
+}
+
+/// The names by which code refers to the crates of the workspace.
+///
+/// # Errors
+/// If the manifest of the workspace cannot be read.
+pub(crate) fn names() -> Result<Vec<String>> {
+    let workspace = read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace;
+    let names = workspace.dependencies.keys().filter(|name| workspace.folder(name).is_some());
+    Ok(names.map(|name| name.replace('-', "_")).collect())
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -197,7 +220,7 @@ fn impurities(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, p
             continue;
         };
         for name in manifest.names() {
-            match (workspace.folder(name), lock.effect(name)) {
+            match (workspace.folder(name), lock.reaches(name, &EFFECTS)) {
                 (Some(used), _) if pure.contains(&used) => {}
                 (Some(_), _) => found.push(format!("{folder} is pure, but depends on {name}, which is not")),
                 (None, Some(effect)) => {
@@ -210,9 +233,34 @@ fn impurities(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, p
     found
 }
 
+/// The crates of [`HEAVY`] that light crates reach, directly or through other crates of the
+/// workspace.
+fn burdens(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, light: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in light {
+        if workspace.rank(folder).is_none() {
+            found.push(format!("{folder} is listed as light, but is no member"));
+        }
+        let (mut seen, mut open) = (BTreeSet::new(), vec![*folder]);
+        while let Some(user) = open.pop() {
+            let manifest = workspace.rank(user).and_then(|rank| manifests.get(rank));
+            for name in manifest.map(CrateManifest::names).unwrap_or_default() {
+                match (workspace.folder(name), lock.reaches(name, &HEAVY)) {
+                    (Some(used), _) if seen.insert(used) => open.push(used),
+                    (None, Some(heavy)) => found.push(format!(
+                        "{folder} is light, but {user} depends on {name}, which is or uses {heavy}"
+                    )),
+                    (Some(_), _) | (None, None) => {}
+                }
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CrateManifest, Lock, WorkspaceManifest, impurities, inversions, scattered};
+    use super::{CrateManifest, Lock, WorkspaceManifest, burdens, impurities, inversions, scattered};
 
     const ROOT: &str = "
         [workspace]
@@ -289,5 +337,20 @@ mod tests {
         ];
         assert_eq!(impure(high, &["high"]), expected);
         assert_eq!(impure("", &["gone"]), ["gone is listed as pure, but is no member"]);
+    }
+    #[test]
+    fn light_crate_that_reaches_an_event_loop_is_found_with_the_way() {
+        let (root, lock): (WorkspaceManifest, Lock) =
+            (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        let found = |low: &str, high: &str, light: &[&str]| {
+            burdens(&root.workspace, &manifests(low, high), &lock, light)
+        };
+        let uses_low = "[dependencies]\nlow.workspace = true\nharmless.workspace = true";
+        let uses_outside = "[dependencies]\noutside.workspace = true";
+        assert_eq!(found("", uses_low, &["high"]), [""; 0]);
+        assert_eq!(found("", uses_outside, &["low"]), [""; 0]);
+        let expected = ["high is light, but low depends on outside, which is or uses tokio"];
+        assert_eq!(found(uses_outside, uses_low, &["low", "high"])[1..], expected);
+        assert_eq!(found("", "", &["gone"]), ["gone is listed as light, but is no member"]);
     }
 }

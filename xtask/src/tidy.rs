@@ -1,11 +1,13 @@
 //! Style rules that a program can check: file and line lengths, the `//!` at the start of files,
-//! words that mark unfinished work, names of tests, and the layers of the crates.
+//! words that mark unfinished work, names of tests, items with two public paths, and the layers of
+//! the crates.
 //!
 //! Invariant: limits are only ever lowered. Rules that the compiler or clippy can check are not
 //! repeated here.
 
 use crate::layers;
 use anyhow::{Result, ensure};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,9 +30,10 @@ const UNFINISHED: [&str; 4] =
 /// All findings, one a line.
 pub(crate) fn run() -> Result<()> {
     let mut findings = String::new();
+    let crates = layers::names()?;
     for path in tracked()? {
         if path.extension().is_some_and(|extension| extension == "rs") {
-            check_rust(&path, &mut findings)?;
+            check_rust(&path, &crates, &mut findings)?;
         }
     }
     for finding in layers::findings()? {
@@ -50,7 +53,7 @@ fn tracked() -> Result<Vec<PathBuf>> {
     Ok(paths.lines().map(PathBuf::from).filter(|path| path.exists()).collect())
 }
 
-fn check_rust(path: &Path, findings: &mut String) -> Result<()> {
+fn check_rust(path: &Path, crates: &[String], findings: &mut String) -> Result<()> {
     let text = std::fs::read_to_string(path)?;
     let mut find = |line: usize, what: String| {
         // Writing into a String cannot fail.
@@ -68,6 +71,9 @@ fn check_rust(path: &Path, findings: &mut String) -> Result<()> {
             product_lines,
             format!("{product_lines} lines of code: more than {FILE_LINES_MAX}; is it one noun?"),
         );
+    }
+    for (line, what) in second_paths(&text, crates) {
+        find(line, what);
     }
     let mut is_test = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -91,4 +97,50 @@ fn check_rust(path: &Path, findings: &mut String) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The lines of a file that give an item a second public path: its module is public as well, or it
+/// belongs to another crate of the workspace. With two paths, nobody sees on which crate or module
+/// a file depends.
+fn second_paths(text: &str, crates: &[String]) -> Vec<(usize, String)> {
+    let module = |line: &'_ str, start: &str| {
+        let name = line.strip_prefix(start)?;
+        Some(name.trim_end_matches([';', '{', ' ']).to_owned())
+    };
+    let public: BTreeSet<String> = text.lines().filter_map(|line| module(line, "pub mod ")).collect();
+    let private: BTreeSet<String> = text.lines().filter_map(|line| module(line, "mod ")).collect();
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some(path) = line.strip_prefix("pub use ") else { continue };
+        let path = path.trim_start_matches("::").trim_start_matches("crate::").trim_start_matches("self::");
+        let first = path.split([':', ';', ' ']).next().unwrap_or_default();
+        if public.contains(first) {
+            found.push((number, format!("`{first}` is public: its items have a path already")));
+        } else if crates.iter().any(|name| name == first) && !private.contains(first) {
+            found.push((number, format!("`{first}` is another crate: its items have a path already")));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::second_paths;
+
+    fn lines(text: &str) -> Vec<usize> {
+        let crates = ["clock".to_owned(), "static_tree".to_owned()];
+        second_paths(text, &crates).into_iter().map(|(line, _)| line).collect()
+    }
+
+    #[test]
+    fn item_with_a_second_public_path_is_found() {
+        let text = "pub mod a;\nmod b;\npub use a::A;\npub use b::B;\npub use crate::a::{\n    C,\n};\n\
+                    pub use clock::Clock;\npub use ::static_tree::*;\npub use std::fmt;\n";
+        assert_eq!(lines(text), [3, 5, 8, 9]);
+    }
+
+    #[test]
+    fn module_that_is_called_like_a_crate_is_no_crate() {
+        assert_eq!(lines("mod clock;\npub use clock::Clock;\npub(crate) use clock::Other;\n"), [0; 0]);
+    }
 }

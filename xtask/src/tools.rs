@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The tools, with the version that is built.
+/// The tools, with the versions to build.
 const TOOLS: [(&str, &str); 2] = [("cargo-deny", "0.20.2"), ("cargo-fuzz", "0.13.2")];
 
 /// Returns the path of a tool, and builds the tool first if it is missing.

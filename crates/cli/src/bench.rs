@@ -22,7 +22,6 @@ mod request_args;
 mod traffic_args;
 
 use interrupt::Interrupt;
-use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;

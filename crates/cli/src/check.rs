@@ -4,7 +4,8 @@
 use crate::bench::measure;
 use crate::serve;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use config::{Overrides, Severity};
+use config::Overrides;
+use document::Severity;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 //! - 1: it was interrupted, or a side is slower and `--fail-if-slower` is given.
 //! - 2: it could not run, or a run had no good response.
 //!
-//! A comparison that is cut short shows the rounds that are complete.
+//! An interrupted comparison shows its complete rounds.
 
 mod rounds;
 mod sides;

@@ -11,7 +11,7 @@ use crate::bench::measure::explained;
 use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
-use config::Diagnostic;
+use document::Diagnostic;
 use ladder::{Choice, Effort, Ladder, LadderError, Observer, Options, Phase, Status, Stop, Walk, World};
 use platform::{SystemClock, SystemDisk};
 use report::number;

@@ -5,7 +5,8 @@
 use crate::admin::AdminArgs;
 use crate::bench::measure;
 use crate::purge::reason;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use api::profile::{Call, Done, Refused};
 use message::Status;
 use std::io;
 use std::process::ExitCode;
@@ -49,21 +50,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .as_ref()
         .or(args.what.detect.as_ref())
         .context("no site is named; give --forget SITE or --detect SITE")?;
-    let content = serde_json::json!({ "site": site, "detect": detect }).to_string();
-    let answer = args.edge.call("/profile", content.as_bytes())?;
+    let call = Call { site: site.clone(), detect };
+    // Plain data with names as keys always serialises.
+    let content = serde_json::to_vec(&call).unwrap_or_default();
+    let answer = args.edge.call(api::profile::PATH, &content)?;
     let admin = &args.edge.admin;
-    let told: serde_json::Value = serde_json::from_slice(&answer.content).unwrap_or_default();
-    let text = |key: &str| told.get(key).and_then(serde_json::Value::as_str);
     if answer.head.status != Status::OK {
-        let error = text("error").map(str::to_owned);
-        let error = error.unwrap_or_else(|| reason(&answer));
+        let refused = serde_json::from_slice::<Refused>(&answer.content);
+        let error = refused.map_or_else(|_| reason(&answer), |refused| refused.error);
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
-    let before = text("before");
-    let rules = text("rules");
-    let (before, rules) = before
-        .zip(rules)
-        .with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
+    let Done { before, rules, .. } = serde_json::from_slice(&answer.content)
+        .map_err(|_| anyhow!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     let change = if before == rules {
         format!("has profile {rules}")
     } else {

@@ -5,7 +5,8 @@ use crate::log;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
-use config::{Diagnostic, Machine, Overrides, Plan, SETTINGS};
+use config::{Machine, Overrides, Plan, SETTINGS};
+use document::{Diagnostic, decode};
 use platform::SystemClock;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -83,13 +84,13 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
     let (name, text) = match file {
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let text = String::from_utf8(bytes)
-                .with_context(|| format!("{} is not UTF-8 text; save it as UTF-8", path.display()))?;
-            (path.display().to_string(), text)
+            let name = path.display().to_string();
+            let text = decode(&name, bytes).map_err(|fault| unusable(&[fault.into_problem()]))?;
+            (name, text)
         }
         None => ("(no file)".to_owned(), String::new()),
     };
-    let read = |path: &str| std::fs::read_to_string(path);
+    let read = |path: &str| Ok(decode(path, std::fs::read(path)?)?);
     config::load(&name, &text, overrides, &machine(), &read).map_err(|problems| unusable(&problems))
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: the error for a value that cannot be parsed quotes the value. What a value means is
 //! up to the command.
 
-use config::quantity::parse_duration;
+use document::quantity::parse_duration;
 use std::time::Duration;
 
 /// Parses a duration. A bare number is in seconds.

@@ -31,7 +31,7 @@ fn client_of(seen: &Seen) -> String {
     hops.next().unwrap_or("127.0.0.1").to_owned()
 }
 
-/// A page for the staff and this machine that is declared public. Other clients get a refusal.
+/// A page for the staff and this machine, wrongly declared public. Other clients get a refusal.
 fn restricted(seen: &Seen) -> Vec<Action> {
     let refusal = seen.target().bytes().map(usize::from).sum::<usize>() % REFUSALS.len();
     if [STAFF, "127.0.0.1"].contains(&&client_of(seen)[..]) {

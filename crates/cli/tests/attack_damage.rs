@@ -25,7 +25,7 @@ const PARTS: [(usize, usize); 3] = [(0, 99_999), (2_900_000, 3_100_000), (5_900_
 /// The film at the origin: content and entity tag.
 type Film = Arc<Mutex<(Vec<u8>, &'static str)>>;
 
-/// The film that is stored, and its replacement.
+/// The stored film, and its replacement.
 static OLD: LazyLock<Vec<u8>> = LazyLock::new(|| octets(7));
 static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| octets(8));
 

@@ -8,7 +8,7 @@ use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
 
 /// Number of slow clients: more than the default of `limits.fetches_max`, 64.
 const SLOW: u8 = 80;
-/// Number of honest visitors. Each requests one page that is not stored.
+/// Number of honest visitors. Each requests one page that the cache lacks.
 const HONEST: usize = 20;
 /// Size of a download, in bytes: more than read-ahead and socket buffers hold together.
 const DOWNLOAD_BYTES: usize = 4 << 20;

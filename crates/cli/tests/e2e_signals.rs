@@ -80,7 +80,7 @@ fn log_that_cannot_be_reopened_stays_with_the_old_file() {
     assert_eq!(logged.edge.metric("petasos_access_log_dropped_total", "") as u64, 0);
 }
 
-/// Scripts that make standard error a pipe without a reader, and a full pipe that is never read.
+/// Scripts that make standard error a pipe without a reader, and a full pipe with an idle reader.
 const BROKEN_STDERR: [&str; 2] = [
     "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>\"$PIPE\"; exec 3<&-; exec \"$@\"",
     "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>&3; head -c 65536 /dev/zero >&2; exec \"$@\"",

@@ -48,16 +48,16 @@ pub struct ServedRequest {
 /// A client's connection.
 struct DelayedClient {
     stream: TcpStream,
-    /// The response that is being written.
+    /// The response being written.
     writing: Option<Writing>,
     /// Whether epoll watches for room in the send buffer.
     awaits_room: bool,
 }
 
-/// A response that is partly written.
+/// A partly written response.
 struct Writing {
     came: Monotonic,
-    /// Bytes that are written.
+    /// Number of bytes written so far.
     bytes: usize,
     /// Start of the current time without progress, and the sum of the earlier ones.
     stuck_since: Monotonic,

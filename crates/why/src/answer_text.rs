@@ -5,8 +5,8 @@
 
 use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
+use api::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
 use difference::is_hidden;
-use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
 use profiles::{AUTO, Policy, Use, known_cookie};
 use semantics::is_static_path;
 
@@ -254,7 +254,7 @@ mod tests {
     use super::answer_text;
     use crate::ANSWER_MEMBERS;
     use address::HttpUrl;
-    use edge::why::{Answer, Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute};
+    use api::why::{Answer, Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute};
     use std::collections::BTreeSet;
 
     fn cause(kind: &str, name: &str) -> Option<Cause> {

@@ -6,9 +6,9 @@
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
 use crate::{HeaderLine, ProbeError};
 use address::{Address, HttpUrl};
+use api::why::{Answer, Question};
 use bytes::Bytes;
 use difference::text_of;
-use edge::why::{Answer, Question};
 use message::{Fields, Method, RequestHead, Status, Version, names};
 use net::Stream;
 
@@ -78,7 +78,7 @@ pub async fn ask(
     };
     // Plain data with names as keys always serialises.
     let content = serde_json::to_vec(&question).unwrap_or_default();
-    let answer = match call_edge(fetcher, admin, "/why", token, &content).await {
+    let answer = match call_edge(fetcher, admin, api::why::PATH, token, &content).await {
         Ok(answer) => answer,
         Err(error) => return Err(AskError::NoEdge { address, error }),
     };

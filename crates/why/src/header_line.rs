@@ -7,7 +7,7 @@
 use message::{Field, names};
 use std::str::FromStr;
 
-/// One header field that is added to every request.
+/// One header field for every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderLine(Field);
 

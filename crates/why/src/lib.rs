@@ -2,7 +2,7 @@
 //! address. Any other site is probed with a few requests.
 //!
 //! ```text
-//!   HttpUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
+//!   HttpUrl, HeaderLine -> ask (Fetcher) -> api::why::Answer -> answer_text
 //!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings
 //!                          -> report, JSON
 //! ```
@@ -34,7 +34,6 @@ mod visit;
 pub use answer_text::answer_text;
 pub use ask::{ADMIN_DEFAULT, AskError, EdgeReply, ask, call_edge};
 pub use fetch::{CONTENT_BYTES_MAX, FetchedResponse, Fetcher, ProbeError, TIME_MAX};
-pub use findings::Findings;
 pub use front::{CacheStatement, Says};
 pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;

@@ -8,7 +8,7 @@ use difference::is_hidden;
 /// Width of a line, in characters.
 pub(crate) const COLUMNS: usize = 80;
 
-/// A text that is built line by line.
+/// A text, built line by line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextLines(String);
 

@@ -145,7 +145,8 @@ mod tests {
     use crate::HeaderLine;
     use address::HttpUrl;
     use message::{Fields, RequestHead, ResponseHead, Status};
-    use semantics::{Policy, RequestClass, classify_request};
+    use profiles::Policy;
+    use semantics::{RequestClass, classify_request};
 
     fn asked(probe: Probe, lines: &[&str]) -> RequestHead {
         let lines: Vec<HeaderLine> = lines.iter().map(|line| line.parse().unwrap()).collect();

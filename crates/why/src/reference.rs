@@ -258,6 +258,7 @@ pub fn why_reference() -> String {
 
 /// The section about `--direct`.
 fn direct(page: &mut String) {
+    // Writing into a String cannot fail.
     let _ = write!(
         page,
         "\n\
@@ -306,6 +307,7 @@ fn tables(page: &mut String) {
          site's profile decides how Petasos treats a cookie.\n\n\
         | cookie | software | purpose | advice if it prevents sharing | source |\n|---|---|---|---|---|\n",
     );
+    // Writing into a String cannot fail, here and below.
     for row in KNOWN_COOKIES {
         let _ = writeln!(
             page,

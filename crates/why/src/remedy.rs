@@ -5,7 +5,8 @@
 //! is specific to it. Otherwise the advice names the field to send. Every row names its source.
 
 use message::{Fields, names};
-use semantics::{Pattern, Reason};
+use profiles::Pattern;
+use semantics::Reason;
 
 /// A field value that only one part of one system writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

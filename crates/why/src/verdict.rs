@@ -11,14 +11,14 @@ use crate::settings::Advisor;
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
-use profiles::{DocumentHead, Profile, Shown, Software, cookies_set, known_cookie};
+use profiles::{DocumentHead, Policy, Profile, Shown, Software, cookies_set, known_cookie};
 use semantics::{
-    CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
-    explain_refusal, explain_request, judge_response,
+    CulpritKind, Freshness, Judgement, Reason, RequestClass, VaryRule, classify_request, explain_refusal,
+    explain_request, judge_response,
 };
 use std::time::Duration;
 
-/// The lifetime that is suggested where an application states none.
+/// The suggested lifetime where an application states none.
 pub(crate) const TTL_SUGGESTED: Duration = Duration::from_secs(300);
 
 /// Upper bound of the obstacles that are searched. There are fewer kinds.

@@ -11,8 +11,9 @@
 use super::{markdown, starved};
 use address::HttpUrl;
 use anyhow::{Context, Result};
-use load::{Arrival, Control, Outcome, Plan, Rate, Stop};
+use load::Control;
 use platform::SystemClock;
+use record::{Arrival, Outcome, Plan, Rate, Stop};
 use std::time::Duration;
 use testkit::Paced;
 

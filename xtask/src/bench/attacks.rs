@@ -211,6 +211,8 @@ fn bans(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     }
     let page = |number: usize| format!("/page/{number}");
     stage.fill(STORED, page);
+    // Relaxed is enough: the flag guards no other data, and the end of the scope joins the threads
+    // that count.
     let (is_over, visits, slowest) =
         (AtomicBool::new(false), Mutex::new(Visits::default()), AtomicU64::new(0));
     std::thread::scope(|threads| {

@@ -42,7 +42,7 @@ struct CrowdVisitor {
     answer: PartialResponse,
 }
 
-/// A response that is being received.
+/// A response, partly received.
 struct PartialResponse {
     exchange: Exchange,
     /// Bytes of content so far.
@@ -97,6 +97,7 @@ impl ConnectedCrowd {
             }
         }
         while open > 0 && clock.monotonic().since(begun) < limit {
+            // Relaxed is enough: the flag guards no other data.
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }

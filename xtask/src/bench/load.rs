@@ -29,7 +29,7 @@ const PACKAGES: [&str; 5] = ["wrk", "apache2-utils", "nghttp2-client", "hey", "s
 const DIRECTORY: &str = "target/bench/load";
 /// Sizes of the response's content, in bytes: a page of 13 kB and an almost empty one.
 const SIZES: [usize; 2] = [13_000, 12];
-/// The generator that is measured; the others are compared with it.
+/// The measured generator. The others are compared with it.
 const OURS: &str = "petasos";
 /// The generator with the least possible cost.
 const BARE: &str = "bare loop";
@@ -165,6 +165,7 @@ fn measure(
             let (Some(generator), Some(turns)) = (chosen.get(index), all.get_mut(index)) else { continue };
             let Some(command) = generator.command(load, directory)? else { continue };
             turns.take(&command, target, &clock).with_context(|| format!("{} failed", generator.name))?;
+            // Relaxed is enough: the flag guards no other data.
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }

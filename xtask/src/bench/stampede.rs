@@ -140,6 +140,8 @@ impl StampedeOrigin {
         let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\n\r\n");
         let crowd = ConnectedCrowd::gather(address, clients).with_context(|| format!("before {name}"))?;
         std::thread::sleep(SETTLE);
+        // Relaxed is enough: the flag guards no other data, and the received responses order the
+        // count of requests.
         if interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }

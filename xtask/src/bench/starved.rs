@@ -22,11 +22,11 @@ use super::markdown;
 use address::HttpUrl;
 use anyhow::{Context, Result, ensure};
 use clock::Monotonic;
-use load::{
-    Arrival, Control, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop,
-    Trust, spread,
-};
+use load::Control;
 use platform::SystemClock;
+use record::{
+    Arrival, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop, Trust, spread,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -187,6 +187,7 @@ fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(Outco
         anyhow::bail!("the system names no core");
     };
     ensure!(generator != server, "a generator beside busy loops and its server need two cores");
+    // Relaxed is enough: the flag guards no other data.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let of_server = scope.spawn(|| on_core(server).map(|()| serve(case)));
@@ -292,7 +293,7 @@ fn row(case: StarvedLoad, machine: &str, outcome: &Outcome, lost: f64, is_right:
 mod tests {
     use super::{CASES, STARVED, StarvedLoad, is_right, late_s};
     use clock::Monotonic;
-    use load::{Account, SelfCheck, Trust};
+    use record::{Account, SelfCheck, Trust};
     use std::time::Duration;
     use testkit::ServedRequest;
 

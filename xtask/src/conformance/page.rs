@@ -155,6 +155,7 @@ fn beside_others(scores: &Scores) -> String {
     rows.sort_by_key(|row| std::cmp::Reverse((row.2, row.3)));
     let mut text = PEERS_HEAD.to_owned();
     for (name, version, required, optional, check) in rows {
+        // Writing into a String cannot fail.
         let _ = writeln!(text, "| {name} | {version} | {required} | {optional} | {check} |");
     }
     text
@@ -169,6 +170,7 @@ fn misses(runs: &[&ScoredRun], expected: &Expected) -> String {
         if rows.is_empty() {
             continue;
         }
+        // Writing into a String cannot fail.
         let _ = write!(text, "\n### {}\n\n| test | profile | reason |\n|---|---|---|\n", title(kind));
         for MissedRow { tests, profiles, reason } in rows {
             let profiles: Vec<_> = profiles.iter().map(|profile| format!("`{}`", profile.name())).collect();

@@ -54,7 +54,7 @@ impl Edition {
     }
 }
 
-/// A suite that is ready to run.
+/// A suite, ready to run.
 pub(crate) struct Suite {
     /// The edition.
     pub(crate) edition: Edition,

@@ -159,6 +159,7 @@ impl Drop for Process {
             let _ = kill_process(pid, Signal::TERM);
         }
         if !matches!(self.ended(STOP_POLLS_MAX), Ok(Some(_))) {
+            // An error means the same here.
             let _ = self.0.kill().and_then(|()| self.0.wait());
         }
     }

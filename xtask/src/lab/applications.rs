@@ -33,7 +33,7 @@ const FILL_DJANGO: &str = files::text!("applications/django/fill.py");
 /// A step that starts a gunicorn with two workers of four threads.
 macro_rules! gunicorn {
     ($name:literal, $settings:literal, $application:literal, $directory:literal, $address:literal, $ready:expr) => {
-        Step::Start(Server {
+        StackStep::Start(StackServer {
             name: concat!("gunicorn-", $name),
             command: concat!(
                 $settings,

@@ -49,13 +49,13 @@ impl StackFile {
 /// A [`StackFile`] with placeholders: its path, and the path of its text below `labs/`.
 macro_rules! rendered {
     ($path:literal, $source:literal) => {
-        $crate::lab::files::Template::rendered($path, $crate::lab::files::text!($source))
+        $crate::lab::files::StackFile::rendered($path, $crate::lab::files::text!($source))
     };
 }
 /// A [`StackFile`] that is copied unchanged: its path, and the path of its text below `labs/`.
 macro_rules! verbatim {
     ($path:expr, $source:expr) => {
-        $crate::lab::files::Template::verbatim($path, $crate::lab::files::text!($source))
+        $crate::lab::files::StackFile::verbatim($path, $crate::lab::files::text!($source))
     };
 }
 /// The text of a file below `labs/`.

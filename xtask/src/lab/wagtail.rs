@@ -30,7 +30,7 @@ macro_rules! project {
 /// then forks three workers.
 macro_rules! gunicorn {
     ($name:literal, $cache:literal) => {
-        Step::Start(Server {
+        StackStep::Start(StackServer {
             name: concat!("gunicorn-", $name),
             command: concat!(
                 "env LAB_CACHE=",
@@ -41,7 +41,7 @@ macro_rules! gunicorn {
                 $name,
                 ".sock"
             ),
-            ready: Ready::Socket(concat!($name, ".sock")),
+            ready: ReadyCondition::Socket(concat!($name, ".sock")),
         })
     };
 }

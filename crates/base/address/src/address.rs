@@ -14,7 +14,7 @@ use url::Host;
 pub enum Address {
     /// An IPv4 or IPv6 address and a port: `127.0.0.1:8080`, `[::1]:8080`.
     Ip(SocketAddr),
-    /// A host name that is resolved each time a connection is made: `app.internal:8000`.
+    /// A host name, resolved anew for each connection: `app.internal:8000`.
     Host {
         /// The name, in lower case.
         name: String,

@@ -12,13 +12,11 @@ mod stream;
 mod tls;
 mod tls_agreement;
 mod tls_named;
-mod tls_suites;
 
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
 pub use stream::{IdleStream, Peer, Stream};
-pub use tls::{TlsClient, TlsError, TlsStream, TlsTerms};
-pub use tls_agreement::TlsAgreement;
-pub use tls_suites::{TlsSuites, TlsSuitesError, TlsVersion};
+pub use tls::{TlsClient, TlsError, TlsStream};
+pub use tls_agreement::agreed_terms;

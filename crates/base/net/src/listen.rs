@@ -30,7 +30,7 @@ enum BoundSocket {
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// A listening socket that is registered with a tokio runtime.
+/// A listening socket, registered with a tokio runtime.
 #[derive(Debug)]
 pub enum Acceptor {
     /// Accepts TCP connections.
@@ -113,7 +113,7 @@ pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError>
 }
 
 impl Listener {
-    /// The address that is really bound, with the port that the system chose.
+    /// The bound address, with the port that the system chose.
     pub fn local(&self) -> &Address {
         &self.local
     }

@@ -9,7 +9,6 @@
 
 use crate::Stream;
 use crate::tls_named::NamedCertificates;
-use crate::tls_suites::{TlsSuites, TlsVersion};
 use rustls_native_certs::CertificateResult;
 use std::fmt;
 use std::io;
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tls_terms::{TlsSuites, TlsTerms, TlsVersion};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
@@ -44,18 +44,6 @@ const ALPN_HTTP_2: &[u8] = b"h2";
 pub struct TlsClient {
     connector: TlsConnector,
     verifies: bool,
-}
-
-/// Restrictions on the offered versions and suites, and the client's own certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsTerms {
-    /// The only version to use; `None` means all supported versions.
-    pub version: Option<TlsVersion>,
-    /// The cipher suites to offer; `None` means all supported suites.
-    pub suites: Option<TlsSuites>,
-    /// A PEM file with the client's certificate, the intermediate certificates, and its private
-    /// key.
-    pub identity_file: Option<PathBuf>,
 }
 
 /// A connection secured by TLS. A connection that ends without TLS' closing message gives
@@ -392,8 +380,8 @@ fn builder(terms: &TlsTerms) -> Result<ConfigBuilder<ClientConfig, WantsVerifier
             return Err(TlsError::NoSuite { version, suites: suites.clone() });
         }
         let all = std::mem::take(&mut provider.cipher_suites);
-        let named = |name| all.iter().find(|suite| suite.suite() == name).copied();
-        provider.cipher_suites = suites.iter().filter_map(named).collect();
+        let named = |code| all.iter().find(|suite| u16::from(suite.suite()) == code).copied();
+        provider.cipher_suites = suites.codes().filter_map(named).collect();
     }
     ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&versions)
@@ -431,10 +419,11 @@ fn because(errors: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{TlsClient, TlsError, TlsTerms};
-    use crate::{Stream, TlsAgreement, TlsSuites, TlsVersion};
+    use crate::{Stream, agreed_terms};
     use address::Address;
     use std::io::ErrorKind;
     use testkit::{Certificate, Origin, TlsFront, response};
+    use tls_terms::{TlsAgreement, TlsSuites, TlsVersion};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Requests a page through TLS from `front` as `host`, and returns the response.
@@ -535,7 +524,7 @@ mod tests {
     async fn agreed(front: &TlsFront, terms: &TlsTerms) -> Result<TlsAgreement, TlsError> {
         let stream = Stream::connect(&Address::from(front.address)).await.unwrap();
         let stream = TlsClient::on_terms(false, None, terms)?.secure(stream, "localhost").await?;
-        Ok(TlsAgreement::of(stream.0.get_ref().1).unwrap())
+        Ok(agreed_terms(stream.0.get_ref().1).unwrap())
     }
 
     #[tokio::test]

@@ -1,39 +1,30 @@
-//! The terms on which a client and a server agreed in a TLS handshake, in the notation of OpenSSL's
-//! tools.
+//! Reads from an established connection on which terms a client and a server agreed in their TLS
+//! handshake.
 //!
 //! Invariant: an unknown value is absent or 0, never guessed. The size of the key is the only thing
 //! that is read from a certificate.
 
-use crate::tls_suites::{TlsVersion, name_and_bits};
+use tls_terms::{TlsAgreement, TlsVersion, name_and_bits};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{CommonState, NamedGroup};
+use tokio_rustls::rustls::{CommonState, NamedGroup, ProtocolVersion};
 
-/// The terms of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsAgreement {
-    /// The version, such as `TLSv1.3`.
-    pub version: &'static str,
-    /// The cipher suite, such as `TLS_AES_256_GCM_SHA384`.
-    pub suite: &'static str,
-    /// Length of the server's public key in bits; 0 if the kind of key is unknown.
-    pub key_bits: u32,
-    /// Length of the cipher's key in bits.
-    pub cipher_bits: u16,
-    /// The server's ephemeral key, such as `X25519 253 bits`.
-    pub temporary_key: Option<String>,
+/// The terms of an established connection; `None` if the handshake is not complete or a term is
+/// unknown.
+pub fn agreed_terms(connection: &CommonState) -> Option<TlsAgreement> {
+    let version = known_version(connection.protocol_version()?)?.name();
+    let (suite, cipher_bits) = name_and_bits(connection.negotiated_cipher_suite()?.suite().into())?;
+    let certificate = connection.peer_certificates().and_then(<[_]>::first);
+    let key_bits = certificate.and_then(public_key_bits).unwrap_or(0);
+    let group = connection.negotiated_key_exchange_group().map(|group| group.name());
+    Some(TlsAgreement { version, suite, key_bits, cipher_bits, temporary_key: group.map(temporary_key) })
 }
 
-impl TlsAgreement {
-    /// The terms of an established connection; `None` if the handshake is not complete or a term is
-    /// unknown.
-    pub fn of(connection: &CommonState) -> Option<Self> {
-        let version = TlsVersion::of(connection.protocol_version()?)?.name();
-        let (suite, cipher_bits) = name_and_bits(connection.negotiated_cipher_suite()?.suite())?;
-        let certificate = connection.peer_certificates().and_then(<[_]>::first);
-        let key_bits = certificate.and_then(public_key_bits).unwrap_or(0);
-        let group = connection.negotiated_key_exchange_group().map(|group| group.name());
-        Some(Self { version, suite, key_bits, cipher_bits, temporary_key: group.map(temporary_key) })
+fn known_version(version: ProtocolVersion) -> Option<TlsVersion> {
+    match version {
+        ProtocolVersion::TLSv1_2 => Some(TlsVersion::Tls12),
+        ProtocolVersion::TLSv1_3 => Some(TlsVersion::Tls13),
+        _ => None,
     }
 }
 
@@ -110,7 +101,23 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{element, key_info_bits};
+    use super::{element, key_info_bits, known_version};
+    use tls_terms::{TlsSuites, name_and_bits};
+    use tokio_rustls::rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+
+    #[test]
+    fn every_suite_of_the_provider_has_a_name() {
+        let all: TlsSuites = "ALL".parse().unwrap();
+        assert_eq!(all.codes().count(), ALL_CIPHER_SUITES.len());
+        for provided in ALL_CIPHER_SUITES {
+            let registered = provided.suite().as_str().unwrap();
+            let (name, bits) = name_and_bits(provided.suite().into()).unwrap();
+            let ours: TlsSuites = registered.parse().unwrap();
+            assert_eq!(ours.to_string(), name);
+            assert!(ours.serves(known_version(provided.version().version).unwrap()), "{name}");
+            assert!(registered.contains(&bits.to_string()) || name.contains("CHACHA"), "{name}");
+        }
+    }
 
     /// Encodes a DER element.
     fn der(tag: u8, contents: &[&[u8]]) -> Vec<u8> {

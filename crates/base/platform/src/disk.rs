@@ -96,7 +96,7 @@ pub trait Disk: Send + Sync {
 /// The name of a directory's entry, and the size in bytes of a regular file.
 pub type DirectoryEntry = (String, Option<u64>);
 
-/// A lock that is released when this value is dropped.
+/// A lock. Dropping this value releases it.
 pub type DiskLock = Box<dyn Send + Sync>;
 
 /// The purpose for which a file is opened.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The memory that is assumed if the system does not report it.
+/// The assumed memory of a system that does not report it.
 const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 
 /// Processor cores that this process may use; 1 if the system does not report them.

@@ -1,6 +1,6 @@
 //! Reads /proc: which processes there are, whose children they are, what they used.
 //!
-//! Invariant: a process that ends while it is being read is left out; that is not an error.
+//! Invariant: a process that ends while it is being read is left out without an error.
 
 use crate::host::{CpuTimes, InterfaceTraffic, parse_load_average};
 use crate::stat::{ProcessStat, parse_pss_bytes};

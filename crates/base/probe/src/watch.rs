@@ -93,6 +93,8 @@ pub fn watch<R>(
     clock: &dyn Clock,
     work: impl FnOnce() -> R,
 ) -> (R, WatchFigures) {
+    // Released by the end of `work` and acquired by the sampler, so that the last sample comes
+    // after all of `work`.
     let done = AtomicBool::new(false);
     let mut sampler = WatchSampler::begin(proc, groups, clock.monotonic());
     std::thread::scope(|scope| {

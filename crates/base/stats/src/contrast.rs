@@ -80,7 +80,7 @@ impl Contrast {
     }
 }
 
-/// How many times as large `b` is as `a`. `None` if a side has no runs, or a value that is not
+/// The ratio of `b` to `a`. `None` if a side has no runs, or a value that is not
 /// finite or not above zero.
 ///
 /// `seed` determines the resamples: the same runs and seed give the same interval.
@@ -89,7 +89,7 @@ pub fn ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
     positive.then(|| contrast(a, b, seed, 1.0, |a, b| b / a))?
 }
 
-/// By how much `b` is larger than `a`. `None` if a side has no runs or a value that is not finite.
+/// The difference `b` minus `a`. `None` if a side has no runs or a value that is not finite.
 /// `seed` is as for [`ratio`].
 pub fn difference(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
     let finite = a.iter().chain(b).all(|value| value.is_finite());

@@ -18,8 +18,8 @@ pub(crate) fn below(x: f64) -> f64 {
 }
 
 /// The 97.5% quantile of Student's t distribution, by its expansion in powers of one over the
-/// degrees of freedom (Fisher and Cornish 1960). Accurate to 0.001 from 8 degrees on, which two
-/// sides of five runs have.
+/// degrees of freedom (Fisher and Cornish 1960). Accurate to 0.001 for 8 degrees or more. Two sides
+/// of five runs each have 8.
 pub(crate) fn student_975(degrees: f64) -> f64 {
     /// The same quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;

@@ -80,7 +80,7 @@ pub fn median_interval(runs: &[f64]) -> Option<Interval> {
     Some(Interval { low: quantile_of_sorted(&medians, 0.025)?, high: quantile_of_sorted(&medians, 0.975)? })
 }
 
-/// How many times as large `after` is as `before`, over the rounds that measured both.
+/// The ratio of `after` to `before`, over the rounds that measured both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     /// The ratio of the medians.

@@ -37,6 +37,9 @@ impl FigureCounters {
     }
 }
 
+// Relaxed is enough for all counters and sizes: they publish no other memory. State that must agree
+// with a size is under a lock.
+
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }

@@ -131,7 +131,7 @@ impl FillShared {
         Ok(state.must_follow())
     }
 
-    /// Whether so many bytes wait to be written that the owner must wait.
+    /// Whether the owner must wait, because too many bytes wait to be written.
     pub(crate) fn is_behind(&self, window_bytes: u64) -> bool {
         let state = self.state();
         state.failed.is_none() && state.pending_bytes >= window_bytes

@@ -265,6 +265,7 @@ impl IndexFile {
     }
 
     fn entry_at(&self, position: usize) -> Option<(u8, IndexEntry, std::ops::Range<usize>)> {
+        // The length has three bytes. The fourth byte is the kind.
         let length = (u32_at(&self.octets, position + 4)? & 0xff_ffff) as usize;
         let start = position + self.format.bytes(0);
         let fixed = self.octets.get(position + 8..start)?;

@@ -116,6 +116,7 @@ impl Recovery {
     /// Ends a segment, after all of its objects were returned.
     fn leave(&mut self) {
         if let Some(CurrentSegment { segment, sequence_min, .. }) = self.current.take() {
+            // Relaxed is enough; see the field.
             segment.sequence_min.store(sequence_min, Ordering::Relaxed);
             segment.is_known.store(true, Ordering::SeqCst);
             if of(&segment.objects) == 0 {

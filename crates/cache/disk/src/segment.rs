@@ -46,7 +46,9 @@ pub(crate) struct Segment {
     pub(crate) index_bytes: AtomicU64,
     /// The number of its known objects.
     pub(crate) objects: AtomicU64,
-    /// A lower bound of the invalidation numbers of its objects.
+    /// A lower bound of the invalidation numbers of its objects. Relaxed is enough: a compaction of
+    /// the journal that reads it too high raises the journal's floor, and objects below the floor
+    /// are unproven.
     pub(crate) sequence_min: AtomicU64,
     /// Whether all its objects are known: it was written in this life, or its recovery has ended.
     pub(crate) is_known: AtomicBool,
@@ -90,6 +92,8 @@ pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     table: RwLock<BTreeMap<u32, Arc<Segment>>>,
+    /// The size of all segments. Relaxed is enough: each change is one atomic operation, and a
+    /// reader only compares the size with the limit.
     bytes: AtomicU64,
     next_id: AtomicU32,
     /// Segments that were removed without the writer, each with the queue space of its notes.

@@ -167,6 +167,7 @@ impl DiskWriter {
         self.write_notes(keeper);
         self.processed = self.processed.max(batch.upto.unwrap_or_default());
         if self.noted.is_empty() && !self.shared.status.is_off_for_good() {
+            // Relaxed is enough here and for `synced`: readers of the figures only show them.
             self.shared.counters.durable.store(self.processed, Ordering::Relaxed);
         }
         self.shared.queue.release(batch.bytes);

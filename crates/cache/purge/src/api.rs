@@ -84,7 +84,7 @@ pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A call that is refused.
+/// A refused call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The status of the reply.

@@ -1,4 +1,4 @@
-//! Bans: lists of conditions on stored responses, all of which must hold.
+//! Bans: lists of conditions. A ban invalidates a stored response that meets all of them.
 //!
 //! Invariant: a ban looks only at data that is stored with a response. It can therefore be tested
 //! against each response at any later time.

@@ -40,17 +40,16 @@ pub enum BanFault {
     Expected {
         /// The texts that are possible there.
         expected: &'static str,
-        /// The text that is there.
+        /// The text in that place.
         found: String,
     },
-    /// A field of the request that is not stored. Of the request only the URL and the host are
-    /// kept.
+    /// A field of the request. Of a request, only the URL and the host are stored.
     #[error("{0} is not kept with a response; of the request there are req.url and req.http.host")]
     OfTheRequest(String),
     /// A field that Varnish has and Petasos does not.
     #[error("{0} cannot be asked; there are req.url, req.http.host, obj.status and obj.http.NAME")]
     UnknownField(String),
-    /// A quote that is not closed.
+    /// A quote without its end.
     #[error("the quote is not closed")]
     OpenQuote,
     /// More conditions than [`CONDITIONS_MAX`].
@@ -59,7 +58,7 @@ pub enum BanFault {
     /// An expression longer than [`BAN_BYTES_MAX`].
     #[error("longer than {BAN_BYTES_MAX} octets")]
     TooLong,
-    /// A regular expression that is not accepted.
+    /// An invalid regular expression.
     #[error(transparent)]
     Pattern(PatternError),
 }

@@ -44,7 +44,7 @@ pub(crate) struct Dialect {
     pub(crate) name: &'static str,
     /// The clients that speak it.
     pub(crate) who: &'static str,
-    /// The sign in a request by which it is recognised.
+    /// The part of a request that identifies the dialect.
     pub(crate) sign: &'static str,
     /// The meaning of a request with that sign.
     pub(crate) meaning: &'static str,
@@ -231,7 +231,7 @@ impl<'a> PurgeHead<'a> {
     }
 
     /// Whether the client asks for a soft purge: `Fastly-Soft-Purge: 1`, or `X-Purge: invalidate`
-    /// or `revalidate` as in caches on OpenResty. `X-Purge: delete` leaves the purge as it is.
+    /// or `revalidate` as in caches on OpenResty. `X-Purge: delete` changes nothing.
     fn softness(&self) -> Result<bool, Malformed> {
         const FASTLY: &str = "Fastly-Soft-Purge";
         const OPENRESTY: &str = "X-Purge";
@@ -286,7 +286,7 @@ impl<'a> PurgeHead<'a> {
 enum TargetSyntax {
     /// The exact page.
     Exact,
-    /// A pattern that is anchored at its beginning.
+    /// A pattern anchored at its beginning.
     Pattern,
     /// The page, or with `*` in the target a pattern for the whole target.
     Wildcard,

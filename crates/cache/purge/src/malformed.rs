@@ -43,7 +43,7 @@ pub enum MalformedFault {
     Expected {
         /// The texts that are possible.
         expected: &'static str,
-        /// The text or kind of value that is there.
+        /// The text, or the kind of value, in that place.
         found: String,
     },
     /// More tags than [`TAGS_MAX`].
@@ -55,16 +55,16 @@ pub enum MalformedFault {
     /// More elements of an array than the limit.
     #[error("more than {0} entries; send several requests")]
     TooManyEntries(usize),
-    /// A regular expression that is not accepted.
+    /// An invalid regular expression.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// A ban expression that is not accepted.
+    /// An invalid ban expression.
     #[error(transparent)]
     Ban(#[from] BanError),
-    /// A text that is not the URL of a page.
+    /// A text other than the URL of a page.
     #[error("{0}")]
     Url(String),
-    /// Content that is not JSON.
+    /// Content other than JSON.
     #[error("no JSON: {0}")]
     Json(String),
     /// A type of selectors that Petasos does not support.

@@ -48,7 +48,7 @@ pub struct TagHeader {
     pub side: TagMessages,
     /// The syntax of its value.
     pub syntax: Syntax,
-    /// The text that is put before each value to make it a tag.
+    /// The prefix that turns each value into a tag.
     pub prefix: &'static str,
     /// Whether a request with this header marks responses stale instead of removing them.
     pub soft: bool,

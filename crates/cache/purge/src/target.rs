@@ -59,7 +59,7 @@ pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
     }
 }
 
-/// The parts between the wildcards, at least one, of which some may be empty.
+/// The parts between the wildcards: at least one. Parts may be empty.
 fn pieces(text: &str) -> Vec<&str> {
     let [long, short] = RUNS;
     text.split(long).flat_map(|part| part.split(short)).collect()

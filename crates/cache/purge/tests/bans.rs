@@ -6,7 +6,8 @@ use bytes::Bytes;
 use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_purge::{BanPattern, ConditionBan, HostPages, Want, read};
-use semantics::{Freshness, Moment, Policy, VaryRule};
+use profiles::Policy;
+use semantics::{Freshness, Moment, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{

@@ -129,7 +129,7 @@ fn drupal() {
         ("BAN /node/* HTTP/1.1\nHost: drupal.test", "drupal.test prefix /node/"),
         ("BAN /.* HTTP/1.1\nHost: drupal.test\nAccept-Encoding: gzip", "drupal.test host"),
         ("PURGE /* HTTP/1.1\nHost: drupal.test", "drupal.test host"),
-        // The bundled purger, and the generic one with a header of its own.
+        // The bundled purger, and the generic one with a configured header.
         (
             "BAN / HTTP/1.1\nHost: drupal.test\nCache-Tags: node:1|node_list|rendered",
             "drupal.test any of node:1 node_list rendered",

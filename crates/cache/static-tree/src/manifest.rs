@@ -1,5 +1,5 @@
-//! The manifest: a list of the places to which files were, or were about to be, written. A later
-//! process may remove these files.
+//! The manifest: a list of the files that this process has written or was about to write. A later
+//! process may remove them.
 //!
 //! Invariant: a place is listed durably before its first file exists. A later process checks the
 //! list as untrusted input.

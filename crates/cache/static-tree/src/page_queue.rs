@@ -19,7 +19,7 @@ const PAGES_MAX: usize = 256;
 /// Upper bound of the content in the queue, in bytes.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Upper bound of the hosts, including ports, of which pages are written.
+/// Largest number of hosts, including ports, with pages in the tree.
 const HOSTS_MAX: usize = 64;
 
 /// The write queue.
@@ -128,7 +128,7 @@ impl PageQueue {
         self.lock().written.remove(place);
     }
 
-    /// The hosts of a site of which a page was ever queued, if `is_meant` accepts them.
+    /// The hosts of a site that ever had a page in the queue, if `is_meant` accepts them.
     pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
         let state = self.lock();
         let meant = state.hosts.iter().filter(|(of, host)| *of == site && is_meant(host));

@@ -87,7 +87,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// The target as it is, and with its percent-encodings in upper case and in lower case. Only the
+/// The target unchanged, and with its percent-encodings in upper case and in lower case. Only the
 /// target itself if it has no encodings.
 pub(crate) fn spellings(target: &[u8]) -> Vec<Vec<u8>> {
     if !target.contains(&b'%') {

@@ -17,6 +17,8 @@ const LEAST_PART: u64 = 2;
 /// The budget of all shards together.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    /// Relaxed is enough: a shard that reads the previous budget evicts a little too much or too
+    /// little, until its next insertion.
     bytes: AtomicU64,
     bytes_max: u64,
 }

@@ -202,6 +202,7 @@ impl Log {
     fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut ledger: RwLockWriteGuard<'_, Ledger> = sound(self.ledger.write());
         let result = change(&mut ledger);
+        // Relaxed is enough: the size is only weighed. Look-ups read the number without the lock.
         self.bytes.store(ledger.bytes() as u64, Ordering::Relaxed);
         self.sequence.0.store(ledger.sequence(), Ordering::SeqCst);
         result

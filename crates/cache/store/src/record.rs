@@ -218,7 +218,8 @@ mod tests {
     use crate::{Key, SiteId};
     use bytes::Bytes;
     use message::Fields;
-    use semantics::{Policy, VaryRule};
+    use profiles::Policy;
+    use semantics::VaryRule;
 
     struct TestSiteNames;
 

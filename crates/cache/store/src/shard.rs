@@ -610,7 +610,8 @@ mod tests {
     use crate::{Body, Key, Lookup, Object, Publication, SiteId, StoreLimits};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
-    use semantics::{Freshness, Moment, Policy, VaryRule};
+    use profiles::Policy;
+    use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -103,8 +103,8 @@ fn target_ban(number: u32) -> Selector {
     Selector::Ban { site: SITE, ban: Arc::new(TargetBan(format!("^/other/{number}/[a-z]+$"))) }
 }
 
-/// A purge never waits for the sweep of all objects: each performs one step of it at most. When the
-/// list is full, objects that were not checked yet count as purged.
+/// A purge never waits for the sweep of all objects: each purge performs at most one step of it.
+/// When the list is full, objects that were not checked yet count as purged.
 #[test]
 fn flood_of_bans_stays_a_barrier_without_the_sweep() {
     let store = Store::new(StoreLimits { listed_max: 64, ..StoreLimits::default() }, 1);

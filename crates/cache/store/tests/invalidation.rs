@@ -14,8 +14,9 @@ use bytes::Bytes;
 use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
+use profiles::Policy;
 use proptest::prelude::*;
-use semantics::{Freshness, Moment, Policy, VariantKey, VaryRule};
+use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{

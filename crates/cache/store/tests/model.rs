@@ -6,8 +6,9 @@ use petasos_store::{
     Aborted, Body, Filling, FillingReader, Key, Lookup, Object, Publication, Published, SiteId, Store,
     StoreLimits,
 };
+use profiles::Policy;
 use proptest::prelude::*;
-use semantics::{Freshness, Moment, Policy, Reason, VariantKey, VaryRule};
+use semantics::{Freshness, Moment, Reason, VariantKey, VaryRule};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

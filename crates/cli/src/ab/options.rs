@@ -11,12 +11,12 @@
 use super::usage::later_option;
 use crate::values::header;
 use address::HttpUrl;
-use load::{Expect, Length, Plan, Protocol, Stop};
 use message::Method;
-use net::TlsVersion;
+use record::{Expect, Length, Plan, Protocol, Stop};
 use report::ab::html::Attributes;
 use std::path::PathBuf;
 use std::time::Duration;
+use tls_terms::TlsVersion;
 
 /// Number of requests that `-t` sets unless a `-n` follows.
 const REQUESTS_WITH_TIME: u64 = 50_000;
@@ -100,7 +100,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<CommandLine, String> {
         return Err("cannot use concurrency level greater than total number of requests".into());
     }
     if options.gnuplot_file.is_some() {
-        options.plan.samples_max = requests.min(load::SAMPLES_MAX);
+        options.plan.samples_max = requests.min(record::SAMPLES_MAX);
     }
     options.plan.check().map_err(|error| error.to_string())?;
     Ok(CommandLine::Run(Box::new(options)))
@@ -332,12 +332,12 @@ fn time(letter: char, value: &str) -> Result<Option<Duration>, String> {
 mod tests {
     use super::super::usage::USAGE;
     use super::{AbOptions, CommandLine, FLAGS, VALUED, parse};
-    use load::{Length, Protocol};
     use message::Method;
-    use net::TlsVersion;
+    use record::{Length, Protocol};
     use report::ab::html::Attributes;
     use std::path::PathBuf;
     use std::time::Duration;
+    use tls_terms::TlsVersion;
 
     fn request(line: &str) -> Result<CommandLine, String> {
         parse(&line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>())

@@ -6,7 +6,7 @@
 
 use address::HttpUrl;
 use anyhow::bail;
-use load::Plan;
+use record::Plan;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 
@@ -75,7 +75,7 @@ fn is_here(address: IpAddr) -> bool {
 mod tests {
     use super::hosts_elsewhere;
     use address::HttpUrl;
-    use load::{Plan, WeightedTarget};
+    use record::{Plan, WeightedTarget};
 
     fn target(url: &str) -> HttpUrl {
         HttpUrl::parse(url).unwrap()

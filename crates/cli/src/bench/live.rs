@@ -7,7 +7,8 @@
 //! decides what the lines say.
 
 use clock::{Clock, Monotonic};
-use load::{Control, Plan};
+use load::Control;
+use record::Plan;
 use report::live::{self, Glyphs, LiveFigures, SPARK_SECONDS_MAX};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;

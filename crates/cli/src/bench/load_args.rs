@@ -11,7 +11,7 @@ use crate::values::time;
 use address::HttpUrl;
 use anyhow::ensure;
 use browse::VISITORS_MAX;
-use load::{
+use record::{
     BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop, spread,
 };
 use std::path::PathBuf;
@@ -201,8 +201,8 @@ impl LoadArgs {
 mod tests {
     use super::{LoadArgs, Plan, Protocol, TIME_DEFAULT};
     use clap::{Args as _, Command, FromArgMatches as _};
-    use load::{Arrival, Rate};
     use message::Method;
+    use record::{Arrival, Rate};
     use std::time::Duration;
 
     /// Builds the plan from a line with a URL, followed by arguments.

@@ -13,10 +13,10 @@ use super::interrupt::Interrupt;
 use super::measure;
 use super::outputs::OutputArgs;
 use anyhow::{bail, ensure};
-use browse::{PageEnd, PageOutcome, PagePlan, VISITORS_MAX, Watch};
+use browse::{PagePlan, VISITORS_MAX, Watch};
 use clock::Clock;
-use load::{Arrival, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::SystemClock;
+use record::{Arrival, Expect, PageEnd, PageOutcome, Plan, Protocol, Rate, TlsOptions};
 use report::page::{PageRun, text};
 use report::run::FailCondition;
 use report::thresholds;
@@ -244,7 +244,7 @@ mod tests {
     use crate::bench::load_args::LoadArgs;
     use browse::PagePlan;
     use clap::{Args as _, Command, FromArgMatches as _};
-    use load::Think;
+    use record::Think;
     use std::time::Duration;
 
     fn parse(line: &str) -> anyhow::Result<PagePlan> {

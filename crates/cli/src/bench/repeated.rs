@@ -9,14 +9,14 @@ use super::interrupt::Interrupt;
 use super::live::Display;
 use super::measure;
 use crate::output::note;
-use load::{Outcome, Plan};
+use record::{Outcome, Plan};
 use report::run::Run;
 
 /// A finished run.
 pub(super) struct FinishedRun {
     /// The measurements.
     pub(super) outcome: Outcome,
-    /// The record that is stored as JSON.
+    /// The record, stored as JSON.
     pub(super) record: Run,
 }
 

@@ -5,8 +5,8 @@
 use super::idle_flags::IdleFlag;
 use crate::values::header;
 use anyhow::Context as _;
-use load::{Body, Plan};
 use message::Method;
+use record::{Body, Plan};
 use std::path::PathBuf;
 
 /// What is sent.

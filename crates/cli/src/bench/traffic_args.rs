@@ -8,11 +8,11 @@ use super::idle_flags::IdleFlag;
 use crate::values::time;
 use address::HttpUrl;
 use anyhow::{Context as _, ensure};
-use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTarget};
+use record::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Think, WeightedTarget};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Largest list of URLs that is read, in bytes.
+/// Largest accepted list of URLs, in bytes.
 const LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The shape of the load.
@@ -165,7 +165,7 @@ impl TrafficArgs {
     }
 }
 
-/// Longest default ramp-up against a target that is not on this machine. It is at most a fifth of
+/// Longest default ramp-up against a target on another machine. It is at most a fifth of
 /// the run.
 const RAMP_DEFAULT: Duration = Duration::from_secs(2);
 
@@ -210,7 +210,7 @@ fn stage(text: &str) -> Result<Stage, String> {
     let (load, time_text) =
         text.split_once(':').ok_or_else(|| format!("{text:?} is not a stage; write for example 100:30s"))?;
     Ok(Stage {
-        load: load.parse().map_err(|error: load::StageLoadError| error.to_string())?,
+        load: load.parse().map_err(|error: record::StageLoadError| error.to_string())?,
         time: time(time_text)?,
     })
 }
@@ -237,7 +237,7 @@ fn think(text: &str) -> Result<Think, String> {
 mod tests {
     use super::{read_list, stage, think};
     use address::HttpUrl;
-    use load::{Stage, StageLoad, Think};
+    use record::{Stage, StageLoad, Think};
     use std::time::Duration;
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Largest file of runs that is read, in bytes. This is far above the size of runs that last a day
+/// Largest accepted file of runs, in bytes. This is far above the size of runs that last a day
 /// and have one row per second.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 

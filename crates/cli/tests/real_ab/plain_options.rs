@@ -83,7 +83,7 @@ const MORE_SERVERS: [(OriginScript, &str); 7] = [
     (stalled, "-s 1 -n 2"),
 ];
 
-/// Command lines for a target that is reached by TLS or through a proxy.
+/// Command lines for a target behind TLS or a proxy.
 const TLS_LINES: [&str; 4] = ["-n 6", "-k -n 6 -c 2", "-f TLS1.2 -n 6", "-n 6 -I -S"];
 
 #[test]

@@ -9,13 +9,11 @@
 //! This crate binds no address, opens no file and reads no variable by itself, so `petasos check`
 //! runs the same code as a start.
 
-mod diagnostic;
 mod document;
 mod log_level;
 mod machine;
 mod peers;
 mod plan;
-pub mod quantity;
 mod reference;
 mod rules;
 mod sense;
@@ -24,8 +22,7 @@ mod site_table;
 mod table;
 mod void;
 
-pub use diagnostic::{Diagnostic, Place, Severity};
-pub use document::{Document, Overrides, nearest};
+pub use self::document::{Document, Overrides};
 pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
@@ -33,6 +30,8 @@ pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
 pub use reference::settings_reference;
 pub use setting::{Kind, Scope, Setting, Value};
 pub use table::SETTINGS;
+
+use ::document::Diagnostic;
 
 /// Reads the text of a file, given its path as the configuration wrote it.
 pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;

@@ -5,8 +5,8 @@
 //! refuse, the wrong machines.
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use address::{Prefix, Prefixes};
+use document::{Diagnostic, Place};
 use std::fmt;
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ fn read_lines(name: &str, text: &str, prefixes: &mut Vec<Prefix>, problems: &mut
 #[cfg(test)]
 mod tests {
     use super::{PeerEntry, resolve};
-    use crate::diagnostic::Place;
+    use document::Place;
 
     /// Resolves `entries`, with `file` as the contents of /cdn.txt. Returns the addresses and the
     /// problems.

@@ -7,7 +7,6 @@
 mod contradictions;
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
 use crate::log_level::LogLevel;
 use crate::machine::Machine;
@@ -19,8 +18,8 @@ use crate::table::SETTINGS;
 use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
 use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
-use profiles::{AUTO, DEFAULT, Profile};
-use semantics::{Pattern, Policy};
+use document::{Diagnostic, Place};
+use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -363,15 +362,15 @@ impl Plan {
             self.listen,
             self.admin,
             self.workers,
-            crate::quantity::format_size(self.memory_bytes),
+            document::quantity::format_size(self.memory_bytes),
         );
         if let Some(disk) = &self.disk {
-            let size = crate::quantity::format_size(disk.bytes_max);
+            let size = document::quantity::format_size(disk.bytes_max);
             // Writing into a String cannot fail.
             let _ = writeln!(text, "disk {}, {size}", disk.directory.display());
         }
         if let Some(tree) = &self.static_tree {
-            let size = crate::quantity::format_size(tree.bytes_max);
+            let size = document::quantity::format_size(tree.bytes_max);
             let _ =
                 writeln!(text, "static tree {}, {} pages, {size}", tree.directory.display(), tree.pages_max);
         }
@@ -396,7 +395,7 @@ impl Plan {
 
 /// Describes the lifetimes that the site assumes for responses that state none.
 fn assumed_lifetimes(policy: &Policy) -> String {
-    let time = crate::quantity::format_duration;
+    let time = document::quantity::format_duration;
     let mut text = match (policy.default_ttl, policy.static_guess_max) {
         (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),
         (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
@@ -540,7 +539,7 @@ pub(crate) fn resolve(
                         warnings.extend(leading_address(&site, &lookup, place));
                         sites.push(site);
                     }
-                    (policy, page) => problems.extend(policy.err().into_iter().chain(page.err())),
+                    (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),
                 }
             }
             _ => problems.push(
@@ -666,7 +665,7 @@ impl Lookup<'_> {
     }
 }
 
-/// The table's row for a key that is written in the code.
+/// The table's row for a key from the code.
 fn row(key: &str) -> &'static Setting {
     #[expect(clippy::expect_used, reason = "keys named in code are in the table; a test resolves them all")]
     SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")
@@ -681,7 +680,7 @@ fn default(setting: &Setting) -> Option<Value> {
 mod tests {
     use super::{Limits, LogLevel, Plan, Policy};
     use crate::{Machine, Overrides, SETTINGS, Scope};
-    use semantics::ClientAddress;
+    use profiles::ClientAddress;
 
     fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
         let read = |path: &str| match path {

@@ -1,27 +1,36 @@
 //! A site's caching rules: those of its profile, replaced or extended by the site's settings.
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::plan::Lookup;
 use crate::setting::{LEADER, Value, is_path};
-use profiles::{AUTO, DEFAULT, LETTER, Profile};
-use semantics::{
-    BeyondLimit, ClientAddress, DeviceClass, Policy, StaleOnError, TargetedField, UnknownParameters,
+use document::{Diagnostic, NotUtf8, Place};
+use profiles::{
+    AUTO, BeyondLimit, ClientAddress, DEFAULT, DeviceClass, LETTER, Policy, Profile, StaleOnError,
+    TargetedField, UnknownParameters,
 };
+use std::iter;
 
 /// The rules of the profile that the site names: a shipped profile, or a file read with `read`.
-pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Diagnostic> {
+///
+/// # Errors
+/// The setting that names an unusable file, and the problems of the file at their own places.
+pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Vec<Diagnostic>> {
     let name = lookup.text("profile").unwrap_or(DEFAULT);
     let name = if name == AUTO { DEFAULT } else { name };
     if let Some(profile) = Profile::shipped(name) {
         return Ok(profile.policy.clone());
     }
-    let place = || lookup.place("profile").unwrap_or(Place::Default);
     debug_assert!(is_path(name), "the table accepts nothing else");
-    let text = read(name)
-        .map_err(|error| Diagnostic::new(format!("cannot read the profile {name}: {error}"), place()))?;
-    let profile = Profile::parse(name, &text, Profile::all());
-    profile.map(|profile| profile.policy).map_err(|error| Diagnostic::new(error.to_string(), place()))
+    let at_setting = |message| Diagnostic::new(message, lookup.place("profile").unwrap_or(Place::Default));
+    let unusable = |problems: Vec<Diagnostic>| {
+        let setting = at_setting(format!("the profile {name} cannot be used"));
+        iter::once(setting).chain(problems).collect::<Vec<_>>()
+    };
+    let text = read(name).map_err(|error| match error.downcast::<NotUtf8>() {
+        Ok(fault) => unusable(vec![fault.into_problem()]),
+        Err(error) => vec![at_setting(format!("cannot read the profile {name}: {error}"))],
+    })?;
+    Profile::parse(name, &text, Profile::all()).map(|profile| profile.policy).map_err(unusable)
 }
 
 /// Applies the site's settings to a profile's rules. Lists of patterns are extended; all other

@@ -4,11 +4,11 @@
 //! Invariant: every message names the line and the fix.
 
 use crate::ReadFile;
-use crate::diagnostic::{Diagnostic, Place};
 use crate::machine::Machine;
 use crate::plan::{Lookup, Plan};
-use crate::quantity::format_size;
 use crate::setting::Value;
+use document::quantity::format_size;
+use document::{Diagnostic, Place};
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
     ))
 }
 
-/// Values with which the edge works, but of which the operator should know.
+/// Warnings: values that work but may surprise the operator.
 pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),

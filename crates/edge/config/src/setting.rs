@@ -4,8 +4,8 @@
 //! of every row.
 
 use crate::peers::PeerEntry;
-use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 use address::{Address, OriginUrl};
+use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,9 +31,9 @@ pub enum Kind {
     Address,
     /// An origin: `http://HOST[:PORT]` or `unix:PATH`.
     Origin,
-    /// A duration with a unit: see [`parse_duration`](crate::quantity::parse_duration).
+    /// A duration with a unit: see [`parse_duration`](document::quantity::parse_duration).
     Duration,
-    /// A size in bytes with a unit: see [`parse_size`](crate::quantity::parse_size).
+    /// A size in bytes with a unit: see [`parse_size`](document::quantity::parse_size).
     Size,
     /// A whole number within bounds, both inclusive.
     Count(u64, u64),
@@ -223,7 +223,7 @@ impl Setting {
 }
 
 impl Value {
-    /// The value as it is written in a configuration file, including quotes.
+    /// The value as in a configuration file, including quotes.
     pub fn to_toml(&self) -> String {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
         match self {

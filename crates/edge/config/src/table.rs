@@ -237,7 +237,7 @@ const EDGE: &[Setting] = &[
     .flag("--create-token"),
 ];
 
-/// Limits, ordered by the stage where they act, then the rows of parts with limits of their own.
+/// Limits, ordered by the stage where they act. The limits of single parts follow.
 const LIMITS: &[Setting] = &[
     global(
         "limits.connections_max",

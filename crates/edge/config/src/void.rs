@@ -1,8 +1,8 @@
 //! Settings that would have no effect: each becomes a problem with its place.
 
 use crate::Diagnostic;
-use crate::diagnostic::Place;
 use crate::setting::Value;
+use document::Place;
 use profiles::LETTER;
 use semantics::is_void_declaration;
 

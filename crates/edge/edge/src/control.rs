@@ -14,4 +14,4 @@ pub(crate) mod reach;
 pub(crate) mod reference;
 pub(crate) mod token;
 pub(crate) mod uncompressed;
-pub mod why;
+pub(crate) mod why;

@@ -22,6 +22,5 @@ mod worker;
 pub use control::counters::{Kind, METRICS, Metric, Row};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
-pub use control::why;
 pub use serve::{Bound, Edge, Running, ServeError, serve};
 pub use upkeep::directories::check_directories;

@@ -237,6 +237,7 @@ impl Edge {
             let _ = join_in_time(thread);
         }
         shared.static_tree.end();
+        // A thread that does not end in time is reported, and the process ends without it.
         let _ = writer_of_tree.and_then(join_in_time);
         if !shared.persistence.is_hung() {
             let shared = Arc::clone(&shared);
@@ -247,6 +248,7 @@ impl Edge {
         }
         shared.persistence.close();
         drop(shared);
+        // Lost lines are counted and reported where they are lost.
         let _ = writer.and_then(Writer::finish);
         controlled.map_err(ServeError::System)
     }

@@ -44,7 +44,7 @@ pub struct Settings {
     pub breaker: BreakerLimits,
 }
 
-/// A request that is ready to be sent.
+/// A request, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
     /// The serialised head, including the empty line. Its fields announce `framing`.

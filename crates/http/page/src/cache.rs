@@ -7,8 +7,9 @@
 
 use bytes::Bytes;
 use message::{Fields, RequestHead, ResponseHead, Status, list_members, names};
+use profiles::Policy;
 use semantics::{
-    Directives, Freshness, Judgement, Moment, Policy, Reuse, VariantKey, VaryRule, judge_response,
+    Directives, Freshness, Judgement, Moment, Reuse, VariantKey, VaryRule, judge_response,
     not_modified_speaks_of, reuse, updated_head, validation_fields,
 };
 use std::collections::HashMap;

@@ -7,13 +7,13 @@
 
 use crate::css_text::{rest, skip};
 use crate::css_value::{Declaration, Face, declaration, face};
-use crate::limits::{LimitCounts, PageLimit, PageLimits};
 use crate::media::Viewport;
 use crate::selector::{ComplexSelector, RuleSelectors, SelectorRefusal};
 use cssparser::{
     AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState, QualifiedRuleParser,
     RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
 };
+use resource::{LimitCounts, PageLimit, PageLimits};
 use url::Url;
 
 /// Nesting depth of blocks; deeper blocks are dropped.
@@ -270,9 +270,9 @@ impl RuleBodyItemParser<'_, (), ()> for BlockParser<'_, '_> {
 mod tests {
     use super::Sheet;
     use crate::css_value::{Property, family_name, parse_declarations, urls, weight};
-    use crate::limits::{PageLimit, PageLimits};
     use crate::media::Viewport;
     use proptest::prelude::*;
+    use resource::{PageLimit, PageLimits};
     use url::Url;
 
     fn parse(text: &str) -> Sheet {

@@ -5,13 +5,13 @@
 //! overflow the stack. The rest of a document beyond the limits on elements, depth or bytes of
 //! attributes is dropped and counted in [`DomTree::limits`]. Comments and doctypes are not kept.
 
-use crate::limits::{LimitCounts, PageLimit, PageLimits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{
     Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document,
 };
+use resource::{LimitCounts, PageLimit, PageLimits};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -399,7 +399,7 @@ fn is_comment(child: &NodeOrText<NodeHandle>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::DomTree;
-    use crate::limits::{PageLimit, PageLimits};
+    use resource::{PageLimit, PageLimits};
 
     fn names(tree: &DomTree) -> Vec<&str> {
         tree.in_order().into_iter().map(|place| tree.node(place).name.as_str()).collect()

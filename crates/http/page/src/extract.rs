@@ -7,64 +7,11 @@
 
 use crate::css::Sheet;
 use crate::dom::{DomNode, DomTree, NodeIndex};
-use crate::limits::{LimitCounts, PageLimits};
 use crate::media::Viewport;
 use crate::srcset;
+use resource::{LimitCounts, PageLimits, ResourceClass};
 use std::rc::Rc;
 use url::Url;
-
-/// The purpose of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ResourceClass {
-    /// The page.
-    Document,
-    /// A document in a frame.
-    Frame,
-    /// A stylesheet.
-    Stylesheet,
-    /// A script.
-    Script,
-    /// An image of the document or of a stylesheet.
-    Image,
-    /// A font.
-    Font,
-    /// The page's icon (favicon).
-    Icon,
-    /// Audio or video; only its beginning is loaded.
-    Media,
-    /// A prefetched resource, a preload for `fetch()`, or the content of `embed` or `object`.
-    Other,
-}
-
-impl ResourceClass {
-    /// All classes in the order of reports.
-    pub const ALL: [Self; 9] = [
-        Self::Document,
-        Self::Frame,
-        Self::Stylesheet,
-        Self::Script,
-        Self::Image,
-        Self::Font,
-        Self::Icon,
-        Self::Media,
-        Self::Other,
-    ];
-
-    /// The class name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Frame => "frame",
-            Self::Stylesheet => "stylesheet",
-            Self::Script => "script",
-            Self::Image => "image",
-            Self::Font => "font",
-            Self::Icon => "icon",
-            Self::Media => "media",
-            Self::Other => "other",
-        }
-    }
-}
 
 /// A resource that a document names.
 #[derive(Clone, Debug)]
@@ -419,8 +366,8 @@ impl DocumentReading<'_> {
 #[cfg(test)]
 mod tests {
     use super::{ResourceClass, SheetOf, extract};
-    use crate::limits::PageLimits;
     use crate::media::Viewport;
+    use resource::PageLimits;
     use url::Url;
 
     fn items(html: &str) -> String {

@@ -8,12 +8,12 @@
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
-use crate::extract::{NamedResource, Parsed, ResourceClass, SheetOf, extract};
-use crate::limits::{LimitCounts, PageLimit, PageLimits};
+use crate::extract::{NamedResource, Parsed, SheetOf, extract};
 use crate::media::Viewport;
 use crate::style::{Styled, style};
 use bytes::Bytes;
 use message::Fields;
+use resource::{LimitCounts, PageLimit, PageLimits, ResourceClass};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use url::Url;
@@ -392,11 +392,10 @@ fn without_fragment(url: &Url) -> Url {
 #[cfg(test)]
 mod tests {
     use super::{Asset, Loading, Memo};
-    use crate::extract::ResourceClass;
-    use crate::limits::{PageLimit, PageLimits};
     use bytes::Bytes;
     use message::Fields;
     use proptest::prelude::*;
+    use resource::{PageLimit, PageLimits, ResourceClass};
     use std::collections::{BTreeMap, BTreeSet};
     use url::Url;
 

@@ -550,8 +550,8 @@ mod tests {
     use super::{ComplexSelector, RuleSelectors, SelectorRefusal, StyledBox};
     use crate::css_text::{split, unescape};
     use crate::dom::{DomTree, NodeIndex};
-    use crate::limits::PageLimits;
     use cssparser::Parser;
+    use resource::PageLimits;
     use selectors::matching::SelectorCaches;
 
     impl ComplexSelector {

@@ -11,9 +11,9 @@ use crate::css::Rule;
 use crate::css_text::{inside, split, strings};
 use crate::css_value::{self, Declaration, Face, Property, family_name};
 use crate::dom::{DOCUMENT, DomTree, NodeIndex};
-use crate::limits::{LimitCounts, PageLimit, PageLimits};
 use crate::selector::{RuleIndexKey, StyledBox};
 use cssparser::{Parser, Token};
+use resource::{LimitCounts, PageLimit, PageLimits};
 use selectors::matching::SelectorCaches;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -518,8 +518,8 @@ mod tests {
     use super::style;
     use crate::css::Sheet;
     use crate::dom::DomTree;
-    use crate::limits::{PageLimit, PageLimits};
     use crate::media::Viewport;
+    use resource::{PageLimit, PageLimits};
     use url::Url;
 
     fn styled(html: &str, css: &str) -> (Vec<String>, Vec<String>) {

@@ -1,58 +1,83 @@
 //! The contents of a profile's file.
 //!
 //! Invariant: a key without a field here is an error that names the place, and so is a value of
-//! another type. [`Profile`](crate::Profile) determines the meaning of the values together.
+//! another type. [`Profile`](crate::Profile) determines the meaning of the values together. It
+//! reports a value without meaning at its place, which [`Row`] keeps. `read_file` does the reading.
 
-use serde::Deserialize;
+use document::Places;
+use std::ops::Deref;
+
+/// A table of the file, with the places of its values.
+#[derive(Clone, Debug)]
+pub(crate) struct Row<T> {
+    pub(crate) row: T,
+    pub(crate) places: Places,
+}
+
+impl<T> Deref for Row<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.row
+    }
+}
+
+/// A value without meaning in one of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The key of the value.
+    pub(crate) key: &'static str,
+    /// The element of the value, if it is a list and only one element is wrong.
+    pub(crate) item: Option<usize>,
+    /// What is wrong, and the fix.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(key: &'static str, message: impl Into<String>) -> Self {
+        Self { key, item: None, message: message.into() }
+    }
+
+    pub(crate) fn at(key: &'static str, item: usize, message: impl Into<String>) -> Self {
+        Self { item: Some(item), ..Self::new(key, message) }
+    }
+}
 
 /// A whole file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct File {
     /// The kind of site that it is for.
     pub(crate) title: String,
     /// Advice for choosing it, in sentences.
-    #[serde(default)]
     pub(crate) about: String,
     /// The profile that it extends.
     pub(crate) extends: Option<String>,
-    /// The names of the systems that it is for, as they are detected.
-    #[serde(default)]
+    /// The names of its systems, as in the detection.
     pub(crate) software: Vec<String>,
     /// The test environment that runs the profile against the real application.
     pub(crate) lab: Option<String>,
-    pub(crate) lifetime: Option<Lifetime>,
-    pub(crate) downstream: Option<Downstream>,
-    pub(crate) rules: Option<Rules>,
-    pub(crate) unknown_cookies: Option<UnknownCookies>,
-    pub(crate) unknown_parameters: Option<UnknownParametersTable>,
-    #[serde(default)]
-    pub(crate) cookie: Vec<CookieRow>,
-    #[serde(default)]
-    pub(crate) path: Vec<PathRow>,
-    #[serde(default, rename = "static")]
-    pub(crate) static_file: Vec<StaticRow>,
-    #[serde(default)]
-    pub(crate) parameter: Vec<ParameterRow>,
-    #[serde(default)]
-    pub(crate) brief: Vec<BriefRow>,
-    #[serde(default)]
-    pub(crate) maintenance: Vec<MaintenanceRow>,
-    #[serde(default)]
-    pub(crate) front: Vec<FrontRow>,
-    #[serde(default)]
-    pub(crate) route: Vec<RouteRow>,
-    #[serde(default)]
-    pub(crate) identity: Vec<IdentityRow>,
-    #[serde(default)]
-    pub(crate) write: Vec<WriteRow>,
-    #[serde(default)]
-    pub(crate) purge: Vec<PurgeRow>,
+    pub(crate) lifetime: Option<Row<Lifetime>>,
+    pub(crate) downstream: Option<Row<Downstream>>,
+    pub(crate) rules: Option<Row<Rules>>,
+    pub(crate) unknown_cookies: Option<Row<UnknownCookies>>,
+    pub(crate) unknown_parameters: Option<Row<UnknownParametersTable>>,
+    pub(crate) cookie: Vec<Row<CookieRow>>,
+    pub(crate) path: Vec<Row<PathRow>>,
+    pub(crate) static_file: Vec<Row<StaticRow>>,
+    pub(crate) parameter: Vec<Row<ParameterRow>>,
+    pub(crate) brief: Vec<Row<BriefRow>>,
+    pub(crate) maintenance: Vec<Row<MaintenanceRow>>,
+    pub(crate) front: Vec<Row<FrontRow>>,
+    pub(crate) route: Vec<Row<RouteRow>>,
+    pub(crate) identity: Vec<Row<IdentityRow>>,
+    pub(crate) write: Vec<Row<WriteRow>>,
+    pub(crate) purge: Vec<Row<PurgeRow>>,
+    /// The places of the values at the top.
+    pub(crate) places: Places,
 }
 
 /// The lifetime of responses that state none.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lifetime {
     pub(crate) default_ttl_secs: u64,
     pub(crate) grace_secs: Option<u64>,
@@ -60,15 +85,13 @@ pub(crate) struct Lifetime {
 }
 
 /// The `Cache-Control` of pages for browsers and caches behind the edge.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct Downstream {
     pub(crate) pages: DownstreamWord,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DownstreamWord {
     AsStated,
     NoCache,
@@ -76,8 +99,7 @@ pub(crate) enum DownstreamWord {
 
 /// The choices that the standards leave to a cache. A missing key has the value of the extended
 /// profile.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) forwarding: Option<ForwardingWord>,
     pub(crate) client_address: Option<ClientAddressWord>,
@@ -93,53 +115,46 @@ pub(crate) struct Rules {
     pub(crate) stale_on_error_max_secs: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum ForwardingWord {
     Keyed,
     Everything,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum ClientAddressWord {
     Constant,
     Leader,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum CredentialsWord {
     WithPublic,
     AsStated,
 }
 
 /// The treatment of cookies that no row names.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct UnknownCookies {
     pub(crate) mean: UnknownWord,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum UnknownWord {
     Pass,
     Noise,
 }
 
 /// Cookies with the same treatment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct CookieRow {
     pub(crate) means: CookieWord,
     pub(crate) names: Vec<String>,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CookieWord {
     Key,
     Session,
@@ -147,30 +162,24 @@ pub(crate) enum CookieWord {
 }
 
 /// Paths whose responses are never shared, or only if they say `public`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct PathRow {
-    #[serde(default)]
     pub(crate) means: PathWord,
     pub(crate) patterns: Vec<String>,
     pub(crate) source: String,
 }
 
 /// Static files: extensions, and paths where cookies change no response of a static type.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct StaticRow {
-    #[serde(default)]
     pub(crate) extensions: Vec<String>,
-    #[serde(default)]
     pub(crate) paths: Vec<String>,
     pub(crate) guess_secs_max: Option<u64>,
     pub(crate) recheck_secs: Option<u64>,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PathWord {
     #[default]
     Bypass,
@@ -178,16 +187,14 @@ pub(crate) enum PathWord {
 }
 
 /// Query parameters with the same treatment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct ParameterRow {
     pub(crate) means: ParameterWord,
     pub(crate) names: Vec<String>,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterWord {
     Bypass,
     Public,
@@ -196,28 +203,24 @@ pub(crate) enum ParameterWord {
 }
 
 /// The limit for parameters that no row names.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct UnknownParametersTable {
     pub(crate) per_minute: usize,
     pub(crate) beyond: BeyondWord,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BeyondWord {
     Refuse,
     Page,
 }
 
 /// Responses that are shared for a short time; see [`BriefRule`](crate::BriefRule).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct BriefRow {
     pub(crate) statuses: Vec<u16>,
     pub(crate) lifetime_secs: u64,
-    #[serde(default)]
     pub(crate) paths: Vec<String>,
     /// Written as in [`WriteRow::fields`].
     pub(crate) fields: Vec<String>,
@@ -225,8 +228,7 @@ pub(crate) struct BriefRow {
 }
 
 /// Responses that say that the site is closed; see [`MaintenanceRule`](crate::MaintenanceRule).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct MaintenanceRow {
     pub(crate) statuses: Vec<u16>,
     /// Written as in [`WriteRow::fields`].
@@ -236,24 +238,21 @@ pub(crate) struct MaintenanceRow {
 
 /// Notes on how the application purges, for the person who sets it up. Every profile accepts all
 /// dialects.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct PurgeRow {
     pub(crate) says: String,
     pub(crate) source: String,
 }
 
 /// The front page and the feeds.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct FrontRow {
     pub(crate) targets: Vec<String>,
     pub(crate) source: String,
 }
 
 /// A parameter that names the route in place of the path; see [`RouteRule`](crate::RouteRule).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct RouteRow {
     pub(crate) parameter: String,
     pub(crate) scripts: Vec<String>,
@@ -263,73 +262,51 @@ pub(crate) struct RouteRow {
 
 /// A response field that identifies the post that a page shows; see
 /// [`IdentityRule`](crate::IdentityRule).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct IdentityRow {
     /// Written as `Name: *text{id}text*`.
     pub(crate) field: String,
     /// Paths of files, which no write to a page changes.
-    #[serde(default)]
     pub(crate) except: Vec<String>,
     pub(crate) source: String,
 }
 
 /// A request that changes pages; see [`WriteRule`](crate::WriteRule).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct WriteRow {
     pub(crate) methods: Vec<String>,
-    #[serde(default)]
     pub(crate) paths: Vec<String>,
-    #[serde(default)]
     pub(crate) unless_paths: Vec<String>,
     /// Written as `name=value`.
-    #[serde(default)]
     pub(crate) parameters: Vec<String>,
-    #[serde(default)]
     pub(crate) unless_parameters: Vec<String>,
-    #[serde(default)]
     pub(crate) cookies: Vec<String>,
     pub(crate) statuses: Vec<u16>,
-    #[serde(default)]
     pub(crate) locations: Vec<String>,
-    #[serde(default)]
     pub(crate) unless_locations: Vec<String>,
     /// Written as `Name: pattern | pattern`; a pattern behind `!` must not match.
-    #[serde(default)]
     pub(crate) fields: Vec<String>,
-    #[serde(default)]
     pub(crate) unless_fields: Vec<String>,
     /// Written as `path=pattern, path=pattern`.
-    #[serde(default)]
     pub(crate) json: Vec<String>,
-    #[serde(default)]
     pub(crate) unless_json: Vec<String>,
-    #[serde(default)]
     pub(crate) contents: Vec<String>,
-    #[serde(default)]
     pub(crate) changed_links: Vec<String>,
     /// Paths of JSON values that are identities.
-    #[serde(default)]
     pub(crate) changed_ids: Vec<String>,
     /// Parameters of the request that are identities.
-    #[serde(default)]
     pub(crate) changed_parameters: Vec<String>,
     /// Parameters in the query of `Location` that are identities.
-    #[serde(default)]
     pub(crate) changed_locations: Vec<String>,
     /// Numbers in the content that are identities, written as `*text{id}text*`.
-    #[serde(default)]
     pub(crate) changed_contents: Vec<String>,
     /// Texts that are appended to the changed pages to name more pages.
-    #[serde(default)]
     pub(crate) changed_below: Vec<String>,
     pub(crate) changes: ChangesWord,
     pub(crate) source: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangesWord {
     Everything,
     Fronts,

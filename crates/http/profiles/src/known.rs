@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// Identifies the visitor, or data that is kept for the visit.
+    /// Identifies the visitor, or the data of the visit.
     Session,
     /// A token against forged form submissions.
     FormToken,

@@ -20,6 +20,7 @@ mod known;
 mod pattern;
 mod policy;
 mod profile;
+mod read_file;
 mod recognition;
 mod reference;
 mod shipped;
@@ -35,7 +36,7 @@ pub use policy::{
     MaintenanceRule, NOBODYS_ADDRESS, Policy, RouteRule, StaleOnError, TargetedField, UnknownCookie,
     UnknownParameters, WriteRule,
 };
-pub use profile::{Profile, ProfileError};
+pub use profile::Profile;
 pub use recognition::{Recognised, Shown};
 pub use reference::profiles_reference;
 pub use shipped::{AUTO, DEFAULT, LETTER};

@@ -4,17 +4,18 @@
 //! `targeted_fields`, is replaced only if the file states another one. Every row has a source, and
 //! no pattern matches everything.
 
-use crate::answers::fill_answers;
+use crate::answers::{fill_brief, fill_maintenance, fill_unknown_parameters};
 use crate::file::{
-    ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
-    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathWord, RouteRow, Rules, StaticRow,
-    UnknownWord, WriteRow,
+    ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, Fault, File,
+    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathRow, PathWord, RouteRow, Row, Rules,
+    StaticRow, UnknownWord, WriteRow,
 };
 use crate::{
     Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, IdentityRule, JsonFact,
     LocationPattern, NOBODYS_ADDRESS, NumberPattern, Pattern, Policy, RouteRule, TargetedField,
-    UnknownCookie, WriteRule,
+    UnknownCookie, WriteRule, read_file,
 };
+use document::{Diagnostic, Reader, nearest};
 use std::time::Duration;
 
 /// The rules for a kind of site.
@@ -28,130 +29,160 @@ pub struct Profile {
     pub(crate) file: File,
 }
 
-/// Why a profile's file cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the profile {name} cannot be used: {fault}")]
-pub struct ProfileError {
-    /// The profile's name or path.
-    pub name: String,
-    /// The first fault and its place.
-    pub fault: String,
-}
-
 impl Profile {
-    /// Reads the text of a profile's file. `others` are the profiles that it may extend.
+    /// Reads the text of a profile's file. `name` is the name of the profile, and that of the text
+    /// in messages. `others` are the profiles that it may extend.
     ///
     /// # Errors
-    /// [`ProfileError`] with the first fault in the file.
-    pub fn parse(name: &str, text: &str, others: &[Self]) -> Result<Self, ProfileError> {
-        let fault = |fault: String| ProfileError { name: name.to_owned(), fault };
-        let file: File =
-            toml::from_str(text).map_err(|error| fault(error.to_string().trim_end().to_owned()))?;
-        let mut policy = match &file.extends {
-            None => Policy::bare(name.to_owned()),
-            Some(base) => {
-                let known = others.iter().find(|other| other.name == *base);
-                let unknown = || {
-                    fault(format!("it extends `{base}`, but there is no such profile; extend a shipped one"))
-                };
-                Policy { name: name.to_owned(), ..known.ok_or_else(unknown)?.policy.clone() }
+    /// All problems of the file with their places. Values without meaning are looked for only in a
+    /// file whose keys and types are right.
+    pub fn parse(name: &str, text: &str, others: &[Self]) -> Result<Self, Vec<Diagnostic>> {
+        let reader = Reader::new(name, text);
+        let read = read_file::file(&reader, text).filter(|_| reader.is_clean());
+        let profile = read.and_then(|file| {
+            let base = file.extends.as_ref().map(|base| extended(base, others));
+            match base.unwrap_or_else(|| Ok(Policy::bare(name.to_owned()))) {
+                Ok(base) => {
+                    let mut policy = Policy { name: name.to_owned(), ..base };
+                    fill(&mut policy, &file, &reader);
+                    Some(Self { name: name.to_owned(), policy, file })
+                }
+                Err(help) => {
+                    reader.problem(file.places.of("extends", None), "there is no such profile", &help);
+                    None
+                }
             }
-        };
-        fill(&mut policy, &file).map_err(fault)?;
-        Ok(Self { name: name.to_owned(), policy, file })
+        });
+        let problems = reader.into_problems();
+        profile.filter(|_| problems.is_empty()).ok_or(problems)
     }
 }
 
-/// Adds the contents of a file to the policy that it extends.
-fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
-    if let Some(lifetime) = &file.lifetime {
+/// The policy of the profile called `base`, or what to do if there is none.
+fn extended(base: &str, others: &[Profile]) -> Result<Policy, String> {
+    if let Some(known) = others.iter().find(|other| other.name == base) {
+        return Ok(known.policy.clone());
+    }
+    let names = || others.iter().map(|other| &other.name[..]);
+    Err(match nearest(base, names()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("extend one of {}", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+/// Adds the contents of a file to the policy that it extends. Reports values without meaning.
+fn fill(policy: &mut Policy, file: &File, reader: &Reader) {
+    let mut each = Each { policy, reader };
+    each.table(&file.lifetime, |policy, lifetime| {
         require_source("lifetime", &lifetime.source)?;
         policy.default_ttl = Some(Duration::from_secs(lifetime.default_ttl_secs));
         policy.grace = lifetime.grace_secs.map_or(policy.grace, Duration::from_secs);
-    }
-    if let Some(downstream) = &file.downstream {
+        Ok(())
+    });
+    each.table(&file.downstream, |policy, downstream| {
         require_source("downstream", &downstream.source)?;
         policy.downstream = match downstream.pages {
             DownstreamWord::AsStated => Downstream::AsStated,
             DownstreamWord::NoCache => Downstream::NoCache,
         };
-    }
-    if let Some(rules) = &file.rules {
-        fill_rules(policy, rules)?;
-    }
-    if let Some(unknown) = &file.unknown_cookies {
+        Ok(())
+    });
+    each.table(&file.rules, fill_rules);
+    each.table(&file.unknown_cookies, |policy, unknown| {
         require_source("unknown_cookies", &unknown.source)?;
         policy.unknown_cookie = match unknown.mean {
             UnknownWord::Pass => UnknownCookie::Pass,
             UnknownWord::Noise => UnknownCookie::Ignore,
         };
-    }
-    for CookieRow { means, names, source } in &file.cookie {
-        require_source("cookie", source)?;
-        let list = match means {
-            CookieWord::Key => {
-                if let Some(name) = names.iter().find(|name| name.contains('*')) {
-                    return Err(format!(
-                        "a [[cookie]] for the key has the pattern `{name}`; write each name in full"
-                    ));
-                }
-                policy.keyed_cookies.extend(names.iter().cloned());
-                continue;
-            }
-            CookieWord::Session => &mut policy.session_cookies,
-            CookieWord::Noise => &mut policy.noise_cookies,
-        };
-        list.extend(patterns("cookie", names)?);
-    }
-    fill_targets(policy, file)?;
-    for row in &file.static_file {
-        fill_static(policy, row)?;
-    }
-    fill_answers(policy, file)?;
-    for row in &file.front {
+        Ok(())
+    });
+    each.row(&file.cookie, fill_cookies);
+    each.row(&file.path, fill_paths);
+    each.row(&file.parameter, fill_parameters);
+    each.row(&file.static_file, fill_static);
+    each.table(&file.unknown_parameters, fill_unknown_parameters);
+    each.row(&file.brief, fill_brief);
+    each.row(&file.maintenance, fill_maintenance);
+    each.row(&file.front, |policy, row| {
         require_source("front", &row.source)?;
-        if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
-            return Err(format!("a [[front]] has the target `{target}`; let it begin with a slash"));
+        if let Some(place) = row.targets.iter().position(|target| !target.starts_with('/')) {
+            return Err(Fault::at("targets", place, "a target in a [[front]] begins with a slash"));
         }
         policy.fronts.extend(row.targets.iter().cloned());
-    }
-    for row in &file.route {
-        policy.routes.push(route_rule(row)?);
-    }
-    for IdentityRow { field, except, source } in &file.identity {
+        Ok(())
+    });
+    each.row(&file.route, |policy, row| route_rule(row).map(|rule| policy.routes.push(rule)));
+    each.row(&file.identity, |policy, IdentityRow { field, except, source }| {
         require_source("identity", source)?;
-        let except = if except.is_empty() { Vec::new() } else { patterns("identity", except)? };
-        policy.identities.push(IdentityRule::parse(field, except)?);
-    }
-    for row in &file.write {
+        let except = listed("identity", "except", except)?;
+        let rule = IdentityRule::parse(field, except).map_err(|fault| Fault::new("field", fault))?;
+        policy.identities.push(rule);
+        Ok(())
+    });
+    each.row(&file.write, |policy, row| {
         require_source("write", &row.source)?;
         policy.writes.push(write_rule(row)?);
+        Ok(())
+    });
+    each.row(&file.purge, |_, row| require_source("purge", &row.source));
+}
+
+/// Adds the tables of a file to a policy one by one, and reports the faults of all of them.
+struct Each<'a> {
+    policy: &'a mut Policy,
+    reader: &'a Reader,
+}
+
+impl Each<'_> {
+    fn row<T>(&mut self, rows: &[Row<T>], fill: impl Fn(&mut Policy, &T) -> Result<(), Fault>) {
+        for Row { row, places } in rows {
+            if let Err(Fault { key, item, message }) = fill(self.policy, row) {
+                self.reader.problem(places.of(key, item), message, "");
+            }
+        }
     }
-    file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+
+    fn table<T>(&mut self, table: &Option<Row<T>>, fill: impl Fn(&mut Policy, &T) -> Result<(), Fault>) {
+        self.row(table.as_slice(), fill);
+    }
+}
+
+fn fill_cookies(policy: &mut Policy, CookieRow { means, names, source }: &CookieRow) -> Result<(), Fault> {
+    require_source("cookie", source)?;
+    let list = match means {
+        CookieWord::Key => {
+            if let Some(place) = names.iter().position(|name| name.contains('*')) {
+                let message = "a [[cookie]] for the key has a pattern; write each name in full";
+                return Err(Fault::at("names", place, message));
+            }
+            policy.keyed_cookies.extend(names.iter().cloned());
+            return Ok(());
+        }
+        CookieWord::Session => &mut policy.session_cookies,
+        CookieWord::Noise => &mut policy.noise_cookies,
+    };
+    list.extend(patterns("cookie", "names", names)?);
+    Ok(())
 }
 
 fn fill_static(
     policy: &mut Policy,
     StaticRow { extensions, paths, guess_secs_max, recheck_secs, source }: &StaticRow,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     require_source("static", source)?;
     if extensions.is_empty() && paths.is_empty() {
-        return Err("a [[static]] names nothing; give paths or extensions".to_owned());
+        return Err(Fault::new("", "a [[static]] names nothing; give paths or extensions"));
     }
-    if let Some(name) =
-        extensions.iter().find(|name| !name.bytes().all(|octet| octet.is_ascii_alphanumeric()))
-    {
-        return Err(format!("a [[static]] has the extension `{name}`; write it without a dot"));
+    let is_extension = |name: &String| name.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    if let Some(place) = extensions.iter().position(|name| !is_extension(name)) {
+        return Err(Fault::at("extensions", place, "write the extension of a [[static]] without a dot"));
     }
     policy.static_files = true;
     policy.static_extensions.extend(extensions.iter().cloned());
-    if !paths.is_empty() {
-        policy.static_paths.extend(patterns("static", paths)?);
-    }
+    policy.static_paths.extend(listed("static", "paths", paths)?);
     if recheck_secs.is_some() && paths.is_empty() {
-        return Err(
-            "a [[static]] with `recheck_secs` needs paths that the system's own files have".to_owned()
-        );
+        let message = "a [[static]] with `recheck_secs` needs paths that the system's own files have";
+        return Err(Fault::new("recheck_secs", message));
     }
     let given = |secs: &Option<u64>| secs.map(Duration::from_secs);
     policy.static_guess_max = given(guess_secs_max).or(policy.static_guess_max);
@@ -159,42 +190,41 @@ fn fill_static(
     Ok(())
 }
 
-/// Adds the rows about paths and parameters.
-fn fill_targets(policy: &mut Policy, file: &File) -> Result<(), String> {
-    for row in &file.path {
-        require_source("path", &row.source)?;
-        let list = match row.means {
-            PathWord::Bypass => &mut policy.bypass_paths,
-            PathWord::Public => &mut policy.public_paths,
-        };
-        list.extend(patterns("path", &row.patterns)?);
-    }
-    for ParameterRow { means, names, source } in &file.parameter {
-        require_source("parameter", source)?;
-        let list = match means {
-            ParameterWord::Bypass => &mut policy.bypass_parameters,
-            ParameterWord::Public => &mut policy.public_parameters,
-            ParameterWord::Tracking => &mut policy.tracking_parameters,
-            ParameterWord::Known => &mut policy.known_parameters,
-        };
-        list.extend(patterns("parameter", names)?);
-    }
+fn fill_paths(policy: &mut Policy, row: &PathRow) -> Result<(), Fault> {
+    require_source("path", &row.source)?;
+    let list = match row.means {
+        PathWord::Bypass => &mut policy.bypass_paths,
+        PathWord::Public => &mut policy.public_paths,
+    };
+    list.extend(patterns("path", "patterns", &row.patterns)?);
     Ok(())
 }
 
-fn route_rule(row: &RouteRow) -> Result<RouteRule, String> {
+fn fill_parameters(
+    policy: &mut Policy,
+    ParameterRow { means, names, source }: &ParameterRow,
+) -> Result<(), Fault> {
+    require_source("parameter", source)?;
+    let list = match means {
+        ParameterWord::Bypass => &mut policy.bypass_parameters,
+        ParameterWord::Public => &mut policy.public_parameters,
+        ParameterWord::Tracking => &mut policy.tracking_parameters,
+        ParameterWord::Known => &mut policy.known_parameters,
+    };
+    list.extend(patterns("parameter", "names", names)?);
+    Ok(())
+}
+
+fn route_rule(row: &RouteRow) -> Result<RouteRule, Fault> {
     require_source("route", &row.source)?;
     if !row.prefix.starts_with('/') {
-        return Err(format!(
-            "a [[route]] has the prefix `{}`, which does not begin with a slash",
-            row.prefix
-        ));
+        return Err(Fault::new("prefix", "the prefix of a [[route]] begins with a slash"));
     }
     let RouteRow { parameter, scripts, prefix, .. } = row.clone();
     Ok(RouteRule { parameter, scripts, prefix })
 }
 
-fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
+fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), Fault> {
     let seconds = |secs: Option<u64>| secs.map(Duration::from_secs);
     match rules.forwarding {
         Some(ForwardingWord::Keyed) => policy.forwarding = Forwarding::Keyed,
@@ -218,12 +248,14 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
     policy.stores_cookies = rules.stores_cookies.unwrap_or(policy.stores_cookies);
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
     if let Some(names) = &rules.targeted_fields {
-        let read = |name: &String| {
-            TargetedField::by_name(name).ok_or_else(|| {
-                format!("`targeted_fields`: there is no `{name}`; docs/settings.md lists the fields")
-            })
+        let read = |(place, name): (usize, &String)| {
+            let fault = || {
+                let message = format!("there is no `{name}`; docs/settings.md lists the fields");
+                Fault::at("targeted_fields", place, message)
+            };
+            TargetedField::by_name(name).ok_or_else(fault)
         };
-        policy.targeted_fields = names.iter().map(read).collect::<Result<_, _>>()?;
+        policy.targeted_fields = names.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     }
     policy.reload_age_min = seconds(rules.reload_age_min_secs).unwrap_or(policy.reload_age_min);
     policy.not_found_ttl = seconds(rules.not_found_ttl_secs).or(policy.not_found_ttl);
@@ -232,59 +264,54 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
     Ok(())
 }
 
-fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
+fn write_rule(row: &WriteRow) -> Result<WriteRule, Fault> {
     if row.methods.is_empty() || row.statuses.is_empty() {
-        return Err("a [[write]] needs methods and statuses".to_owned());
+        return Err(Fault::new("", "a [[write]] needs methods and statuses"));
     }
     if row.paths.is_empty() && row.parameters.is_empty() {
-        return Err(
-            "a [[write]] needs paths or parameters; without them, it would match every request".to_owned()
-        );
+        let message = "a [[write]] needs paths or parameters; without them, it would match every request";
+        return Err(Fault::new("", message));
     }
     let proofs = [&row.locations, &row.fields, &row.json, &row.contents, &row.changed_contents]
         .iter()
         .any(|proofs| !proofs.is_empty());
     if !proofs {
-        return Err(
+        return Err(Fault::new(
+            "",
             "a [[write]] needs locations, fields, json or contents of the response; without them, every \
-             client could forge the write"
-                .to_owned(),
-        );
+             client could forge the write",
+        ));
     }
-    let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
     let number = |text: &String| {
-        let fault = || format!("a [[write]] has the content `{text}`; write it as `*text{{id}}text*`");
-        NumberPattern::parse(text).ok_or_else(fault)
+        let fault = "a content of a [[write]] is written as `*text{id}text*`".to_owned();
+        NumberPattern::parse(text).ok_or(fault)
     };
     let json_path = |path: &String| path.split('.').map(str::to_owned).collect();
     let parameter = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-        pair.ok_or_else(|| format!("a [[write]] has the parameter `{text}`; write it as `name=value`"))
+        pair.ok_or_else(|| "a parameter of a [[write]] is written as `name=value`".to_owned())
     };
+    let listed = |key, texts: &[String]| listed("write", key, texts);
     Ok(WriteRule {
         methods: row.methods.clone(),
-        paths: listed(&row.paths)?,
-        unless_paths: listed(&row.unless_paths)?,
-        parameters: row.parameters.iter().map(parameter).collect::<Result<_, _>>()?,
+        paths: listed("paths", &row.paths)?,
+        unless_paths: listed("unless_paths", &row.unless_paths)?,
+        parameters: each("parameters", &row.parameters, parameter)?,
         unless_parameters: row.unless_parameters.clone(),
-        cookies: listed(&row.cookies)?,
+        cookies: listed("cookies", &row.cookies)?,
         statuses: row.statuses.clone(),
         locations: row.locations.iter().map(|text| LocationPattern::parse(text)).collect(),
-        unless_locations: listed(&row.unless_locations)?,
-        fields: row.fields.iter().map(|text| FieldPattern::parse(text)).collect::<Result<_, _>>()?,
+        unless_locations: listed("unless_locations", &row.unless_locations)?,
+        fields: each("fields", &row.fields, |text| FieldPattern::parse(text))?,
         unless_fields: row.unless_fields.clone(),
-        json: row.json.iter().map(|text| JsonFact::parse_all(text)).collect::<Result<_, _>>()?,
-        unless_json: row
-            .unless_json
-            .iter()
-            .map(|text| JsonFact::parse_all(text))
-            .collect::<Result<_, _>>()?,
-        contents: listed(&row.contents)?,
+        json: each("json", &row.json, |text| JsonFact::parse_all(text))?,
+        unless_json: each("unless_json", &row.unless_json, |text| JsonFact::parse_all(text))?,
+        contents: listed("contents", &row.contents)?,
         changed_links: row.changed_links.iter().map(json_path).collect(),
         changed_ids: row.changed_ids.iter().map(json_path).collect(),
         changed_parameters: row.changed_parameters.clone(),
         changed_locations: row.changed_locations.clone(),
-        changed_contents: row.changed_contents.iter().map(number).collect::<Result<_, _>>()?,
+        changed_contents: each("changed_contents", &row.changed_contents, number)?,
         changed_below: row.changed_below.clone(),
         changes: match row.changes {
             ChangesWord::Everything => Changes::Everything,
@@ -295,23 +322,40 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
     })
 }
 
-/// Reads the patterns of a row. A row must have one, and none may match everything.
-pub(crate) fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
-    if texts.is_empty() {
-        return Err(format!("a [[{row}]] names nothing; give at least one name or pattern"));
-    }
-    let says_nothing = |text: &&String| text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/'));
-    match texts.iter().find(says_nothing) {
-        Some(text) => Err(format!(
-            "a [[{row}]] has the pattern `{text}`, which matches everything; write a narrower pattern"
-        )),
-        None => Ok(texts.iter().map(|text| Pattern::new(text)).collect()),
-    }
+/// Reads the elements of a list.
+pub(crate) fn each<T>(
+    key: &'static str,
+    texts: &[String],
+    read: impl Fn(&String) -> Result<T, String>,
+) -> Result<Vec<T>, Fault> {
+    let read = |(place, text)| read(text).map_err(|fault| Fault::at(key, place, fault));
+    texts.iter().enumerate().map(read).collect()
 }
 
-pub(crate) fn require_source(row: &str, source: &str) -> Result<(), String> {
+/// Reads the patterns of a row. A row must have one, and none may match everything.
+pub(crate) fn patterns(row: &str, key: &'static str, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
+    if texts.is_empty() {
+        return Err(Fault::new(key, format!("a [[{row}]] names nothing; give at least one name or pattern")));
+    }
+    listed(row, key, texts)
+}
+
+/// Reads patterns, of which a row may have none.
+pub(crate) fn listed(row: &str, key: &'static str, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
+    each(key, texts, |text| {
+        if text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/')) {
+            return Err(format!(
+                "a [[{row}]] has the pattern `{text}`, which matches everything; write a narrower pattern"
+            ));
+        }
+        Ok(Pattern::new(text))
+    })
+}
+
+pub(crate) fn require_source(row: &str, source: &str) -> Result<(), Fault> {
     if source.trim().is_empty() {
-        return Err(format!("a `{row}` has no source; name the document or code that proves it"));
+        let message = format!("a `{row}` has no source; name the document or code that proves it");
+        return Err(Fault::new("source", message));
     }
     Ok(())
 }
@@ -319,10 +363,13 @@ pub(crate) fn require_source(row: &str, source: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use crate::{Pattern, Policy, Profile, UnknownCookie};
+    use document::Diagnostic;
     use std::time::Duration;
 
     fn parse(text: &str) -> Result<Profile, String> {
-        Profile::parse("mine", text, Profile::all()).map_err(|error| error.to_string())
+        let problems =
+            |problems: Vec<Diagnostic>| problems.iter().map(|problem| format!("{problem}\n")).collect();
+        Profile::parse("mine", text, Profile::all()).map_err(problems)
     }
 
     #[test]
@@ -344,11 +391,11 @@ mod tests {
     #[test]
     fn faulty_profile_is_refused_with_the_place() {
         for (text, told) in [
-            ("title = 'a'\nttl = 5", "line 2"),
+            ("title = 'a'\nttl = 5", "mine:2:1"),
             ("title = 'a'\nextends = 'b'", "no such profile"),
-            ("title = 'a'\n[downstream]\npages = 'max-age=5'\nsource = 'b'", "line 3"),
+            ("title = 'a'\n[downstream]\npages = 'max-age=5'\nsource = 'b'", "mine:3:9"),
             ("title = 'a'\n[downstream]\npages = 'no-cache'\nsource = ''", "has no source"),
-            ("title = 'a'\n[[cookie]]\nmeans = 'nothing'\nnames = ['b']\nsource = 'c'", "line 3"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'nothing'\nnames = ['b']\nsource = 'c'", "mine:3:9"),
             ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['b']", "source"),
             ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['b']\nsource = ' '", "has no source"),
             ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = []\nsource = 'c'", "names nothing"),
@@ -379,7 +426,55 @@ mod tests {
             ("title = 'a'\n[rules]\ntargeted_fields = ['Age']", "no `Age`"),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.starts_with("the profile mine cannot be used") && error.contains(told), "{error}");
+            assert!(
+                error.starts_with("error: ") && error.contains("--> mine:") && error.contains(told),
+                "{error}"
+            );
         }
+    }
+    #[test]
+    fn all_faults_are_shown_with_place_and_nearest_name() {
+        let text = "title = 'Shop'\nextend = 'default'\n\n[lifetime]\ndefault_ttl_sec = 5\nsource = 'me'\n\n\
+                    [[cookie]]\nmeans = 'nose'\nnames = 'theme'\n\n\
+                    [[brief]]\nstatuses = [404, 70000]\nlifetime_secs = 99999999999999999999\n\
+                    fields = ['X-A: b', 7]\nsource = 'me'\n";
+        insta::assert_snapshot!(parse(text).unwrap_err());
+    }
+
+    #[test]
+    fn all_values_without_meaning_are_shown_at_their_place() {
+        let text = "title = 'Shop'\n[[cookie]]\nmeans = 'key'\nnames = ['a', 'b*']\nsource = ''\n\
+                    [[cookie]]\nmeans = 'key'\nnames = ['a', 'b*']\nsource = 'me'\n\
+                    [[path]]\npatterns = [\n    '/admin/*',\n    '/*',\n]\nsource = 'me'\n\
+                    [[static]]\nsource = 'me'\n";
+        insta::assert_snapshot!(parse(text).unwrap_err());
+        let extended = parse("title = 'a'\nextends = 'wordpres'\n").unwrap_err();
+        assert!(
+            extended.contains("mine:2:11") && extended.contains("did you mean `wordpress`?"),
+            "{extended}"
+        );
+    }
+
+    #[test]
+    fn broken_texts_are_refused_with_a_place() {
+        for (text, told) in [
+            ("", "`title` is missing"),
+            ("title = 'a'\ntitle = 'b'", "duplicate key"),
+            ("title = 'a'\n[lifetime]\n[lifetime]", "duplicate key"),
+            ("title = 'a", "mine:1:"),
+            ("title = 7", "must be a text in quotes"),
+            ("title = 'a'\ncookie = 5", "must be a list of tables"),
+            ("title = 'a'\n[cookie]\nmeans = 'key'", "must be a list of tables"),
+            ("title = 'a'\n[[lifetime]]\nsource = 'b'", "must be a table"),
+            ("title = 'a'\n[lifetime]\ndefault_ttl_secs = -1\nsource = 'b'", "mine:3:20"),
+            ("title = 'a'\n[lifetime]\ndefault_ttl_secs = 1.5\nsource = 'b'", "mine:3:20"),
+            ("title = 'a'\n[lifetime]\ndefault_ttl_secs = 18446744073709551615\nsource = 'b'", "mine:3:20"),
+            ("\u{feff}title = 'a'\nx = 'ü'\nö = 1", "mine:3:1"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("--> mine:") && error.contains(told), "{text:?}: {error}");
+        }
+        let hexadecimal = "title = 'a'\n[lifetime]\ndefault_ttl_secs = 0x1_0\nsource = 'b'";
+        assert_eq!(parse(hexadecimal).unwrap().policy.default_ttl, Some(Duration::from_secs(16)));
     }
 }

@@ -262,7 +262,7 @@ fn put_profile(page: &mut String, profile: &Profile) {
         row("front page and feeds", &code(&front.targets), &front.source);
     }
     for route in &file.route {
-        let RouteRow { parameter, scripts, prefix, .. } = route;
+        let RouteRow { parameter, scripts, prefix, .. } = &route.row;
         let scripts: Vec<String> = scripts.iter().map(|script| format!("/{script}")).collect();
         let text = format!("`{parameter}=VALUE` at {} is the path `{prefix}` + VALUE", code(&scripts));
         row("parameter that names a route", &text, &route.source);

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// detection.
 pub const AUTO: &str = "auto";
 
-/// The profile for a site of which nothing is known.
+/// The profile for an unknown site.
 pub const DEFAULT: &str = "default";
 
 /// The profile that never does anything that a response forbids.
@@ -70,7 +70,7 @@ mod tests {
     fn shipped_profiles_are_readable_and_found_by_name() {
         let mut read = Vec::new();
         for (name, text) in FILES {
-            let profile = Profile::parse(name, text, &read).unwrap_or_else(|error| panic!("{error}"));
+            let profile = Profile::parse(name, text, &read).unwrap_or_else(|problems| panic!("{problems:?}"));
             read.push(profile);
             assert_eq!(Profile::shipped(name).unwrap().policy.name, *name);
         }

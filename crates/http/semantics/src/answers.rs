@@ -6,9 +6,8 @@
 //! own.
 
 use crate::request::percent_decoded;
-use crate::{MaintenanceRule, Policy};
 use message::{RequestHead, ResponseHead};
-use profiles::{BriefRule, FieldPattern};
+use profiles::{BriefRule, FieldPattern, MaintenanceRule, Policy};
 use std::time::Duration;
 
 /// How long the response is shared although its cache directives forbid that; `None` if no rule of
@@ -48,8 +47,9 @@ fn has_fields(wanted: &[FieldPattern], response: &ResponseHead) -> bool {
 mod tests {
     use super::is_maintenance;
     use crate::tests::FieldLines;
-    use crate::{Judgement, Moment, Policy, Reason, judge_response};
+    use crate::{Judgement, Moment, Reason, judge_response};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::Policy;
 
     const EXPIRES: (&str, &str) = ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT");
     const OLD: (&str, &str) = ("Cache-Control", "no-cache, must-revalidate, max-age=0");

@@ -6,10 +6,9 @@ use crate::form::{ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
 use crate::writes::{Exchanged, is_at, path_of, query_of};
-use crate::{Changes, Policy, WriteRule};
 use bytes::Bytes;
 use message::{Fields, names};
-use profiles::is_identity;
+use profiles::{Changes, Policy, WriteRule, is_identity};
 
 /// The maximum number of post identities that one write may name. More count as everything.
 const IDENTITIES_MAX: usize = 64;
@@ -146,9 +145,9 @@ fn named_pages(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::{Identity, identity_of};
-    use crate::Policy;
     use bytes::Bytes;
     use message::Fields;
+    use profiles::Policy;
 
     #[test]
     fn identity_is_the_number_in_the_short_link() {

@@ -5,9 +5,10 @@
 //! A strong entity tag never names both forms. Under a policy that forwards everything as sent,
 //! this module changes no response.
 
+use crate::Directives;
 use crate::vary::AcceptedCodings;
-use crate::{Directives, Forwarding, Policy};
 use message::{Fields, ResponseHead, names};
+use profiles::{Forwarding, Policy};
 
 /// The form of a response that a client receives if it refuses gzip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +143,9 @@ fn media_type(response: &Fields) -> String {
 #[cfg(test)]
 mod tests {
     use super::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, with_vary, without_gzip};
-    use crate::Policy;
     use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
+    use profiles::Policy;
 
     fn head(lines: &FieldLines) -> ResponseHead {
         ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) }

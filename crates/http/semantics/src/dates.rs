@@ -39,6 +39,7 @@ fn rfc850_date(value: &[u8]) -> Option<Timestamp> {
     let rest = rest.strip_prefix(b"-")?;
     let year = number(rest, 2)?;
     let rest = rest.get(2..)?;
+    // A timestamp cannot be before 1970, so lower numbers are years of this century.
     let century = if year < 70 { 2000 } else { 1900 };
     timestamp(century + year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }

@@ -5,8 +5,8 @@
 //! other browsers of its class receive.
 
 use crate::forward::SHARED_USER_AGENT;
-use crate::{DeviceClass, Forwarding, Policy};
 use message::{Fields, names};
+use profiles::{DeviceClass, Forwarding, Policy};
 
 /// The `User-Agent` of a fetch whose response is shared among mobile devices. It contains the words
 /// by which WordPress and common libraries recognise a telephone.
@@ -35,8 +35,9 @@ pub(crate) fn shared_user_agent(fields: &Fields, policy: &Policy) -> &'static st
 #[cfg(test)]
 mod tests {
     use super::{SHARED_MOBILE_USER_AGENT, shared_user_agent};
-    use crate::{DeviceClass, Policy, SHARED_USER_AGENT, VaryRule, looked_up_head, shared_fields};
+    use crate::{SHARED_USER_AGENT, VaryRule, looked_up_head, shared_fields};
     use message::{Fields, Method, RequestHead, Version};
+    use profiles::{DeviceClass, Policy};
 
     const PHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148";
     const TABLET: &str = "Mozilla/5.0 (Linux; Android 14; Tablet)";

@@ -5,9 +5,10 @@
 //! validators do not change, so a downstream cache can still revalidate its copy (RFC 9111 section
 //! 4.3). The stored response keeps the application's instructions.
 
+use crate::Directives;
 use crate::coding::with_vary;
-use crate::{Directives, Downstream, Policy};
 use message::{Fields, ResponseHead, names};
+use profiles::{Downstream, Policy};
 
 /// Media types of content that editors change: pages and feeds.
 const PAGES: [&str; 8] = [
@@ -54,8 +55,8 @@ fn is_page(fields: &Fields) -> bool {
 #[cfg(test)]
 mod tests {
     use super::downstream_head;
-    use crate::Policy;
     use message::{ResponseHead, Status};
+    use profiles::Policy;
 
     /// The head that is sent for a response with these fields, as lines.
     fn sent(policy: &Policy, lines: &[(&'static str, &'static str)]) -> Option<Vec<String>> {

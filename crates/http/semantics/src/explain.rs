@@ -6,9 +6,10 @@
 use crate::request::cause;
 use crate::set_cookie::{meaningful_cookies, set_cookie_name};
 use crate::targeted::deciding_field;
-use crate::{Directives, Policy, Reason, stated_directives};
+use crate::{Directives, Reason, stated_directives};
 use bytes::Bytes;
 use message::{Fields, RequestHead, names};
+use profiles::Policy;
 
 /// The part of a message that caused a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +104,10 @@ fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{Culprit, CulpritKind, explain_refusal, explain_request};
+    use crate::Reason;
     use crate::tests::FieldLines;
-    use crate::{Policy, Reason, UnknownCookie};
     use message::{Fields, Method, RequestHead, Version};
+    use profiles::{Policy, UnknownCookie};
 
     fn fields(lines: &FieldLines) -> Fields {
         lines.iter().copied().collect()

@@ -33,7 +33,7 @@ enum ContentParser {
     None,
     /// A form encoded like the parameters of a query.
     UrlEncoded,
-    /// A form in an encoding that is not parsed here.
+    /// A form in another encoding, which is not parsed.
     Opaque,
 }
 

@@ -27,13 +27,14 @@
 //! is fetched next, with the rule known. A field that is not in the table makes the request pass,
 //! so no application misses it.
 
+use crate::VaryRule;
 use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{FieldRole, is_forwarded, is_known, role};
 use crate::selecting::is_selecting;
 use crate::vary::{AcceptedCodings, normalised_value};
-use crate::{Forwarding, Policy, VaryRule};
 use message::{Field, Fields, names};
+use profiles::{Forwarding, Policy};
 
 /// The `User-Agent` of a fetch whose response may be shared.
 pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
@@ -197,8 +198,9 @@ const CLAIMS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
-    use crate::{Pattern, Policy, VaryRule};
+    use crate::VaryRule;
     use message::Fields;
+    use profiles::{Pattern, Policy};
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
         lines.iter().copied().collect()

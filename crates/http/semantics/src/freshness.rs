@@ -5,7 +5,8 @@
 //! clock jumps. A response is therefore never used beyond its lifetime and its stale windows. The
 //! module `lifetime` decides how long these are.
 
-use crate::{Directives, Moment, Policy, Reason};
+use crate::{Directives, Moment, Reason};
+use profiles::Policy;
 use std::time::Duration;
 
 /// The freshness data that is kept with a stored response.
@@ -226,8 +227,9 @@ fn whole_secs(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
-    use crate::{DirectiveScope, Directives, Moment, Policy, Reason};
+    use crate::{DirectiveScope, Directives, Moment, Reason};
     use clock::{ManualClock, Timestamp};
+    use profiles::Policy;
     use std::time::Duration;
 
     const fn secs(secs: u64) -> Duration {

@@ -17,6 +17,7 @@ pub(crate) type ValueCallback<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
 /// represents an array element. Stops silently where the text ends or is not JSON.
 pub(crate) fn json_values(text: &[u8], visit: &mut ValueCallback<'_>) {
     let mut reader = JsonReader { rest: text, path: Vec::new(), visit };
+    // `None` means that the text ended or is not JSON. The values found before that count.
     let _ = reader.value();
 }
 

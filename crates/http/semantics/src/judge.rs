@@ -22,11 +22,11 @@ use crate::set_cookie::meaningful_cookies;
 use crate::static_files::{loses_cookies, recheck};
 use crate::validation::validation_fields;
 use crate::{
-    ContentRange, Credentials, DirectiveScope, Directives, Forwarding, Freshness, Moment, Policy, Reason,
-    keyed_target, stated_directives,
+    ContentRange, DirectiveScope, Directives, Freshness, Moment, Reason, keyed_target, stated_directives,
 };
 use bytes::Bytes;
 use message::{Method, RequestHead, ResponseHead, Status, names};
+use profiles::{Credentials, Forwarding, Policy};
 use std::time::Duration;
 
 /// The decision about one response.
@@ -341,9 +341,10 @@ const UNDERSTOOD_STATUSES: [u16; 20] =
 mod tests {
     use super::{Judgement, Storable, judge_response};
     use crate::tests::FieldLines;
-    use crate::{Moment, Policy, Reason};
+    use crate::{Moment, Reason};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::Policy;
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

@@ -5,11 +5,11 @@
 //! in the policy's order. A request with the same keyed cookie twice is ambiguous and is not
 //! shared. A response that sets a keyed cookie is not shared either.
 
-use crate::Policy;
 use crate::devices::{has_classes, shared_user_agent};
 use crate::selecting::says_nothing;
 use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
+use profiles::Policy;
 
 /// The request as it is looked up and shared; `None` if that is the request as sent.
 ///
@@ -80,8 +80,9 @@ fn name_of(pair: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::{looked_up_head, other_cookies};
-    use crate::{Policy, Reason, RequestClass, VaryRule, classify_request, shared_fields};
+    use crate::{Reason, RequestClass, VaryRule, classify_request, shared_fields};
     use message::{Fields, Method, RequestHead, Version};
+    use profiles::Policy;
 
     fn policy() -> Policy {
         Policy { keyed_cookies: vec!["Currency".to_owned(), "group".to_owned()], ..Policy::default_profile() }

@@ -8,8 +8,9 @@
 use crate::selecting::ORIGIN;
 use crate::static_files::is_for_any_cookie;
 use crate::vary::is_zero_weight;
-use crate::{Policy, Reason, RequestClass};
+use crate::{Reason, RequestClass};
 use message::{Fields, RequestHead, ResponseHead, names};
+use profiles::Policy;
 
 /// The parts of a request that its lookup leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl LeftOut {
             RequestClass::LookupStatic { otherwise, .. } => Some(*otherwise),
             RequestClass::Lookup(_) | RequestClass::Pass(_) => None,
         };
-        let is_keyed = policy.forwarding == crate::Forwarding::Keyed;
+        let is_keyed = policy.forwarding == profiles::Forwarding::Keyed;
         Self { cookies, origin: false, accept: is_keyed && !accepts_anything(&request.fields) }
     }
 

@@ -113,11 +113,6 @@ pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
-pub use profiles::{
-    BeyondLimit, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding, MaintenanceRule,
-    NOBODYS_ADDRESS, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie, UnknownParameters,
-    WriteRule,
-};
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
 pub use reference::reasons_reference;
@@ -143,7 +138,7 @@ mod tests {
     pub(crate) type FieldLines = [(&'static str, &'static str)];
 
     /// The policy of the shipped profile called `name`.
-    pub(crate) fn policy_of(name: &str) -> crate::Policy {
+    pub(crate) fn policy_of(name: &str) -> profiles::Policy {
         profiles::Profile::shipped(name).unwrap().policy.clone()
     }
 }

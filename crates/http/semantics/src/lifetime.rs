@@ -10,9 +10,10 @@ use crate::dates::parse_date;
 use crate::directives::decimal_secs;
 use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
 use crate::static_files::is_for_any_cookie;
-use crate::{Directives, Moment, Policy, StaleOnError, stated_directives};
+use crate::{Directives, Moment, stated_directives};
 use clock::Timestamp;
 use message::{Fields, RequestHead, ResponseHead, Status, names};
+use profiles::{Policy, StaleOnError};
 use std::time::Duration;
 
 /// The freshness lifetime, counted from the generation of the response, and its source.
@@ -83,8 +84,8 @@ pub(crate) fn states_lifetime(fields: &Fields, policy: &Policy) -> bool {
     stated_lifetime(fields, &directives, targeted, now).is_some_and(|lifetime| !lifetime.is_zero())
 }
 
-/// The maximum lifetime of a response with this status. A missing page may exist and an error may
-/// be repaired at any moment, and unknown statuses have unknown caching rules.
+/// The maximum lifetime of a response with this status. A missing page may appear, and an error may
+/// be repaired, at any moment. The caching rules of unknown statuses are unknown.
 pub(crate) fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
     let longest = match status.code() {
         404 | 410 => policy.not_found_ttl,
@@ -165,10 +166,10 @@ pub(crate) struct StaleWindows {
 /// The stale windows of a response with this status and these directives (RFC 9111 section 4.2.4,
 /// RFC 5861).
 ///
-/// `s-maxage` forbids stale use as `proxy-revalidate` does (RFC 9111 section 5.2.2.10). A window
-/// that the same response states is an extension that modifies it (section 5.2.3).
-/// `must-revalidate` and `proxy-revalidate` are not modified. Server errors are never used stale,
-/// because they would replace the real page.
+/// `s-maxage` forbids stale use as `proxy-revalidate` does (RFC 9111 section 5.2.2.10), but a stale
+/// window in the same response permits it again, because extensions may modify directives (section
+/// 5.2.3). No stated window permits what `must-revalidate` or `proxy-revalidate` forbids; only the
+/// policy does. Server errors are never used stale, because they would replace the real page.
 pub(crate) fn stale_windows(
     status: Status,
     directives: &Directives,
@@ -232,9 +233,10 @@ fn seconds(secs: u32) -> Duration {
 mod tests {
     use super::{FreshnessLifetime, initial_age, lifetime, stale_windows};
     use crate::tests::FieldLines;
-    use crate::{Moment, Policy, StaleOnError, stated_directives};
+    use crate::{Moment, stated_directives};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use profiles::{Policy, StaleOnError};
     use std::time::Duration;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.

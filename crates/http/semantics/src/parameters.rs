@@ -4,9 +4,9 @@
 //! pattern of the policy. A parameter without a name is unknown, so no variation of an empty query
 //! gives a page of its own.
 
-use crate::Policy;
 use crate::request::percent_decoded;
 use bytes::Bytes;
+use profiles::Policy;
 
 /// Whether the target has a parameter that the policy does not know.
 pub fn has_unknown_parameters(target: &[u8], policy: &Policy) -> bool {
@@ -44,8 +44,8 @@ fn is_known(parameter: &[u8], policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{has_unknown_parameters, without_unknown_parameters};
-    use crate::Policy;
     use bytes::Bytes;
+    use profiles::Policy;
 
     #[test]
     fn unlisted_parameters_are_unknown_and_removed() {

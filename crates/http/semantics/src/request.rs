@@ -12,9 +12,10 @@ use crate::keyed_cookies::{is_keyed, repeated};
 use crate::left_out::wants_events;
 use crate::request_fields::{is_doubtful, is_method_override};
 use crate::static_files::ignores_cookies;
-use crate::{CulpritKind, Directives, Forwarding, Pattern, Policy, Reason, UnknownCookie};
+use crate::{CulpritKind, Directives, Reason};
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
+use profiles::{Forwarding, Pattern, Policy, UnknownCookie};
 
 /// The decision about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,8 +288,9 @@ pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{RequestClass, classify_request, is_personal};
-    use crate::{Pattern, Policy, Reason, UnknownCookie};
+    use crate::Reason;
     use message::{Fields, Method, RequestHead, Version};
+    use profiles::{Pattern, Policy, UnknownCookie};
 
     fn request(target: &'static str, fields: &[(&'static str, &'static str)]) -> RequestHead {
         let mut section = Fields::new();

@@ -8,8 +8,8 @@
 //! underscores has no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
-use crate::{Pattern, Policy};
 use message::{Field, names};
+use profiles::{Pattern, Policy};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -287,7 +287,7 @@ const ROLES: &[(&str, FieldRole)] = &[
 #[cfg(test)]
 mod tests {
     use super::{FieldRole, ROLES, is_method_override, is_void_declaration, role};
-    use crate::{Pattern, Policy};
+    use profiles::{Pattern, Policy};
 
     #[test]
     fn no_field_has_two_rows() {

@@ -128,9 +128,9 @@ fn is_own_origin(origin: &[u8], fields: &Fields) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{SELECTING, is_selecting, selecting_rule};
-    use crate::{Policy, VaryRule, looked_up_head, shared_fields};
+    use crate::{VaryRule, looked_up_head, shared_fields};
     use message::{Fields, Method, RequestHead, Version};
-    use profiles::Pattern;
+    use profiles::{Pattern, Policy};
 
     fn request(lines: &[(&'static str, &'static str)]) -> RequestHead {
         let mut fields: Fields = lines.iter().copied().collect();

@@ -4,9 +4,9 @@
 //! and the response is to be shared. Any other cookie keeps the response from being shared. Under a
 //! policy that forwards everything, every cookie is meaningful.
 
-use crate::{Forwarding, Policy};
 use bytes::Bytes;
 use message::{Fields, names};
+use profiles::{Forwarding, Policy};
 
 /// The `Set-Cookie` lines of a response whose cookies are not noise.
 pub(crate) fn meaningful_cookies<'a>(
@@ -40,8 +40,8 @@ fn is_noise(line: &[u8], policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{meaningful_cookies, strip_noise_cookies};
-    use crate::{Pattern, Policy};
     use message::Fields;
+    use profiles::{Pattern, Policy};
 
     fn fields(lines: &[&'static str]) -> Fields {
         let mut fields = Fields::new();

@@ -5,9 +5,10 @@
 //! Invariant: only the first valid field of the policy's list counts. An invalid or absent field
 //! counts as not sent, so that the next one decides, and `Cache-Control` last.
 
+use crate::Directives;
 use crate::structured::{MemberValue, combined_lines, parse_dictionary};
-use crate::{Directives, Policy, TargetedField};
 use message::{Fields, list_members, names};
+use profiles::{Policy, TargetedField};
 
 /// The directives that count for this cache, and whether they come from a targeted field. In that
 /// case `Expires` does not count either.
@@ -105,8 +106,9 @@ fn strip_name<'a>(member: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::stated_directives;
-    use crate::{Directives, Policy, TargetedField};
+    use crate::Directives;
     use message::Fields;
+    use profiles::{Policy, TargetedField};
 
     fn stated(fields: &[(&'static str, &'static str)]) -> (Directives, bool) {
         let fields: Vec<_> = fields.to_vec();

@@ -4,8 +4,9 @@
 //! both use the resulting target. Only whole parameters that the policy names are removed. A
 //! parameter that may be parsed in two ways stays.
 
-use crate::{Policy, canonical_target};
+use crate::canonical_target;
 use bytes::Bytes;
+use profiles::Policy;
 use std::borrow::Cow;
 
 /// The target that identifies a page in the key: `target` without the policy's tracking parameters.
@@ -49,8 +50,8 @@ fn untracked(target: &Bytes, policy: &Policy) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::keyed_target;
-    use crate::Policy;
     use bytes::Bytes;
+    use profiles::Policy;
 
     #[test]
     fn only_tracking_parameters_are_removed() {

@@ -5,10 +5,10 @@
 //! changes the fields that describe the stored content: its length, coding, type and range. The new
 //! freshness is not computed here: `judge` judges the updated head again.
 
-use crate::Policy;
 use crate::dates::parse_date;
 use bytes::Bytes;
 use message::{Field, Fields, ResponseHead, Status, names};
+use profiles::Policy;
 use std::time::Duration;
 
 /// The conditional fields that ask the origin whether `stored` is still valid (RFC 9111 section
@@ -182,9 +182,9 @@ mod tests {
         Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
         validation_fields,
     };
-    use crate::Policy;
     use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
+    use profiles::Policy;
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     fn head(fields: &FieldLines) -> ResponseHead {

@@ -10,6 +10,7 @@
 //!
 //! Values are length-prefixed, so different lists of values never make the same key.
 
+use crate::Reason;
 use crate::coding::{is_coded, is_gzip};
 use crate::devices::has_classes;
 use crate::directives::is_token;
@@ -17,9 +18,9 @@ use crate::forward::is_sent_on;
 use crate::preferences::{accepts, canonical, favourite};
 use crate::request_fields::{FieldRole, role};
 use crate::selecting::{is_beyond, is_selecting};
-use crate::{Forwarding, Policy, Reason};
 use bytes::Bytes;
 use message::{Fields, names};
+use profiles::{Forwarding, Policy};
 use std::sync::Arc;
 
 /// The maximum number of fields on which a stored response varies. A response that varies on more
@@ -387,8 +388,9 @@ pub(crate) fn is_zero_weight(parameter: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{AcceptedCodings, VARY_NAMES_MAX, VaryRule};
-    use crate::{Policy, Reason};
+    use crate::Reason;
     use message::Fields;
+    use profiles::Policy;
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
         lines.iter().copied().collect()

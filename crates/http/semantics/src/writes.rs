@@ -10,9 +10,8 @@ use crate::form::{FormReader, ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
 use crate::request::{cookie_names, percent_decoded};
-use crate::{Policy, WriteRule};
 use message::{Method, RequestHead, ResponseHead, names};
-use profiles::{FieldPattern, JsonFact};
+use profiles::{FieldPattern, JsonFact, Policy, WriteRule};
 
 /// Request fields that replace the method of the request line in some applications.
 const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
@@ -288,9 +287,9 @@ pub(crate) fn query_of(target: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::{Exchanged, WriteEffect, written};
-    use crate::{Changed, ChangedPages, FormReader, Policy};
+    use crate::{Changed, ChangedPages, FormReader};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-    use profiles::Profile;
+    use profiles::{Policy, Profile};
 
     /// A request and response for which a rule is checked, with defaults in [`CASE`].
     struct WriteCase<'a> {

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    ByteRange, Directives, Freshness, Judgement, Moment, Policy, RangeAnswer, Reason, Reuse, Storable,
-    answer_range, format_date, invalidated_targets, judge_response, not_modified_fields, reuse,
-    reuse_on_error, updated_head,
+    ByteRange, Directives, Freshness, Judgement, Moment, RangeAnswer, Reason, Reuse, Storable, answer_range,
+    format_date, invalidated_targets, judge_response, not_modified_fields, reuse, reuse_on_error,
+    updated_head,
 };
+use profiles::Policy;
 
 type FieldLines = [(&'static str, &'static str)];
 

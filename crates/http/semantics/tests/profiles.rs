@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use message::{Fields, Method, RequestHead, Version};
-use petasos_semantics::{Policy, Reason, RequestClass, classify_request};
-use profiles::Profile;
+use petasos_semantics::{Reason, RequestClass, classify_request};
+use profiles::{Policy, Profile};
 
 fn policy(profile: &str) -> &'static Policy {
     &Profile::shipped(profile).unwrap().policy

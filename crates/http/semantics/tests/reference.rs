@@ -4,10 +4,11 @@
 use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    Directives, Forwarding, Judgement, Moment, Pattern, Policy, RequestClass, VaryRule, classify_request,
-    explain_refusal, explain_request, invalidated_targets, judge_response, selecting_rule, shared_fields,
-    updated_head, validation_fields,
+    Directives, Judgement, Moment, RequestClass, VaryRule, classify_request, explain_refusal,
+    explain_request, invalidated_targets, judge_response, selecting_rule, shared_fields, updated_head,
+    validation_fields,
 };
+use profiles::{Forwarding, Pattern, Policy};
 use proptest::prelude::*;
 
 /// RFC 9110 sections 5.6.1 and 5.6.4, one byte after the other: the members of a list, and whether

@@ -8,9 +8,10 @@ mod rfc9111;
 use clock::{Monotonic, Timestamp};
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    Directives, Freshness, Judgement, Moment, Policy, Reason, Reuse, Storable, format_date, judge_response,
-    reuse, reuse_on_error,
+    Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, format_date, judge_response, reuse,
+    reuse_on_error,
 };
+use profiles::Policy;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -73,7 +74,7 @@ fn about(before_secs: i128, after_secs: i128) -> impl Strategy<Value = i128> {
     (-before_secs..after_secs).prop_map(|offset| NOW_SECS + offset)
 }
 
-/// A date, or a value that is not a date.
+/// A date, or another value.
 fn date_or_not(dates: impl Strategy<Value = i128>) -> impl Strategy<Value = Option<i128>> {
     prop_oneof![4 => dates.prop_map(Some), 1 => Just(None)]
 }

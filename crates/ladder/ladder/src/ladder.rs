@@ -145,12 +145,12 @@ pub enum Root {
     Service(String),
 }
 
-/// A counter that is read before and after each load.
+/// A counter, read before and after each load.
 #[derive(Clone, Debug)]
 pub struct Meter {
     /// Name of the counter.
     pub name: String,
-    /// Unit that is counted, for example queries.
+    /// The counted unit, for example queries.
     pub unit: String,
     /// Way to read the counter.
     pub source: MeterSource,

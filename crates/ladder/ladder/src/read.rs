@@ -12,14 +12,12 @@ use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUN
 use crate::plan::{self, Cell, Choice, Effort};
 use crate::read_step::{self, Names};
 use crate::read_traffic;
-use crate::reader::{Keys, Reader};
 use crate::template::{Template, is_name};
-use config::{Diagnostic, Place};
+use document::{Diagnostic, Keys, Place, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
-use toml::de::DeTable;
 
 /// Variables that every ladder has.
 const BUILT_IN: [&str; 3] = ["page", "petasos", "out"];
@@ -37,13 +35,8 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Returns every problem in the text, in order of position.
 pub fn read_ladder(name: &str, text: &str, directory: Option<&Path>) -> Result<Ladder, Vec<Diagnostic>> {
     let reader = Reader::new(name, text);
-    let ladder = match DeTable::parse(text) {
-        Ok(table) => Some(top(Keys::new(&reader, table.get_ref(), 0..0), directory)),
-        Err(error) => {
-            reader.problem(error.span().unwrap_or(0..0), error.message().trim_end(), "");
-            None
-        }
-    };
+    let table = reader.parse(text);
+    let ladder = table.as_ref().map(|table| top(Keys::new(&reader, table.get_ref(), 0..0), directory));
     let problems = reader.into_problems();
     ladder.filter(|_| problems.is_empty()).ok_or(problems)
 }
@@ -61,11 +54,7 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
             "give the path of a ladder file; docs/ladder.md describes the format",
         )
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        let line = error.as_bytes().iter().take(place).filter(|byte| **byte == b'\n').count() + 1;
-        fault(format!("{name} is not UTF-8 text; its first bad line is line {line}"), "save it as UTF-8")
-    })?;
+    let text = document::decode(&name, bytes).map_err(|fault| vec![fault.into_problem()])?;
     // A bare file name has an empty parent, which means the current directory.
     let parent =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

@@ -3,8 +3,8 @@
 
 use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step, Version};
 use crate::read::Unique;
-use crate::reader::{Keys, Reader};
 use crate::template::Template;
+use document::{Keys, Reader, Scalar};
 use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -37,7 +37,7 @@ impl Names {
     pub(crate) fn template(&self, reader: &Reader, text: &Spanned<String>) -> Template {
         let template = Template::parse(text.get_ref());
         for name in template.variables().filter(|name| self.complete && !self.known.contains(*name)) {
-            let help = match config::nearest(name, self.known.iter().map(String::as_str)) {
+            let help = match document::nearest(name, self.known.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean {{{known}}}?"),
                 None => {
                     let known: Vec<String> = self.known.iter().map(|name| format!("{{{name}}}")).collect();
@@ -103,7 +103,7 @@ fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
     let id = keys.text("against")?;
     let known = || earlier.iter().map(|step| step.id.as_str());
     if known().all(|known| known != id.get_ref().as_str()) {
-        let help = match config::nearest(id.get_ref(), known()) {
+        let help = match document::nearest(id.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
             None => "give the `id` of a [[step]] above this line".to_owned(),
         };
@@ -168,7 +168,7 @@ fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
     let name = keys.text("version")?;
     let known = || versions.iter().map(|version| version.name.as_str()).chain([OWN_VERSION]);
     if known().all(|version| version != name.get_ref().as_str()) {
-        let help = match config::nearest(name.get_ref(), known()) {
+        let help = match document::nearest(name.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
             None => "name a version that has a [[version]] table in this file, or `petasos`".to_owned(),
         };
@@ -292,8 +292,17 @@ fn header_test(keys: &mut Keys<'_, '_>, names: &Names) -> Option<HeaderTest> {
     is.or(matches).or(absent).filter(|_| one)
 }
 
+fn json(value: Scalar) -> serde_json::Value {
+    match value {
+        Scalar::Text(text) => text.into(),
+        Scalar::Flag(flag) => flag.into(),
+        Scalar::Integer(number) => number.into(),
+        Scalar::Float(number) => number.into(),
+    }
+}
+
 fn json_test(keys: &mut Keys<'_, '_>) -> Option<JsonTest> {
-    let is = keys.json("is").map(JsonTest::Is);
+    let is = keys.scalar("is").map(|value| JsonTest::Is(json(value)));
     let min = keys.number("min").map(JsonTest::Min);
     let help = "give exactly one of `is` (a text, a number, true or false) and `min` (a number)";
     let one = keys.exactly_one(&["is", "min"], "a proof must have exactly one test", help);

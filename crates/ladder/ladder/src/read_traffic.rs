@@ -7,12 +7,12 @@
 use crate::ladder::{CONCURRENCY_MAX, Pattern, Step};
 use crate::read::Unique;
 use crate::read_step::{self, Names, actions, check_url};
-use crate::reader::{Keys, Reader};
 use crate::template::is_name;
 use crate::traffic::{
     ANONYMOUS, Audience, Content, Exchange, LoadChange, SHARE_MAX, Session, Traffic, VISITORS_MAX,
     WRITES_PER_S_MAX, Write, weights,
 };
+use document::{Keys, Reader};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -68,7 +68,7 @@ pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Ses
     let known = || sessions.all.iter().map(|session| session.name.as_str());
     let position = known().position(|known| known == name.get_ref());
     if position.is_none() {
-        let help = match config::nearest(name.get_ref(), known()) {
+        let help = match document::nearest(name.get_ref(), known()) {
             Some(known) => format!("did you mean `{known}`?"),
             None => "name a session that has a [[session]] table in this file".to_owned(),
         };
@@ -198,7 +198,7 @@ fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
 }
 
 fn not_a_step(reader: &Reader, id: &Spanned<String>, steps: &[Step]) {
-    let help = match config::nearest(id.get_ref(), steps.iter().map(|step| step.id.as_str())) {
+    let help = match document::nearest(id.get_ref(), steps.iter().map(|step| step.id.as_str())) {
         Some(known) => format!("did you mean `{known}`?"),
         None => "give the `id` of a [[step]] of this file".to_owned(),
     };

@@ -3,8 +3,8 @@
 //! A starred run keeps its figures and shows the reasons beside them. It takes no part in factors
 //! between steps, because the generator or another process may have limited it.
 
-use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
 use probe::{GroupFigures, HostFigures};
+use record::{LOST_SHARE_INVALID, SelfCheck, Trust};
 
 /// Highest share of the machine (0 to 1) that processes outside the measurement may use.
 pub const FOREIGN_SHARE_MAX: f64 = 0.10;
@@ -45,8 +45,8 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostFigures, groups: &[GroupFigu
 #[cfg(test)]
 mod tests {
     use super::reasons;
-    use load::{Account, SelfCheck, Trust};
     use probe::{GroupFigures, HostFigures};
+    use record::{Account, SelfCheck, Trust};
     use std::time::Duration;
 
     /// Groups with these numbers of processes.

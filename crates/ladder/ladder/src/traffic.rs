@@ -6,7 +6,7 @@
 
 use crate::ladder::{Action, Load, Pattern, Step};
 use crate::template::Template;
-use load::BodyPattern;
+use record::BodyPattern;
 use std::time::Duration;
 
 /// Largest number of visitors of a session. The limit exists because each visitor logs in

@@ -19,11 +19,12 @@ use crate::template::Variables;
 use crate::traffic::{Session, Traffic, shown_to_nobody, weights};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
-use crate::{ports, proof, record, star};
+use crate::{ports, proof, results, star};
 use address::HttpUrl;
 use clock::Clock;
-use load::{Control, Expect, Outcome, WeightedTarget};
+use load::Control;
 use probe::{ProcFs, WatchFigures};
+use record::{Expect, Outcome, WeightedTarget};
 use report::results::{BystanderRecord, Measured, WriteRecord};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -108,7 +109,7 @@ impl Bench<'_> {
         let [idle_ms, idle_twin_ms] = self.idle_bystanders(cell, step)?;
         if !cell.load.warmup.is_zero() {
             let mut plan = self.load_plan(cell, step)?;
-            plan.stop = load::Stop { time: Some(cell.load.warmup), ..load::Stop::default() };
+            plan.stop = record::Stop { time: Some(cell.load.warmup), ..record::Stop::default() };
             let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
             self.loaded(
                 &plan,
@@ -385,7 +386,7 @@ impl Bench<'_> {
         for ((audience, visitors), weight) in kinds.into_iter().zip(weights) {
             let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
                 cookies,
-                expect: Some(Expect { length: load::Length::Variable, ..expect }),
+                expect: Some(Expect { length: record::Length::Variable, ..expect }),
                 ..WeightedTarget::new(target.clone(), weight)
             };
             let session = audience.session.and_then(|position| self.ladder.sessions.get(position));
@@ -418,29 +419,29 @@ impl Bench<'_> {
         Ok(writers)
     }
 
-    fn load_plan(&self, cell: &Cell, step: &Step) -> Result<load::Plan, String> {
+    fn load_plan(&self, cell: &Cell, step: &Step) -> Result<record::Plan, String> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
-        let mut plan = load::Plan::new(HttpUrl::parse(&url).map_err(|error| error.to_string())?);
+        let mut plan = record::Plan::new(HttpUrl::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
         // The generator shares the cores with the site. Were it to wait for them, it would measure
         // itself.
         plan.real_time = ports::is_here(&step.address.expand(self.variables));
         plan.keep_alive = cell.load.keepalive;
         // Browsers use HTTP/1.1, and nginx does not compress for older versions.
-        plan.http = load::Protocol::Http11;
+        plan.http = record::Protocol::Http11;
         plan.headers = step.host.iter().map(|host| ("Host".to_owned(), host.clone())).collect();
         if cell.traffic.is_none() {
             // The loads of `[[load]]` search the content of pages, which a content coding would
             // hide.
-            plan.headers.push(("Accept-Encoding".to_owned(), record::ACCEPTED_CODINGS.to_owned()));
+            plan.headers.push(("Accept-Encoding".to_owned(), results::ACCEPTED_CODINGS.to_owned()));
         }
-        plan.stop = load::Stop {
+        plan.stop = record::Stop {
             requests: cell.load.requests_max,
             time: Some(cell.load.duration),
-            ..load::Stop::default()
+            ..record::Stop::default()
         };
-        plan.spread = load::spread(plan.stop.time);
-        plan.expect.length = load::Length::Variable;
+        plan.spread = record::spread(plan.stop.time);
+        plan.expect.length = record::Length::Variable;
         if let Some(traffic) = cell.traffic.and_then(|position| self.ladder.loads.get(position)) {
             plan.targets = self.targets(traffic, step, &plan.target)?;
             plan.seed = self.ladder.seed;
@@ -451,7 +452,7 @@ impl Bench<'_> {
     /// Runs a load together with the bystanders, the writers and the watch of the processes.
     fn loaded(
         &self,
-        plan: &load::Plan,
+        plan: &record::Plan,
         (step, traffic): (&Step, Option<&Traffic>),
         status: &Status,
         observer: &mut dyn Observer,
@@ -551,12 +552,12 @@ impl Bench<'_> {
 
     fn measured(&self, cell: &Cell, readings: Readings, page: Page, proofs: Vec<String>) -> Measured {
         let outcome = &readings.outcome;
-        let groups = record::groups(self.ladder, &readings.watch, outcome.good);
+        let groups = results::groups(self.ladder, &readings.watch, outcome.good);
         let cpu = |roles: &[Role]| -> f64 {
             let mine = groups.iter().filter(|group| roles.iter().any(|role| role.name() == group.role));
             mine.map(|group| group.cpu_s).sum()
         };
-        let generator = record::generator(outcome);
+        let generator = results::generator(outcome);
         let host = readings.watch.host;
         // The cores are free for the server while the generator busy-waits on one of them.
         let busy_wait = generator.busy_wait_s / (f64::from(self.cores) * readings.watch.seconds);
@@ -572,19 +573,19 @@ impl Bench<'_> {
             accelerator_cpu_s: cpu(&[Role::Accelerator]),
         });
         let starred = star::reasons(&outcome.check, &host, &readings.watch.groups);
-        let (observed_load, load_samples) = record::observed_load(self.ladder, &readings.watch);
+        let (observed_load, load_samples) = results::observed_load(self.ladder, &readings.watch);
         Measured {
             seconds: outcome.elapsed.as_secs_f64(),
             answers: outcome.good,
-            failures: record::failures(outcome),
+            failures: results::failures(outcome),
             other_length: outcome.length_differs,
-            what_changed: record::what_changed(outcome),
+            what_changed: results::what_changed(outcome),
             received_bytes: outcome.received_bytes,
             throughput_per_s: outcome.good_per_second(),
-            response: record::response_times(outcome),
-            meters: record::meters(self.ladder, &readings),
-            verdicts: record::verdicts(outcome),
-            visitors: record::visitors(self.ladder, cell, outcome),
+            response: results::response_times(outcome),
+            meters: results::meters(self.ladder, &readings),
+            verdicts: results::verdicts(outcome),
+            visitors: results::visitors(self.ladder, cell, outcome),
             writes: readings.writes,
             bystander: readings.bystander,
             twin: readings.twin,

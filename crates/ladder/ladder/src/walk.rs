@@ -17,8 +17,8 @@ use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_refer
 use crate::plan::{Cell, Choice, Plan};
 use crate::ports;
 use crate::read_step::OWN_VERSION;
-use crate::record;
 use crate::reference::{Reference, References};
+use crate::results;
 use crate::service::Services;
 use crate::template::Variables;
 use crate::visit::{Bench, Unfit};
@@ -180,15 +180,15 @@ pub fn walk<'a>(
         synthetic: ladder.synthetic,
         about: ladder.about.clone(),
         page: ladder.page.clone(),
-        plan: record::plan(&plan),
+        plan: results::plan(&plan),
         complete: walker.runs.len() as u64 >= past.header.visits,
         started_at_s: past.header.started_at_s,
         written_at_s: world.clock.now().as_secs(),
         environment,
         reference: references.of(0).ok().map(|reference| reference.page.record.clone()),
-        steps: record::steps(ladder, &references),
-        cells: record::cells(ladder, &plan, None, &walker.runs),
-        loads: record::loads(ladder, &plan, &walker.runs),
+        steps: results::steps(ladder, &references),
+        cells: results::cells(ladder, &plan, None, &walker.runs),
+        loads: results::loads(ladder, &plan, &walker.runs),
     };
     let (results_file, report_file) = write(&results, &output.directory, world.disk)?;
     let port = |name: &String| Some((name.clone(), variables.value(name)?.to_owned()));

@@ -4,12 +4,12 @@
 //! is a failure. Bytes that came before their request are never taken for its response. Nothing is
 //! sent twice here.
 
-use crate::outcome::FetchFailure;
 use bytes::{Bytes, BytesMut};
 use clock::{Clock, Monotonic};
 use h1::client::{Event, Exchange, Terms};
 use h1::{ExchangeError, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
+use record::FetchFailure;
 use semantics::Moment;
 use std::pin::Pin;
 use std::task::{Context, Waker};

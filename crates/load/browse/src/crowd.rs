@@ -6,12 +6,12 @@
 //! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
 //! does not depend on the number of threads: each thread takes its share of one schedule.
 
-use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
 use crate::visit::visit;
 use crate::visitor::Visitor;
 use crate::worker::Worker;
 use clock::Monotonic;
+use record::{Figures, PageEnd};
 use stats::Random;
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
@@ -51,6 +51,7 @@ pub(crate) struct CrowdReport {
 impl Crowd {
     /// The crowd at `place`: the index of its thread and the number of threads.
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
+        // Seeds that are far apart, so that the threads draw different numbers.
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
             worker: Worker::new(shared, place.1),

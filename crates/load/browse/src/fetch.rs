@@ -4,14 +4,14 @@
 //! Every exchange is recorded once. The content is not interpreted here.
 
 use crate::connection::{Answer, Content};
-use crate::outcome::{FetchFailure, Figures};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use bytes::Bytes;
 use clock::Monotonic;
-use load::CacheVerdict;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
-use page::{Asset, CacheLookup, CodingError, PageLimit, PageLimits, ResourceClass, decoded};
+use page::{Asset, CacheLookup, CodingError, decoded};
+use record::{CacheVerdict, FetchFailure, Figures};
+use resource::{PageLimit, PageLimits, ResourceClass};
 use semantics::Moment;
 use std::cell::{Cell, RefCell, RefMut};
 use url::{Position, Url};

@@ -7,7 +7,6 @@
 
 use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
 use crate::frames::Frames;
-use crate::outcome::FetchFailure;
 use bytes::Bytes;
 use clock::Clock;
 use h2::client::{Builder, SendRequest};
@@ -15,6 +14,7 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
 use load::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use message::{Fields, RequestHead, ResponseHead, Status, names};
+use record::FetchFailure;
 use semantics::Moment;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -76,7 +76,7 @@ impl Http2 {
         let counted = Counted { wire, counts: Rc::clone(&counts) };
         let mut builder = Builder::new();
         builder.enable_push(false).initial_window_size(STREAM_WINDOW_BYTES);
-        // The library's own limit is 16 MiB a head, and a few bytes can stand for that many.
+        // The library's own limit is 16 MiB a head, and a few coded bytes can expand to that many.
         builder.max_header_list_size(HEAD_BYTES_MAX);
         builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let made = builder.handshake(counted).await;

@@ -22,7 +22,6 @@ mod frames;
 mod http2;
 mod lingering;
 mod names;
-mod outcome;
 mod plan;
 mod series;
 mod shared;
@@ -32,20 +31,16 @@ mod visitor;
 mod worker;
 
 pub use lingering::LINGERING_MAX;
-pub use outcome::{
-    ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
-    PageOutcome, TRACE_MAX, Traced, URL_BYTES_MAX,
-};
 pub use plan::{
     CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN,
     TIMEOUT_DEFAULT, VISITORS_MAX,
 };
-pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;
 
 use clock::Clock;
 use crowd::{Crowd, CrowdReport};
 use net::{TlsClient, TlsError};
+use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome};
 use series::Series;
 use shared::Shared;
 use std::io;

@@ -4,7 +4,7 @@
 //! lookup takes a thread of the system. Addresses are kept for the whole run; after a failure, the
 //! next page load looks again.
 
-use crate::outcome::FetchFailure;
+use record::FetchFailure;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -4,8 +4,8 @@
 //! wrong. A plan is plain data: it opens no connections and resolves no names.
 
 use address::{Address, HttpUrl, HttpUrlError};
-use load::{StatusSet, Think};
-use page::PageLimits;
+use record::{StatusSet, Think};
+use resource::PageLimits;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
@@ -255,7 +255,7 @@ fn address_of(url: &Url) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, RATE_MAX, RATE_MIN};
-    use load::Think;
+    use record::Think;
     use std::time::Duration;
     use url::Url;
 

@@ -4,11 +4,12 @@
 //! The [`ResourceClass`] of a resource decides whether it counts toward the page's time.
 
 use crate::fetch::{Fetched, Fetching};
-use crate::outcome::{FetchFailure, TRACE_MAX, Traced, kept_url};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use clock::Monotonic;
-use page::{Asset, Loading, ResourceClass};
+use page::{Asset, Loading};
+use record::{FetchFailure, TRACE_MAX, Traced, kept_url};
+use resource::ResourceClass;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;

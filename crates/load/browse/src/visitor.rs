@@ -8,11 +8,11 @@
 use crate::connection::{Answer, Connection, Content, NoAnswer};
 use crate::http2::Http2;
 use crate::lingering::Idle;
-use crate::outcome::FetchFailure;
 use crate::plan::PagePlan;
 use crate::worker::Worker;
 use message::RequestHead;
 use page::{Jar, PrivateCache};
+use record::FetchFailure;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -8,7 +8,6 @@
 use crate::connection::Wire;
 use crate::lingering::Lingering;
 use crate::names::{Found, Names};
-use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
 use crate::visitor::Connections;
@@ -17,6 +16,7 @@ use clock::Monotonic;
 use load::LocalLimit;
 use net::{Stream, TlsError};
 use page::Memo;
+use record::{FetchFailure, Figures};
 use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::SocketAddr;

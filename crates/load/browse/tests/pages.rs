@@ -7,9 +7,10 @@
 use clock::{Clock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use page::{PageLimit, PageLimits, ResourceClass};
-use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
+use petasos_browse::{PageError, PagePlan, Watch, run};
 use platform::SystemClock;
+use record::{FetchFailure, PageEnd, PageOutcome};
+use resource::{PageLimit, PageLimits, ResourceClass};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -516,7 +517,7 @@ fn seconds_add_up_to_the_figures_of_the_run() {
     let warmup = Duration::from_millis(200);
     let outcome = load(&PagePlan { warmup, users: 2, threads: 2, ..plan(&origin.url(), 30) });
     let (seconds, figures) = (&outcome.seconds, &outcome.figures);
-    let sum = |of: fn(&petasos_browse::PageSecond) -> u64| seconds.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&record::PageSecond) -> u64| seconds.iter().map(of).sum::<u64>();
     assert_eq!((sum(|second| second.incomplete), sum(|second| second.good)), (figures.pages.incomplete, 0));
     assert_eq!(sum(|second| second.failed_requests), figures.failed_requests());
     assert_eq!(sum(|second| second.requests), figures.requests());

@@ -12,9 +12,10 @@
 mod common;
 
 use clock::Clock;
-use page::ResourceClass;
-use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
+use petasos_browse::{PageError, PagePlan, run};
 use platform::SystemClock;
+use record::{Figures, PageOutcome};
+use resource::ResourceClass;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::web_server::Nginx;

@@ -5,9 +5,8 @@
 //! closed loop none starts after the end. Parts are in order and do not overlap; between stages
 //! there may be gaps.
 
-use crate::plan::Plan;
-use crate::traffic::{Arrival, Rate, StageLoad};
 use clock::Monotonic;
+use record::{Arrival, Plan, Rate, StageLoad};
 use stats::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -136,6 +135,7 @@ impl Course {
     /// Takes one of the remaining measured requests; false if there is none.
     pub(crate) fn take(&self) -> bool {
         let Some(left) = &self.requests_left else { return true };
+        // Relaxed is enough: taking a request is one atomic operation and guards no other data.
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
@@ -266,10 +266,9 @@ fn grown(part: Part, start: Monotonic, ramp: Duration) -> [Option<Part>; 2] {
 #[cfg(test)]
 mod tests {
     use super::{Course, Demand, OpenPart, Part};
-    use crate::plan::{Plan, Stop};
-    use crate::traffic::{Arrival, Rate, Stage, StageLoad};
     use address::HttpUrl;
     use clock::Monotonic;
+    use record::{Arrival, Plan, Rate, Stage, StageLoad, Stop};
     use std::time::Duration;
 
     fn at(seconds: u64) -> Monotonic {

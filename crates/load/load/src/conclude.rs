@@ -3,13 +3,13 @@
 //! Invariant: an outcome consists of sums, merged distributions and judgements of them. Nothing is
 //! measured here.
 
-use crate::check::{Figures, OpenFigures, SelfCheck};
-use crate::little::Little;
-use crate::outcome::{Drift, Ended, FailureKind, Outcome, StageOutcome, UrlOutcome};
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::worker::Report;
 use clock::{Monotonic, Timestamp};
+use record::{
+    CheckInput, Drift, Ended, FailureKind, Little, OpenLoop, Outcome, SelfCheck, StageOutcome, UrlOutcome,
+};
 use std::time::Duration;
 
 /// Facts about a run that are not in its records.
@@ -102,7 +102,7 @@ fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
 fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
     let urls = shared.routes.urls.iter().zip(&recorder.urls).enumerate();
     let outcome =
-        |(place, (target, record)): (usize, (&crate::WeightedTarget, &crate::recorder::UrlRecord))| {
+        |(place, (target, record)): (usize, (&record::WeightedTarget, &crate::recorder::UrlRecord))| {
             UrlOutcome {
                 target: target.clone(),
                 complete: record.complete,
@@ -124,7 +124,7 @@ fn drift(shared: &Shared<'_>, recorder: &Recorder) -> Option<Drift> {
 
 fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
     let stages = (0..).zip(&shared.plan.stages).zip(&recorder.stages);
-    let outcome = |((place, stage), record): ((u16, &crate::Stage), &crate::stage_record::StageRecord)| {
+    let outcome = |((place, stage), record): ((u16, &record::Stage), &crate::stage_record::StageRecord)| {
         let (good_times, wrong_times, _) = record.times();
         StageOutcome {
             stage: *stage,
@@ -146,7 +146,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     // A user has up to this many requests in flight on its connection.
     let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);
     let user_time = shared.course.user_time(end).map(|time| time.saturating_mul(streams));
-    let open = outcome.rate_asked.map(|rate_asked| OpenFigures {
+    let open = outcome.rate_asked.map(|rate_asked| OpenLoop {
         rate_asked,
         time: shared.course.open_time(end),
         has_users: shared.course.has_users(),
@@ -167,7 +167,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         ),
     };
     let (total_us, connect_us) = (outcome.good_times.total.sum_us(), outcome.good_times.connect.sum_us());
-    SelfCheck::judge(&Figures {
+    SelfCheck::judge(&CheckInput {
         users: user_time.map(|_| crate::connections_max(shared.plan).saturating_mul(shared.plan.pipeline)),
         elapsed: outcome.elapsed,
         cpu: &outcome.cpu,

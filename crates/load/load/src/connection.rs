@@ -6,11 +6,9 @@
 //! when requests can be sent; with TLS, that is after the handshake. All byte counts are of HTTP
 //! bytes, also over TLS.
 
-use crate::ab_account::AbEnd;
 use crate::content::Inspection;
 use crate::dial::redial;
 use crate::exchange::Exchange;
-use crate::outcome::FailureKind;
 use crate::reader::{Answer, AnswerReader, HeadMemo, ReadError};
 use crate::recorder::Recorder;
 use crate::streams::Several;
@@ -20,6 +18,7 @@ use clock::{Clock, Monotonic};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use net::{Stamp, StampClock, TlsError, receive};
+use record::{AbEnd, FailureKind};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 

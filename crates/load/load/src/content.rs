@@ -5,11 +5,10 @@
 //! is kept. Kept are only the first response, responses that differ, and, if a pattern is expected,
 //! responses that arrive before there is a first one. Each is kept up to [`CONTENT_BYTES_MAX`].
 
-use crate::expect::{Expect, Length};
-use crate::outcome::FailureKind;
 use crate::reader::Answer;
 use crate::recorder::Judgement;
 use bytes::Bytes;
+use record::{Expect, FailureKind, Length};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -223,10 +222,9 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::{CONTENT_BYTES_MAX, Contents, Inspection};
-    use crate::expect::{Expect, Length};
-    use crate::outcome::FailureKind;
     use crate::reader::Answer;
     use crate::recorder::Judgement;
+    use record::{Expect, FailureKind, Length};
 
     fn answer(status: u16, content_bytes: usize) -> Answer {
         let content_bytes = content_bytes as u64;

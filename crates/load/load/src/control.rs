@@ -2,11 +2,11 @@
 //!
 //! Invariant: the counters only grow. They are updated in batches, not for every response, and
 //! serve only as a progress display. Relaxed ordering is enough, because they guard no other data.
-//! The exact figures are in the [`crate::Outcome`].
+//! The exact figures are in the [`record::Outcome`].
 
-use crate::outcome::Second;
 use crate::series::Series;
 use clock::{Clock, Monotonic};
+use record::Second;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Control {
     }
 
     /// The complete seconds of the measured part, from number `from` on. The run moves them to
-    /// [`crate::Outcome::seconds`] at its end; from then on the list is empty.
+    /// [`record::Outcome::seconds`] at its end; from then on the list is empty.
     pub fn seconds_since(&self, from: usize) -> Vec<Second> {
         self.series.since(from)
     }

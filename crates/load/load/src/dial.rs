@@ -8,7 +8,7 @@
 //! the peer's half of the handshake runs in the caller's time; our own part is 2 µs. Two measures
 //! reduce this cost. The acknowledgement that ends the handshake is delayed and sent with the
 //! request. A socket can also be used again instead of being closed and created anew. The
-//! connection then ends with a reset, so a plan has to ask for this ([`crate::Close::Rst`]).
+//! connection then ends with a reset, so a plan has to ask for this ([`record::Close::Rst`]).
 
 use mio::net::TcpStream;
 use net::ask_for_stamps;

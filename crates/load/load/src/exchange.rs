@@ -3,8 +3,8 @@
 //! Invariant: a response ends when the kernel received its last bytes, no matter when they were
 //! read.
 
-use crate::check::LOST_US_PER_REQUEST_MIN;
 use clock::Monotonic;
+use record::LOST_US_PER_REQUEST_MIN;
 use std::time::Duration;
 
 /// Wake-up allowance of a piece of a response. Waking a thread takes 10 to 100 us, so a sleeping

@@ -21,22 +21,16 @@
 //! Other crates show results (`report`), compare runs with each other (`ladder`), and handle
 //! signals and arguments (`cli`).
 
-mod ab_account;
 mod account;
 mod arrival;
-mod check;
 mod conclude;
 mod connection;
 mod content;
 mod control;
 mod dial;
 mod exchange;
-mod expect;
-mod little;
 mod local_limit;
-mod outcome;
 mod pauses;
-mod plan;
 mod priority;
 mod reader;
 mod recorder;
@@ -50,44 +44,19 @@ mod stage_record;
 mod streams;
 mod timer;
 mod tls;
-mod traffic;
-mod verdict;
-mod wire;
 mod worker;
 
-pub use ab_account::{AbAccount, Counting};
-pub use account::Account;
-pub use check::{
-    ACCOUNT_GAP_INVALID, ACCOUNT_GAP_US_PER_ANSWER, CPU_SHARE_INVALID, CPU_SHARE_TIGHT, LAG_SHARE_TIGHT,
-    LAG_TIGHT_US_MIN, LITTLE_ANSWERS_PER_USER_MIN, LITTLE_ELAPSED_MIN, LITTLE_RESIDUAL_INVALID,
-    LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, NOT_STARTED_SHARE_INVALID, RATE_REQUESTS_MIN,
-    RATE_SHARE_INVALID, SCHEDULE_LAG_INVALID_US_MIN, SCHEDULE_LAG_SHARE_INVALID, SelfCheck, Trust,
-};
 pub use content::CONTENT_BYTES_MAX;
 pub use control::{Control, Progress};
-pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
 pub use local_limit::LocalLimit;
-pub use outcome::{
-    Drift, Ended, FailureKind, Failures, Late, Outcome, RequestsPerConnection, SECONDS_MAX, Sample, Second,
-    StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
-};
-pub use plan::{
-    Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
-};
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
-pub use traffic::{
-    Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError,
-    Think,
-};
-pub use verdict::CacheVerdict;
-pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};
 
 use clock::Clock;
 use conclude::{Run, conclude};
 use net::TlsError;
+use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Outcome, Plan, PlanError, Stage, StageLoad};
 use routes::Routes;
 use shared::Shared;
 use std::io;

@@ -5,10 +5,10 @@
 //! reads. In the steady state nothing is allocated. Only an incomplete head is kept until the rest
 //! arrives.
 
-use crate::verdict::CacheVerdict;
 use h1::client::{Exchange, Terms};
 use h1::{ResponseError, ResponseSkim, skim_response};
 use message::{Method, Status, list_members, names};
+use record::CacheVerdict;
 
 /// One complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +239,7 @@ fn answer(head: &Head, content_bytes: u64) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::{Answer, AnswerReader, HeadMemo, Persistence, ReadError};
-    use crate::verdict::CacheVerdict;
+    use record::CacheVerdict;
 
     /// A reader and a memo for plain HTTP/1.1 requests.
     fn reader() -> (AnswerReader, HeadMemo) {

@@ -6,11 +6,12 @@
 
 use crate::account::{Ledger, State};
 use crate::exchange::Exchange;
-use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts};
 use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
-use crate::verdict::CacheVerdict;
 use clock::Monotonic;
+use record::{
+    CacheVerdict, FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts,
+};
 use stats::Histogram;
 use std::time::Duration;
 
@@ -525,9 +526,8 @@ fn clamp(value: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{Exchange, Judgement, Received, Recorder, Scope, State};
-    use crate::outcome::{FailureKind, Late};
-    use crate::verdict::CacheVerdict;
     use clock::Monotonic;
+    use record::{CacheVerdict, FailureKind, Late};
     use std::time::Duration;
 
     const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };

@@ -4,11 +4,10 @@
 //! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields. The
 //! built-in fields that the user did not give come last.
 
-use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
-use crate::wire::Protocol;
 use address::HttpUrl;
 use bytes::Bytes;
 use message::names;
+use record::{Plan, PlanError, Protocol, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
 
 /// The value of `User-Agent` unless the plan gives one.
 pub const USER_AGENT: &str = concat!("Petasos/", env!("CARGO_PKG_VERSION"));
@@ -127,10 +126,10 @@ fn base64(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{USER_AGENT, base64, image};
-    use crate::{Body, Plan, PlanError, Protocol, Stop};
     use address::HttpUrl;
     use bytes::Bytes;
     use message::Method;
+    use record::{Body, Plan, PlanError, Protocol, Stop};
 
     fn plan() -> Plan {
         let mut plan = Plan::new(HttpUrl::parse("http://example.test:81/a?b").unwrap());

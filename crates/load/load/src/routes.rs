@@ -4,10 +4,9 @@
 //! Invariant: names are resolved only here and only once; all later lookups are indices into lists.
 
 use crate::LoadError;
-use crate::plan::{Plan, PlanError, WeightedTarget};
 use crate::slots::Route;
-use crate::wire::SourceNet;
 use address::HttpUrl;
+use record::{Plan, PlanError, SourceNet, WeightedTarget};
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -136,8 +135,8 @@ fn first_that_answers(mut addresses: Vec<SocketAddr>, source: Option<SourceNet>)
 #[cfg(test)]
 mod tests {
     use super::{Routes, first_that_answers};
-    use crate::plan::{Plan, WeightedTarget};
     use address::HttpUrl;
+    use record::{Plan, WeightedTarget};
     use std::net::{SocketAddr, TcpListener};
 
     fn routes(urls: &[(&str, u32)]) -> Routes {

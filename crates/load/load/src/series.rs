@@ -4,7 +4,7 @@
 //! Invariant: memory does not depend on the number of responses. It grows only with the number of
 //! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps.
 
-use crate::outcome::{SECONDS_MAX, Second};
+use record::{SECONDS_MAX, Second};
 use stats::Histogram;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -83,25 +83,10 @@ impl Inner {
     }
 }
 
-impl Second {
-    /// Adds another thread's counts. Percentiles cannot be added.
-    fn add(&mut self, other: &Self) {
-        self.started += other.started;
-        self.good += other.good;
-        self.failures.merge(&other.failures);
-        self.not_started += other.not_started;
-        self.statuses.iter_mut().zip(other.statuses).for_each(|(count, more)| *count += more);
-        self.verdicts.iter_mut().zip(other.verdicts).for_each(|(count, more)| *count += more);
-        self.received_bytes += other.received_bytes;
-        self.users += other.users;
-        self.in_flight += other.in_flight;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Series;
-    use crate::outcome::Second;
+    use record::Second;
     use stats::Histogram;
 
     fn latencies(values: &[u64]) -> Histogram {

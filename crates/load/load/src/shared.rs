@@ -6,19 +6,16 @@
 //! is enough, because the counters guard no other data. With `ab`'s counting, `ab`'s account is
 //! kept under a lock, because `ab` compares each response with the one that ended first.
 
-use crate::ab_account::{AbAccount, AbEnd, Counting};
 use crate::arrival::Course;
 use crate::content::Contents;
 use crate::control::Control;
-use crate::expect::{Expect, Length};
 use crate::local_limit::LocalLimit;
-use crate::outcome::{Ended, FailureKind};
-use crate::plan::Plan;
 use crate::routes::Routes;
 use crate::tls::Tls;
 use crate::{GONE_AFTER, LoadError};
 use bytes::Bytes;
 use clock::{Clock, Monotonic};
+use record::{AbAccount, AbEnd, Counting, Ended, Expect, FailureKind, Length, Plan};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,10 +4,9 @@
 //! to start. Recording allocates only when something occurs for the first time.
 
 use crate::exchange::Exchange;
-use crate::outcome::{FailureKind, Failures, Late, Times, VerdictTimes};
 use crate::recorder::micros;
-use crate::verdict::CacheVerdict;
 use clock::Monotonic;
+use record::{CacheVerdict, FailureKind, Failures, Late, Times, VerdictTimes};
 use stats::Histogram;
 
 /// Counters and histograms of one stage.

@@ -5,11 +5,11 @@
 //! connection with TLS takes at most 64 kB. Sessions are resumed on the next connection, as in
 //! browsers; each thread has its own cache.
 
-use crate::plan::Plan;
-use crate::wire::{Protocol, TlsOptions};
 use address::HttpUrl;
-use net::{TlsAgreement, TlsClient, TlsError};
+use net::{TlsClient, TlsError, agreed_terms};
+use record::{Plan, Protocol, TlsOptions};
 use std::sync::{Arc, OnceLock};
+use tls_terms::TlsAgreement;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::{Resumption, UnbufferedClientConnection};
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -146,7 +146,7 @@ impl TlsSession {
 
     /// The negotiated parameters, once the handshake is done.
     pub(crate) fn agreement(&self) -> Option<TlsAgreement> {
-        self.connection.as_ref().ok().and_then(|connection| TlsAgreement::of(connection))
+        self.connection.as_ref().ok().and_then(|connection| agreed_terms(connection))
     }
 
     /// Whether the server has sent a closing alert.

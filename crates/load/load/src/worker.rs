@@ -19,7 +19,6 @@ mod flow;
 mod waking;
 
 use crate::LoadError;
-use crate::ab_account::Counting;
 use crate::account::State;
 use crate::arrival::{Demand, Part};
 use crate::connection::{Connection, Tools};
@@ -32,8 +31,6 @@ use crate::slots::{Bounds, SlotId, Slots};
 use crate::streams::{Carrier, Several};
 use crate::timer::Timer;
 use crate::tls::Tls;
-use crate::traffic::Arrival;
-use crate::wire::Protocol;
 use busy_wait::BusyWait;
 use clock::Monotonic;
 use cpu::CpuMeter;
@@ -41,6 +38,7 @@ pub(crate) use flow::PARTING_MAX;
 use message::Method;
 use mio::{Events, Poll, Token};
 use net::StampClock;
+use record::{Arrival, Counting, Protocol};
 use stats::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -124,7 +122,7 @@ pub(crate) struct Worker<'a> {
     random: Random,
     /// Number of responses for which it was decided whether to compare the content.
     inspected: u64,
-    /// Local addresses taken from [`Plan::source`](crate::Plan::source) so far.
+    /// Local addresses taken from [`Plan::source`](record::Plan::source) so far.
     dialled: u64,
     /// When the last poll returned.
     woke: Monotonic,
@@ -220,7 +218,7 @@ impl<'a> Worker<'a> {
             counted_until: Monotonic::default(),
             in_flight_max: match plan.arrival {
                 Arrival::Open { in_flight_max, .. } => share(in_flight_max, place).max(1),
-                Arrival::Closed => share(crate::traffic::IN_FLIGHT_MAX_DEFAULT, place).max(1),
+                Arrival::Closed => share(record::IN_FLIGHT_MAX_DEFAULT, place).max(1),
             },
             // Neighbouring seeds are mixed, so that threads do not choose the same URLs at the same
             // time.

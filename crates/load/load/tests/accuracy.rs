@@ -6,8 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Think};
+use petasos_load::Control;
 use platform::SystemClock;
+use record::{Arrival, Outcome, Plan, Rate, Stop, Think};
 use std::sync::OnceLock;
 use std::time::Duration;
 use testkit::Paced;

@@ -5,11 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{
-    Arrival, Control, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop, Think,
+use petasos_load::Control;
+use platform::SystemClock;
+use record::{
+    Arrival, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop, Think,
     WeightedTarget,
 };
-use platform::SystemClock;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +23,7 @@ fn plan(origin: &Origin) -> Plan {
 
 fn run(plan: &Plan) -> Outcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
-    let seconds = |count: fn(&petasos_load::Second) -> u64| outcome.seconds.iter().map(count).sum::<u64>();
+    let seconds = |count: fn(&record::Second) -> u64| outcome.seconds.iter().map(count).sum::<u64>();
     assert_eq!(seconds(|second| second.good), outcome.good);
     assert_eq!(seconds(|second| second.failures.total()), outcome.failures.total());
     assert_eq!(seconds(|second| second.not_started), outcome.not_started);
@@ -128,7 +129,7 @@ fn requests_beyond_in_flight_max_are_counted_not_delayed() {
     let outcome = run(&Plan { arrival, stop, timeout: ms(3_000), threads: 1, ..plan(&origin) });
     gate.open();
     assert_eq!((outcome.not_started, outcome.failures.of(FailureKind::Timeout)), (90, 10));
-    assert_eq!(outcome.check.trust, petasos_load::Trust::Invalid);
+    assert_eq!(outcome.check.trust, record::Trust::Invalid);
 }
 
 #[test]

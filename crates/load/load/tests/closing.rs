@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{Close, Control, Plan, Stop};
+use petasos_load::Control;
 use platform::SystemClock;
+use record::{Close, Plan, Stop};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;

@@ -6,11 +6,11 @@ use address::HttpUrl;
 use bytes::Bytes;
 use h2::{Reason, server};
 use http::Response;
-use petasos_load::{
-    Arrival, Body, Control, Ended, FailureKind, LoadError, Outcome, Plan, Protocol, Rate, Stage, StageLoad,
-    Stop, Think, Trust,
-};
+use petasos_load::{Control, LoadError};
 use platform::SystemClock;
+use record::{
+    Arrival, Body, Ended, FailureKind, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, Trust,
+};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,8 +5,9 @@
 
 use address::HttpUrl;
 use message::Method;
-use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Protocol, Stop};
+use petasos_load::{Control, LoadError};
 use platform::SystemClock;
+use record::{Ended, FailureKind, Length, Outcome, Plan, Protocol, Stop};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -210,7 +211,7 @@ fn error_pages_are_failures_with_separate_times() {
     assert_eq!((outcome.statuses.class(2), outcome.statuses.class(5)), (30, 10));
     assert_eq!(outcome.complete_times().total.count(), 40);
     let expected = Plan {
-        expect: petasos_load::Expect { status: "200,5xx".parse().unwrap(), ..Default::default() },
+        expect: record::Expect { status: "200,5xx".parse().unwrap(), ..Default::default() },
         ..plan(&origin, 8)
     };
     assert_eq!(run(&expected).good, 8);
@@ -389,7 +390,7 @@ fn cache_verdicts_split_the_responses() {
 fn a_large_request_is_sent_whole() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let content = vec![b'x'; 3_000_000];
-    let body = petasos_load::Body { content: content.into(), content_type: "text/plain".into() };
+    let body = record::Body { content: content.into(), content_type: "text/plain".into() };
     let outcome = run(&Plan { method: Method::Post, body: Some(body), ..plan(&origin, 5) });
     assert_eq!((outcome.good, outcome.document_bytes), (5, Some(7)));
     assert!(outcome.sent_bytes > 15_000_000);

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{
-    Arrival, Control, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, WeightedTarget,
-};
+use petasos_load::Control;
 use platform::SystemClock;
+use record::{Arrival, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, WeightedTarget};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

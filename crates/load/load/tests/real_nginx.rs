@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{
-    Arrival, Control, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, WeightedTarget,
-};
+use petasos_load::Control;
 use platform::SystemClock;
+use record::{Arrival, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, WeightedTarget};
 use std::time::Duration;
 use testkit::web_server::Nginx;
 

@@ -4,8 +4,9 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{Control, FailureKind, LoadError, Outcome, Plan, Protocol, Stop};
+use petasos_load::{Control, LoadError};
 use platform::SystemClock;
+use record::{FailureKind, Outcome, Plan, Protocol, Stop};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use testkit::{Action, Certificate, Origin, TlsFront, response};
@@ -105,7 +106,7 @@ fn large_requests_are_split_into_records() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let content = vec![b'y'; 3_000_000].into();
-    let body = Some(petasos_load::Body { content, content_type: "text/plain".to_owned() });
+    let body = Some(record::Body { content, content_type: "text/plain".to_owned() });
     let plan = Plan { method: message::Method::Post, body, ..plan(&front, 3) };
     let sent_bytes = 3 * petasos_load::image(&plan).unwrap().len() as u64;
     let outcome = run(&plan).unwrap();

@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use address::HttpUrl;
-use petasos_load::{Control, Outcome, Plan, Stop, Trust};
+use petasos_load::Control;
 use platform::SystemClock;
+use record::{Outcome, Plan, Stop, Trust};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -17,7 +17,7 @@
 
 pub mod html;
 
-use load::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
+use record::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
 use stats::Histogram;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -77,6 +77,7 @@ pub fn plain_report(outcome: &Outcome, parts: OptionalParts) -> String {
 /// Writes the lines of `ab`.
 fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> String {
     let mut text = String::new();
+    // Writing into a String cannot fail, here and in the other functions of this file.
     let _ = write_summary(&mut text, outcome, counts);
     if outcome.complete > 0 {
         let times = outcome.complete_times();
@@ -327,7 +328,7 @@ pub(crate) fn write_connections(text: &mut String, outcome: &Outcome) -> std::fm
     if outcome.unfinished > 0 {
         writeln!(text, "Unfinished requests:    {} in flight at the end, not counted", outcome.unfinished)?;
     }
-    if outcome.ended != load::Ended::Requests && outcome.ended != load::Ended::Time {
+    if outcome.ended != record::Ended::Requests && outcome.ended != record::Ended::Time {
         writeln!(text, "Ended early:            {}", outcome.ended.name())?;
     }
     if outcome.plan.expect != Expect::default() {

@@ -8,17 +8,17 @@
 
 use crate::ab::{milliseconds, write_connections, write_drift, write_generator, write_list};
 use crate::number::grouped;
-use load::{Arrival, FailureKind, Length, Outcome, Plan};
+use record::{Arrival, FailureKind, Length, Outcome, Plan};
 use stats::Histogram;
 use std::fmt::Write as _;
 
-/// First line of the report, by which [`crate::import`] recognises it.
+/// First line of the report. [`crate::import`] recognises the report by it.
 pub const BEGINNING: &str = "Petasos bench report 1";
 
 /// Percentiles in the table of times.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Text in place of a percentile that is left out.
+/// Text in place of an omitted percentile.
 const LEFT_OUT: &str = "-";
 
 /// Smallest width of the column of names. With it, the table fits 80 columns.
@@ -219,7 +219,7 @@ fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 mod tests {
     use super::{fraction, is_meaningful, report};
     use address::HttpUrl;
-    use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
+    use record::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
     use std::time::Duration;
 
     /// Responses that took 100 µs to connect and then the given times.

@@ -6,7 +6,7 @@
 mod pages;
 
 use crate::run::{Run, RunSecond};
-use load::{CacheVerdict, FailureKind};
+use record::{CacheVerdict, FailureKind};
 use std::collections::BTreeMap;
 
 pub use pages::page_seconds_csv;

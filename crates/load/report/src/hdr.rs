@@ -1,7 +1,7 @@
 //! Writes a run as an HdrHistogram log: a line for each phase of good responses, for the whole run
 //! and for each stage.
 
-use load::{Outcome, Times};
+use record::{Outcome, Times};
 use stats::{Histogram, LogLine};
 use std::io;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::summary::{CellSummary, ClassicRow};
 pub(crate) enum HeadlinePart {
     /// Ordinary text.
     Plain(String),
-    /// A figure that is emphasised.
+    /// An emphasised figure.
     Strong(String),
 }
 

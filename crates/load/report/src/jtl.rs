@@ -5,8 +5,8 @@
 //! the whole run, because the load tester does not keep it for each request. `docs/outputs.md`
 //! lists these columns.
 
-use load::{FailureKind, Outcome, Sample};
 use message::Status;
+use record::{FailureKind, Outcome, Sample};
 use std::fmt::Write as _;
 use std::io;
 

@@ -8,7 +8,7 @@
 //! * The text contains no escape sequences.
 
 use crate::number;
-use load::{CacheVerdict, FailureKind, Failures, Second};
+use record::{CacheVerdict, FailureKind, Failures, Second};
 use std::time::Duration;
 
 /// Largest width of the rate chart in columns, and so the most seconds worth keeping.
@@ -210,7 +210,7 @@ fn requests(live: &LiveFigures) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Glyphs, LiveFigures, log_line, screen};
-    use load::{FailureKind, Failures, Second};
+    use record::{FailureKind, Failures, Second};
     use std::time::Duration;
 
     fn second(good: u64) -> Second {

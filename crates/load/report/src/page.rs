@@ -1,5 +1,5 @@
 //! Reports of page loads: a text for people and JSON for programs, both made from
-//! [`browse::PageOutcome`]. `docs/page-mode.md` describes them.
+//! [`record::PageOutcome`]. `docs/page-mode.md` describes them.
 //!
 //! Invariants:
 //!
@@ -9,9 +9,8 @@
 
 use crate::number::{grouped, milliseconds, three_digits};
 use crate::run::{Distribution, FailCondition, Round};
-use browse::{FetchFailure, PageOutcome};
-use load::Protocol;
-use page::{PageLimit, ResourceClass};
+use record::{FetchFailure, PageOutcome, Protocol};
+use resource::{PageLimit, ResourceClass};
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -313,7 +312,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (ResourceClass, &browse::ClassOutcome)) -> (String, ClassRun) {
+fn class_run((class, found): (ResourceClass, &record::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -333,7 +332,7 @@ fn class_of_status(code: u16) -> String {
     }
 }
 
-fn second(of: &browse::PageSecond) -> PageSecond {
+fn second(of: &record::PageSecond) -> PageSecond {
     let page = of.page_times;
     let request = of.request_times;
     let mut failed_by_kind: BTreeMap<String, u64> =
@@ -509,7 +508,7 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         if found.requests + found.from_cache + found.failed == 0 {
             continue;
         }
-        // A class of which nothing arrived has no times.
+        // A class without any arrived resource has no times.
         let time = |us: f64| match found.times.is_empty() {
             true => "-".to_owned(),
             false => milliseconds(us / 1000.0),

@@ -387,7 +387,7 @@ pub struct BystanderRecord {
 pub struct MeterRecord {
     /// Name of the counter.
     pub name: String,
-    /// Unit that is counted.
+    /// The counted unit.
     pub unit: String,
     /// Change per second of the load.
     pub per_s: f64,

@@ -161,7 +161,7 @@ enum ThresholdOperator {
     AtMost,
 }
 
-/// The figure that is compared.
+/// The compared figure.
 #[derive(Clone, Copy)]
 enum ThresholdSubject {
     /// A figure of a phase's times.
@@ -325,7 +325,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn check_member(family: &str, member: &str) -> Result<(), String> {
-    let kinds = load::FailureKind::ALL.map(load::FailureKind::name);
+    let kinds = record::FailureKind::ALL.map(record::FailureKind::name);
     let is_status = |text: &str| {
         let digits = text.strip_suffix("xx").map_or((text, 3), |class| (class, 1));
         digits.0.len() == digits.1 && digits.0.bytes().all(|byte| byte.is_ascii_digit())

@@ -4,12 +4,12 @@
 
 use address::HttpUrl;
 use clock::Timestamp;
-use load::{
-    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
-};
 use petasos_report::ab::html::{self, Attributes};
 use petasos_report::ab::{OptionalParts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
+use record::{
+    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
+};
 use std::time::Duration;
 
 /// Times of responses that took 1 ms to connect and then the given times, in milliseconds.
@@ -166,7 +166,7 @@ fn optional_lines_appear_where_ab_has_them() {
     let mut outcome = ten_good();
     outcome.plan.keep_alive = true;
     outcome.kept = 9;
-    outcome.plan.body = Some(load::Body { content: "x".into(), content_type: "text/plain".into() });
+    outcome.plan.body = Some(record::Body { content: "x".into(), content_type: "text/plain".into() });
     outcome.failures = Failures::of_kinds(&[(FailureKind::Send, 2), (FailureKind::Address, 1)]);
     let text = report(&outcome, OptionalParts { percentiles: false, spread: false });
     let expected = "\

@@ -4,10 +4,10 @@
 
 use address::HttpUrl;
 use clock::Timestamp;
-use load::{FailureKind, Failures, Outcome, Plan, Sample, Second};
 use petasos_report::csv::seconds_csv;
 use petasos_report::run::Run;
 use petasos_report::{hdr, import, jtl};
+use record::{FailureKind, Failures, Outcome, Plan, Sample, Second};
 use std::time::Duration;
 
 fn outcome() -> Outcome {

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
-use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
 use clock::Timestamp;
-use load::{Think, Trust};
 use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
 use petasos_report::run::{Distribution, Run, read_runs};
+use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes, Think, Trust};
 use std::time::Duration;
 
 fn run() -> PageRun {

@@ -74,6 +74,7 @@ impl AttackOrigin {
         // Wakes the accepting thread, so that it closes the listener.
         let _ = TcpStream::connect(self.address());
         for connection in self.shared.state().connections.drain(..).filter_map(|open| open.upgrade()) {
+            // Fails only if the client has closed the connection already.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }

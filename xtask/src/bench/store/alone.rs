@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Programs and suffixes of their rows: one with the release binary's allocator, one with the
 /// system's.
 const PROGRAMS: [(&str, &str); 2] = [("store-mimalloc", ""), ("store-system", ", system's allocator")];
-/// Maximum resident memory, in mebibytes: 512, a tenth of it, and 64.
+/// Maximum resident memory, in mebibytes: the store's 512, a tenth more, and another 64.
 const RESIDENT_MOST: f64 = 512.0 * 1.1 + 64.0;
 const OVERHEAD_MOST: f64 = 300.0;
 const PURGE_MS_MOST: f64 = 5.0;

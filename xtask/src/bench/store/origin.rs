@@ -114,6 +114,7 @@ pub(super) fn part(number: u64) -> String {
 }
 
 fn tag_number(page: u64, place: u64) -> u64 {
+    // Knuth's multiplicative hash scatters the pages over the tags of their half.
     let half = TAGS / 2;
     page.wrapping_mul(2_654_435_761).wrapping_add(place * 12_347) % half + page % 2 * half
 }
@@ -133,6 +134,7 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io:
             line.clear();
             lines.read_line(&mut line)?;
         }
+        // Relaxed is enough: the response orders the count for whoever has received it.
         requests.fetch_add(1, Ordering::Relaxed);
         let Some(page) = asked else {
             stream.write_all(b"HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n")?;

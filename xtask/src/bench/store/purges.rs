@@ -111,6 +111,7 @@ fn turn(
     random: &mut Random,
 ) -> Result<(f64, u64)> {
     let clock = SystemClock::new();
+    // Relaxed is enough for the flag and the numbers of the tags: they guard no other data.
     let over = AtomicBool::new(false);
     let mut visitors = ConnectedVisitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
     let fetched = base.origin.requests();

@@ -113,6 +113,7 @@ impl Restarts {
                     first_hit.set(Some(clock.monotonic().since(begun)));
                     return true;
                 }
+                // Relaxed is enough: the flag guards no other data.
                 if bench.interrupted.load(Ordering::Relaxed) {
                     // Ends the wait. The missing figure then ends the measurement.
                     return true;

@@ -102,6 +102,7 @@ impl<'a> ConnectedVisitors<'a> {
         let mut settled = 0;
         let mut events = Events::with_capacity(1024);
         while !is_over || self.idle.len() < self.connections.len() {
+            // Relaxed is enough: the flag guards no other data.
             ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
             let now = self.clock.monotonic();
             let due = rate.map(|rate| (now.since(begun).as_secs_f64() * f64::from(rate)) as u64);

@@ -23,7 +23,7 @@ impl JsonObject {
         }
     }
 
-    /// Whether there is a member of this name that is not `null`.
+    /// Whether there is a member of this name with another value than `null`.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }

@@ -2,11 +2,10 @@
 //! one warning.
 
 use super::{Lookup, Site};
-use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Located};
 use crate::setting::Value;
-use profiles::LETTER;
-use semantics::ClientAddress;
+use document::{Diagnostic, Place};
+use profiles::{ClientAddress, LETTER};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).

@@ -11,24 +11,26 @@ use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
 use crate::control::uncompressed::Uncompressed;
-use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
+use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
 use crate::request::client::{Client, Received};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Asker};
 use crate::shared::Shared;
+use crate::sites::Site;
 use crate::upkeep::detection_call;
 use crate::upkeep::recognition::Found;
 use crate::worker::goes_on;
 use address::Address;
+use api::why::Question;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer};
 use origin::Upload;
-use purge::{PurgeReply, api};
+use purge::PurgeReply;
 use semantics::Reason;
-use serde_json::json;
+use serde::Serialize;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,12 +40,15 @@ use tokio::sync::Semaphore;
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of connections beyond the limit that are told so at the same time. Further ones
-/// are closed at once.
+/// Maximum number of connections beyond the limit that receive a refusal at the same time. Further
+/// ones are closed at once.
 const REFUSALS_MAX: usize = 16;
 
 /// The path for questions to `why`.
-const WHY_PATH: &[u8] = b"/why";
+const WHY_PATH: &[u8] = api::why::PATH.as_bytes();
+
+/// The path of the status.
+const STATUS_PATH: &[u8] = api::status::PATH.as_bytes();
 
 /// The path where any client, such as a load balancer, learns that the process runs.
 const HEALTH_PATH: &[u8] = b"/healthz";
@@ -149,7 +154,8 @@ async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, asker: As
 
 /// The answer to a request that its client may not send here. It depends on the head alone.
 fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
-    let is_call = api::ApiRoute::of(&request.target).is_some() || path(request) == detection_call::PATH;
+    let is_call =
+        purge::api::ApiRoute::of(&request.target).is_some() || path(request) == detection_call::PATH;
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
     } else if is_call {
@@ -167,7 +173,7 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
 
 /// The answer to a call that changes something; `None` for all other requests.
 async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<PurgeReply> {
-    let Some(route) = api::ApiRoute::of(&request.target) else {
+    let Some(route) = purge::api::ApiRoute::of(&request.target) else {
         let is_of_profile = path(request) == detection_call::PATH;
         return if is_of_profile {
             Some(answer_profile(shared, request, content).await.into())
@@ -175,7 +181,7 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
             None
         };
     };
-    Some(match api::read(&route, &request.method, &request.fields, content) {
+    Some(match purge::api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
             let outcome = shared.carry_out(&order).await;
@@ -194,7 +200,7 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,
         detection_call::PATH => detection_call::CONTENT_BYTES_MAX,
-        _ if api::ApiRoute::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
+        _ if purge::api::ApiRoute::of(&request.head.target).is_some() => purge::api::CONTENT_BYTES_MAX,
         _ => return content,
     };
     if request.head.method != Method::Post {
@@ -223,7 +229,7 @@ fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
         b"/metrics" => {
             Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
-        b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
+        STATUS_PATH => Page { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
         _ => Page::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
     }
 }
@@ -249,11 +255,7 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Pa
         Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
     };
     match why::answer(shared, &question) {
-        // Serialisation cannot fail: an answer is plain data with strings as keys.
-        Ok(answer) => match serde_json::to_string_pretty(&answer) {
-            Ok(text) => Page { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
-            Err(error) => Page::plain(500, &format!("{error}\n")),
-        },
+        Ok(answer) => Page { status: Status::OK, media_type: JSON, text: written(&answer) },
         Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
 }
@@ -269,9 +271,12 @@ async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[
     if content.len() > detection_call::CONTENT_BYTES_MAX {
         return Page::plain(413, "The call is too long.\n");
     }
-    let (code, value) = detection_call::carry_out(shared, content).await;
+    let (code, text) = match detection_call::carry_out(shared, content).await {
+        Ok(done) => (200, written(&done)),
+        Err((code, refused)) => (code, written(&refused)),
+    };
     let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
-    Page { status, media_type: JSON, text: format!("{value:#}\n") }
+    Page { status, media_type: JSON, text }
 }
 
 /// Whether the content is declared as JSON. A form on another site cannot send that media type.
@@ -312,69 +317,72 @@ fn is_own(request: &RequestHead, configured: &Address) -> bool {
     (literal || configured || name.eq_ignore_ascii_case(b"localhost")) && own_origin
 }
 
-fn status(shared: &Shared) -> String {
-    let store = shared.store.stats();
-    let memory = shared.limits.self_purge_memory;
-    let sites: Vec<_> = shared
-        .sites
-        .iter()
-        .map(|site| {
-            let gauges = site.origin.gauges();
-            let found = site.recognition.found();
-            json!({
-                "names": site.plan.names,
-                "origin": site.plan.origin.to_string(),
-                "profile": site.plan.profile,
-                "rules": site.policy().name,
-                "recognised_by": found.as_ref().map(Found::evidence),
-                "recognised_since": found.as_ref().map(Found::since_text),
-                "recognition_confirmed": found.as_ref().map(Found::confirmed_text),
-                "recognition_off": site.recognition.is_off(),
-                "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
-                "uncompressed": site.uncompressed.found().map(Uncompressed::text),
-                "fetches_active": gauges.active,
-                "fetches_waiting": gauges.waiting,
-                "connections_idle": gauges.idle,
-                "breaker": state_name(site.origin.breaker_state()),
-            })
-        })
-        .collect();
-    let requests: u64 = Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum();
-    let status = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "workers": shared.plan.workers,
-        "draining": shared.is_draining(),
-        "connections": shared.connections(),
-        "requests": requests,
-        "store": {
-            "bytes": store.bytes,
-            "bytes_max": shared.store.limits().memory_bytes_max,
-            "objects": store.objects,
-            "published": store.published,
-            "evicted": store.evicted,
-            "on_disk_only": store.shelved,
-        },
-        "disk": disk_status(shared),
-        "sites": sites,
-    });
-    format!("{status:#}\n")
+/// Writes a document as JSON. Serialisation cannot fail: a document is plain data with strings as
+/// keys.
+fn written(document: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
+    text.push('\n');
+    text
 }
 
-/// The disk's part of the status; null without a disk.
-fn disk_status(shared: &Shared) -> serde_json::Value {
-    let Some(disk) = &shared.plan.disk else { return json!(null) };
+fn status(shared: &Shared) -> api::status::Status {
+    let store = shared.store.stats();
+    api::status::Status {
+        connections: shared.connections(),
+        disk: disk_status(shared),
+        draining: shared.is_draining(),
+        requests: Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum(),
+        sites: shared.sites.iter().map(|site| site_status(shared, site)).collect(),
+        store: api::status::Store {
+            bytes: store.bytes,
+            bytes_max: shared.store.limits().memory_bytes_max,
+            evicted: store.evicted,
+            objects: store.objects,
+            on_disk_only: store.shelved,
+            published: store.published,
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        workers: shared.plan.workers,
+    }
+}
+
+fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
+    let gauges = site.origin.gauges();
+    let found = site.recognition.found();
+    let memory = shared.limits.self_purge_memory;
+    api::status::Site {
+        breaker: state_name(site.origin.breaker_state()).to_owned(),
+        connections_idle: gauges.idle,
+        fetches_active: gauges.active,
+        fetches_waiting: gauges.waiting,
+        names: site.plan.names.clone(),
+        origin: site.plan.origin.to_string(),
+        profile: site.plan.profile.clone(),
+        purges_itself: site.writes.purges_itself(memory, shared.clock.monotonic()),
+        recognition_confirmed: found.as_ref().map(Found::confirmed_text),
+        recognition_off: site.recognition.is_off(),
+        recognised_by: found.as_ref().map(Found::evidence),
+        recognised_since: found.as_ref().map(Found::since_text),
+        rules: site.policy().name.clone(),
+        uncompressed: site.uncompressed.found().map(Uncompressed::text),
+    }
+}
+
+/// The disk's part of the status; none without a disk.
+fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
+    let disk = shared.plan.disk.as_ref()?;
     let figures = shared.persistence.figures();
-    json!({
-        "directory": disk.directory,
-        "off": shared.persistence.is_off(),
-        "hung": shared.persistence.is_hung(),
-        "stuck": figures.stuck,
-        "bytes": figures.bytes,
-        "bytes_max": disk.bytes_max,
-        "objects": figures.objects,
-        "accepted": figures.accepted,
-        "durable": figures.durable,
-        "synced": figures.synced,
+    Some(api::status::Disk {
+        accepted: figures.accepted,
+        bytes: figures.bytes,
+        bytes_max: disk.bytes_max,
+        directory: disk.directory.display().to_string(),
+        durable: figures.durable,
+        hung: shared.persistence.is_hung(),
+        objects: figures.objects,
+        off: shared.persistence.is_off(),
+        stuck: figures.stuck,
+        synced: figures.synced,
     })
 }
 
@@ -473,6 +481,9 @@ mod tests {
         let (code, text) = asked(Method::Get, "/status", &[("Host", "[::1]:8081")]);
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, status["sites"][0]["origin"].as_str()), (200, Some("http://127.0.0.1:9")));
+        assert_eq!(text, format!("{status:#}\n"), "the members are not in the order of the alphabet");
+        let typed: api::status::Status = serde_json::from_str(&text).unwrap();
+        assert_eq!((typed.disk, typed.sites.len()), (None, 1));
     }
 
     #[test]

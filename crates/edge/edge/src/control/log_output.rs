@@ -61,7 +61,7 @@ impl LogOutput {
         })
     }
 
-    /// A log that is written to a stream.
+    /// A log on a stream.
     pub(crate) fn new(to: Box<dyn Write + Send>, state: Arc<LogState>) -> Self {
         Self { path: None, to, batch: Vec::new(), batch_lines: 0, is_failing: false, state }
     }
@@ -96,6 +96,7 @@ impl LogOutput {
             Ok(()) if was_failing => tracing::info!("{} can be written again", self.name()),
             Ok(()) => {}
             Err(error) => {
+                // Relaxed is enough: no other memory depends on the count.
                 self.state.lost.fetch_add(self.batch_lines, Ordering::Relaxed);
                 if !was_failing {
                     tracing::error!("{} cannot be written, so its lines are lost: {error}", self.name());

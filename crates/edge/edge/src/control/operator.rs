@@ -56,6 +56,7 @@ struct Operator {
     /// Empty until the writer thread has started. If the system cannot create it, the next message
     /// tries again.
     queue: OnceLock<SyncSender<Message>>,
+    /// Relaxed is enough: no other memory depends on the count.
     lost: AtomicU64,
     start: fn(Receiver<Message>) -> io::Result<()>,
 }

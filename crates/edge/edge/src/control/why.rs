@@ -17,194 +17,21 @@ use crate::request::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use crate::upkeep::recognition;
+use api::why::{
+    Answer, Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+};
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request, recheck};
-use serde::{Deserialize, Serialize};
+use profiles::Policy;
+use semantics::{Culprit, Moment, Reason, Verdict, downstream_head, explain_request, recheck};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use store::{Key, Lookup, Object};
 
-/// The version of [`Answer`]. It increases when a member changes its meaning or is removed.
-pub const FORMAT: u32 = 1;
-
 /// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
-
-/// The request that a question is about.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Question {
-    /// The page's URL, `http` or `https`, as a visitor types it.
-    pub url: String,
-    /// The method.
-    #[serde(default = "get")]
-    pub method: String,
-    /// Further header fields, as name and value, in order. A `Host` among them replaces the URL's.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-}
-
-/// What would happen to the request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Answer {
-    /// [`FORMAT`].
-    pub format: u32,
-    /// The verdict, as in docs/reasons.md.
-    pub verdict: String,
-    /// The reason of the verdict.
-    pub reason: String,
-    /// The reason's advice for the operator.
-    pub advice: String,
-    /// What the request demands of the origin.
-    pub asks: Asks,
-    /// The part of the request, or of the last response, that is the cause.
-    pub culprit: Option<Cause>,
-    /// The site that the request belongs to; none if no site has this host name.
-    pub site: Option<SiteAnswer>,
-    /// The cache key; none if the request is refused before a key is computed.
-    pub key: Option<KeyAnswer>,
-    /// The stored response for the request, even if it may not be used.
-    pub stored: Option<StoredAnswer>,
-    /// Whether variants of the page are stored, but none for this request.
-    pub other_variants_only: bool,
-    /// Why the last response for the page could not be shared, if a hit-for-miss entry exists.
-    pub remembered: Option<RememberedAnswer>,
-    /// Whether the page is being fetched now.
-    pub is_being_fetched: bool,
-    /// What the client would receive if the origin failed now; none for an error.
-    pub if_origin_fails: Option<Substitute>,
-}
-
-/// What a request demands of the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Asks {
-    /// Nothing.
-    Nothing,
-    /// A background refresh that the request does not wait for.
-    Renewal,
-    /// A conditional request for the stored response. If the origin confirms it, the request is a
-    /// hit.
-    Confirmation,
-    /// The page or a missing part of it, in a fetch that other requests may share.
-    Page,
-    /// A response for this request alone.
-    OwnAnswer,
-}
-
-/// A part of a message that is the cause of a decision.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Cause {
-    /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-}
-
-/// The site of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct SiteAnswer {
-    /// Its first name, or `any`.
-    pub name: String,
-    /// Its profile, as configured.
-    pub profile: String,
-    /// The profile whose rules are in force. It differs from `profile` for `auto` and for profile
-    /// files.
-    #[serde(default)]
-    pub rules: String,
-    /// The signs that the site was detected by, for `auto`.
-    #[serde(default)]
-    pub recognised_by: Option<String>,
-    /// When it was detected, as an HTTP date.
-    #[serde(default)]
-    pub recognised_since: Option<String>,
-    /// The URL of the origin.
-    pub origin: String,
-    /// A sentence about a large uncompressed text from the origin, if one was seen.
-    #[serde(default)]
-    pub uncompressed: Option<String>,
-}
-
-/// The cache key.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct KeyAnswer {
-    /// `http` or `https`.
-    pub scheme: String,
-    /// The host, as the origin receives it.
-    pub host: String,
-    /// Path and query, without the parameters that the site's profile ignores.
-    pub target: String,
-    /// Whether it is another target that `No-Vary-Search` makes equivalent to the request's.
-    #[serde(default)]
-    pub is_equivalent: bool,
-    /// Request fields that select among variants, as far as they are known.
-    pub variant_fields: Vec<String>,
-}
-
-/// The stored response.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct StoredAnswer {
-    /// The status.
-    pub status: u16,
-    /// Bytes of content that are stored.
-    pub content_bytes: u64,
-    /// Whether only a part of the content is stored.
-    pub is_part: bool,
-    /// Its age in seconds.
-    pub age_secs: u64,
-    /// Its freshness lifetime in seconds.
-    pub lifetime_secs: u64,
-    /// The rest of its lifetime in seconds; negative when stale.
-    pub ttl_secs: i64,
-    /// Seconds after its lifetime in which it may be served while it is refreshed.
-    pub stale_while_revalidate_secs: u64,
-    /// Seconds after its lifetime in which it may be served while the origin fails.
-    pub stale_if_error_secs: u64,
-    /// Whether this is allowed only because the site's `stale_on_error` overrides the response.
-    pub stale_if_error_overrides: bool,
-    /// Whether the response demands validation before each use.
-    pub is_validated_always: bool,
-    /// Whether the response demands validation, but the site's profile uses it for `lifetime_secs`
-    /// without.
-    #[serde(default)]
-    pub no_cache_overridden: bool,
-    /// Whether a soft purge has made it stale.
-    pub is_purged_softly: bool,
-    /// The value of `Location`, for a redirect.
-    #[serde(default)]
-    pub location: Option<String>,
-    /// The origin's `Cache-Control`.
-    pub cache_control: Option<String>,
-    /// The `Cache-Control` that clients receive instead by the profile; `None` if it is the same.
-    pub sent_cache_control: Option<String>,
-}
-
-/// The hit-for-miss entry of a page.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct RememberedAnswer {
-    /// The reason.
-    pub reason: String,
-    /// The reason's advice for the operator.
-    pub advice: String,
-    /// The part of the response that was the cause.
-    pub culprit: Option<Cause>,
-}
-
-/// A response that replaces an origin error.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Substitute {
-    /// The verdict.
-    pub verdict: String,
-    /// The reason.
-    pub reason: String,
-}
-
-fn get() -> String {
-    "GET".to_owned()
-}
 
 /// Answers a question.
 ///
@@ -214,7 +41,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
     let asked = Asked::new(shared, question)?;
     let request = match asked.request {
         Ok(request) => request,
-        Err(refusal) => return Ok(Answer::new(refusal.reason)),
+        Err(refusal) => return Ok(answer_of(refusal.reason)),
     };
     if purge::is_purge_method(&request.head.method) {
         let reason = match shared.read_order(asked.peer, &request.head) {
@@ -222,11 +49,11 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
             Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
             Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
         };
-        return Ok(Answer::new(reason));
+        return Ok(answer_of(reason));
     }
     match guard(shared, asked.peer, &request) {
         Ok(subject) => Ok(of_subject(shared, &subject, &request)),
-        Err(refusal) => Ok(Answer::new(refusal.reason)),
+        Err(refusal) => Ok(answer_of(refusal.reason)),
     }
 }
 
@@ -311,21 +138,21 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     let decided = match &wanted {
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
-            let culprit = culprit.as_ref().map(Cause::from);
-            Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(*reason) }
+            let culprit = culprit.as_ref().map(cause);
+            Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
         Ok(wanted) => match wanted.kept_back(shared, &request.head, now) {
             Some(kept) => {
-                let culprit = Some(Cause::from(&kept.culprit));
-                Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(Reason::PassLeakGuard) }
+                let culprit = Some(cause(&kept.culprit));
+                Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
             }
             None => {
                 let decided = looked_up(shared, wanted, head, remembered.as_ref(), now);
                 let is_left_out = wanted.left_out.reason().is_some_and(|own| own.name() == decided.reason);
                 let culprit = explain_request(&request.head, false, policy).filter(|_| is_left_out);
                 let culprit = culprit.and_then(|(_, culprit)| culprit);
-                Answer { culprit: culprit.as_ref().map(Cause::from).or(decided.culprit), ..decided }
+                Answer { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
             }
         },
     };
@@ -354,9 +181,9 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         key: Some(key_answer(shared, &key, key.target() != subject.key().target())),
         stored,
         other_variants_only,
-        remembered: remembered.map(RememberedAnswer::from),
+        remembered: remembered.map(remembered_answer),
         is_being_fetched: shared.flights.is_under_way(&key),
-        if_origin_fails: stale.map(|delivery| Substitute::new(delivery.account.reason)),
+        if_origin_fails: stale.map(|delivery| substitute(delivery.account.reason)),
         ..decided
     }
 }
@@ -370,19 +197,19 @@ fn looked_up(
     now: Moment,
 ) -> Answer {
     match wanted.decide(shared, head, Touch::No, now) {
-        Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Answer::new(delivery.account.reason),
+        Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => answer_of(delivery.account.reason),
         Decision::Refresh(delivery, _) => {
-            Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
+            Answer { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Load(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
-        Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
+        Decision::Load(_) => Answer { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
+        Decision::OnlyIfCached => answer_of(Reason::OnlyIfCached),
         Decision::Alone(reason) => match wanted.left_out.reason() {
-            Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
+            Some(reason) => Answer { asks: Asks::OwnAnswer, ..answer_of(reason) },
             None => alone(reason, head, remembered),
         },
         Decision::Fly { .. } if shared.is_beyond_foreign_ports(wanted, &head.fields, now.monotonic) => {
-            Answer { asks: Asks::OwnAnswer, ..Answer::new(Reason::PassForeignPort) }
+            Answer { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
         }
         Decision::Fly { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
@@ -394,7 +221,7 @@ fn looked_up(
                 | Found::Unfit
                 | Found::Unusable => false,
             };
-            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
+            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
         }
     }
 }
@@ -411,9 +238,9 @@ fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool
 /// response has changed.
 fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> Answer {
     let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
-    let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(Cause::from);
+    let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(cause);
     let reason = judged.map_or(reason, |remembered| remembered.reason);
-    Answer { asks: Asks::OwnAnswer, culprit, ..Answer::new(reason) }
+    Answer { asks: Asks::OwnAnswer, culprit, ..answer_of(reason) }
 }
 
 fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
@@ -460,46 +287,38 @@ fn stored_answer(
     }
 }
 
-impl Answer {
-    /// An answer with this reason that demands nothing of the origin.
-    fn new(reason: Reason) -> Self {
-        Self {
-            format: FORMAT,
-            verdict: reason.verdict().name().to_owned(),
-            reason: reason.name().to_owned(),
-            advice: reason.advice().to_owned(),
-            asks: Asks::Nothing,
-            culprit: None,
-            site: None,
-            key: None,
-            stored: None,
-            other_variants_only: false,
-            remembered: None,
-            is_being_fetched: false,
-            if_origin_fails: None,
-        }
+/// An answer with this reason that demands nothing of the origin.
+fn answer_of(reason: Reason) -> Answer {
+    Answer {
+        format: FORMAT,
+        verdict: reason.verdict().name().to_owned(),
+        reason: reason.name().to_owned(),
+        advice: reason.advice().to_owned(),
+        asks: Asks::Nothing,
+        culprit: None,
+        site: None,
+        key: None,
+        stored: None,
+        other_variants_only: false,
+        remembered: None,
+        is_being_fetched: false,
+        if_origin_fails: None,
     }
 }
 
-impl Substitute {
-    fn new(reason: Reason) -> Self {
-        Self { verdict: reason.verdict().name().to_owned(), reason: reason.name().to_owned() }
-    }
+fn substitute(reason: Reason) -> Substitute {
+    Substitute { verdict: reason.verdict().name().to_owned(), reason: reason.name().to_owned() }
 }
 
-impl From<&Culprit> for Cause {
-    fn from(culprit: &Culprit) -> Self {
-        Self { kind: culprit.kind.name().to_owned(), name: culprit.name.escape_ascii().to_string() }
-    }
+fn cause(culprit: &Culprit) -> Cause {
+    Cause { kind: culprit.kind.name().to_owned(), name: culprit.name.escape_ascii().to_string() }
 }
 
-impl From<Remembered> for RememberedAnswer {
-    fn from(remembered: Remembered) -> Self {
-        Self {
-            reason: remembered.reason.name().to_owned(),
-            advice: remembered.reason.advice().to_owned(),
-            culprit: remembered.culprit.as_ref().map(Cause::from),
-        }
+fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
+    RememberedAnswer {
+        reason: remembered.reason.name().to_owned(),
+        advice: remembered.reason.advice().to_owned(),
+        culprit: remembered.culprit.as_ref().map(cause),
     }
 }
 
@@ -510,7 +329,7 @@ mod tests {
     use address::Prefix;
     use config::Plan;
     use platform::SystemClock;
-    use semantics::Policy;
+    use profiles::Policy;
     use std::sync::Arc;
 
     fn plan() -> Plan {

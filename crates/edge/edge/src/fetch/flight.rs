@@ -179,7 +179,7 @@ impl Flight {
         self.begun
     }
 
-    /// The handle by which the origin's queue learns whether a person waits.
+    /// Tells the origin's queue whether a person waits.
     pub(crate) fn urgency(&self) -> Urgency {
         self.urgency.clone()
     }

@@ -24,7 +24,7 @@ pub(crate) struct Flights {
     table: Mutex<HashMap<Key, Vec<Arc<Flight>>>>,
 }
 
-/// The result for a request that is about to fetch.
+/// The result for a request that needs a fetch.
 #[derive(Debug)]
 pub(crate) enum Joined<T> {
     /// The result of `find`.

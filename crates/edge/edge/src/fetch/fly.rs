@@ -28,11 +28,11 @@ use crate::upkeep::recognition::Sent;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use profiles::{ClientAddress, Forwarding};
 use semantics::{
-    ClientAddress, ContentRange, Directives, Forwarding, Freshness, Judgement, Moment, Reason, Reuse,
-    Storable, VaryRule, combined_head, explain_refusal, is_maintenance, is_personal, is_refusal,
-    is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse, reuse_on_error,
-    selecting_rule, updated_head,
+    ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
+    explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
+    not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -153,8 +153,8 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     }
 }
 
-/// However a fetch ends, even by a panic or before it began, its waiting requests are told. Then
-/// its entry in the table is dropped.
+/// However a fetch ends, even by a panic or before it began, it wakes its waiting requests. Then
+/// its entry leaves the table.
 impl Drop for Departure {
     fn drop(&mut self) {
         // Has no effect after an earlier announcement.
@@ -417,8 +417,8 @@ impl Departure {
         self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
     }
 
-    /// Ends the sharing: later requests for the page start their own fetch, and only those already
-    /// waiting are told.
+    /// Ends the sharing: later requests for the page start their own fetch, and only the requests
+    /// that already wait learn of this.
     fn part(&self, state: State) {
         self.leave_table();
         self.flight.announce(state);

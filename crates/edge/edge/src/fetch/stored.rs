@@ -8,8 +8,9 @@ use crate::fetch::flight::SharedAnswer;
 use crate::request::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
+use profiles::Policy;
 use semantics::{
-    ContentRange, Freshness, Policy, combined_head, downstream_head, joined_extent, strip_noise_cookies,
+    ContentRange, Freshness, combined_head, downstream_head, joined_extent, strip_noise_cookies,
 };
 use std::sync::Arc;
 use store::{Body, ContentPart, Object};

@@ -39,7 +39,9 @@ const PATHS_MAX: usize = 65_536;
 /// The known equivalent targets.
 #[derive(Debug, Default)]
 pub(crate) struct Equivalents {
-    /// Whether any rule is known. Most sites state none, so that look-ups skip the lock.
+    /// Whether any rule is known. Most sites state none, so that look-ups skip the lock. It is set
+    /// under the lock, which an invalidation takes before it reads the flag, so that no
+    /// invalidation misses a rule. A look-up that reads the flag too early finds no equivalent.
     any: AtomicBool,
     hasher: RandomState,
     known: RwLock<Known>,

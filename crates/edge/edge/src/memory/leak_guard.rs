@@ -11,7 +11,8 @@ use crate::memory::distrust::{Distrust, Kept, State};
 use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
-use semantics::{Forwarding, Policy, other_cookies};
+use profiles::{Forwarding, Policy};
+use semantics::other_cookies;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -38,8 +39,8 @@ const DISTRUSTED_MAX: usize = 65_536;
 /// Maximum size of a compared response in bytes. A longer one is not compared.
 pub(crate) const COMPARED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes by which a differing spot may exceed the page's own changes in that spot before it counts
-/// as a leak.
+/// A differing spot counts as a leak if it exceeds the page's own changes there by more than this
+/// many bytes.
 const LONGER_BYTES_MAX: usize = 16;
 
 /// Maximum number of cookies that are named, and of characters in a name.
@@ -59,7 +60,8 @@ pub(crate) struct LeakGuard {
     hasher: RandomState,
 }
 
-/// The first checks of a site.
+/// The first checks of a site. Relaxed is enough for these counters and for [`Lots`]: they only
+/// choose samples. Concurrent hits may get a few checks more than the limits.
 #[derive(Debug)]
 struct Newness {
     checks: AtomicUsize,
@@ -269,7 +271,7 @@ mod tests {
     use bytes::Bytes;
     use clock::Monotonic;
     use message::Fields;
-    use semantics::Policy;
+    use profiles::Policy;
     use store::{Key, SiteId};
 
     fn page(nonce: &str, greeting: &str) -> Vec<u8> {

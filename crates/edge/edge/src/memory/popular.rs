@@ -10,7 +10,8 @@ use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, names};
-use semantics::{AcceptedCodings, Forwarding, Policy, VaryRule, is_selecting};
+use profiles::{Forwarding, Policy};
+use semantics::{AcceptedCodings, VaryRule, is_selecting};
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
@@ -63,7 +64,8 @@ pub(crate) struct Popular {
     pages_max: usize,
 }
 
-/// The notes of one worker, on separate cache lines.
+/// The notes of one worker, on separate cache lines. Relaxed is enough for the numbers: they only
+/// choose the samples, and a note takes its weight from the interval by which it was chosen.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Sampler {
@@ -230,8 +232,9 @@ mod tests {
     use bytes::Bytes;
     use clock::Monotonic;
     use message::Fields;
+    use profiles::{Forwarding, Policy};
     use proptest::prelude::*;
-    use semantics::{Forwarding, Policy, VaryRule};
+    use semantics::VaryRule;
     use std::collections::HashMap;
     use std::time::Duration;
     use store::{Key, SiteId};

@@ -20,6 +20,9 @@ const REFRESH_AFTER: Duration = Duration::from_secs(10);
 const SLOTS: usize = 4096;
 
 /// A scheduled refresh. Times are nanoseconds of the monotonic clock plus one; zero means never.
+///
+/// Relaxed is enough: a look-up that reads one time before a concurrent write and the other after
+/// it may find no refresh due. The next look-up finds it.
 #[derive(Debug, Default)]
 pub(crate) struct Refresh {
     /// Objects stored before this time are refreshed in the background, from this time on.
@@ -34,7 +37,7 @@ pub(crate) struct PageRefreshes {
     slots: Vec<Refresh>,
     hasher: RandomState,
     /// The latest scheduled time of all slots. An object stored since is not due, so most hits need
-    /// not compute a hash.
+    /// not compute a hash. Relaxed is enough, as in [`Refresh`].
     latest: AtomicU64,
 }
 
@@ -51,10 +54,10 @@ impl Refresh {
         stamp(stored) < at
     }
 
-    /// Schedules a background refresh of everything that is stored by then.
+    /// Schedules a background refresh of all objects stored by then.
     pub(crate) fn schedule(&self, now: Monotonic) {
         let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
-        // A refresh that is already scheduled covers this write as well.
+        // An already scheduled refresh covers this write as well.
         let next = |at| (at <= now).then_some(later);
         if let Ok(begun) = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
             // Kept, so that pages which were not requested since are still refreshed, however often

@@ -28,13 +28,16 @@ const OPERATIONS_MAX: usize = 4;
 pub(crate) struct Spool {
     disk: Arc<dyn Disk>,
     directory: Option<PathBuf>,
+    /// Bytes reserved by all files. Relaxed is enough, here and for the files: a reservation is one
+    /// atomic operation and guards no memory.
     bytes: AtomicU64,
     bytes_max: u64,
     timeout: Duration,
     turns: Arc<Semaphore>,
     /// Number of operations that exceed the timeout. Signed, because an operation may end before
-    /// its waiter has counted it as late.
+    /// its waiter has counted it as late. A reservation that reads it too early is one too many.
     late: AtomicI64,
+    /// Relaxed is enough: no other memory depends on the count.
     errors: AtomicU64,
     closer: Closer,
 }
@@ -145,7 +148,8 @@ struct Waiter {
 impl Drop for Operation {
     fn drop(&mut self) {
         // Both marks are bits of one atomic. Of `Operation` and `Waiter`, the one that is dropped
-        // second sees the other's bit, so `late` is balanced.
+        // second sees the other's bit, so `late` is balanced. Acquire and release also order all
+        // that both did before, which costs nothing beside an operation on the disk.
         if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
             self.spool.late.fetch_sub(1, Ordering::AcqRel);
         }

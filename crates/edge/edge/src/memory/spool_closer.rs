@@ -29,6 +29,8 @@ type Work = Box<dyn FnMut() -> End + Send>;
 pub(crate) struct Closer {
     /// Empty until a thread has started.
     queue: OnceLock<Sender<Close>>,
+    /// Number of files that wait. Relaxed is enough: the channel orders the files, and the number
+    /// only limits them.
     waiting: Arc<AtomicUsize>,
     start: fn(Work) -> io::Result<()>,
 }
@@ -56,6 +58,7 @@ impl Closer {
         // as long as the spool.
         if let Some(queue) = self.queue() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
+            // Fails only if the thread has ended. The file is then closed here, with `close`.
             let _ = queue.send(Box::new(close));
         }
     }

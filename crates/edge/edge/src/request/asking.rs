@@ -7,7 +7,8 @@ use crate::request::guard::Subject;
 use crate::request::lookup::Wanted;
 use crate::shared::Shared;
 use message::RequestHead;
-use semantics::{Forwarding, LeftOut, Reason, RequestClass, is_static_path, looked_up_head, without_origin};
+use profiles::Forwarding;
+use semantics::{LeftOut, Reason, RequestClass, is_static_path, looked_up_head, without_origin};
 use store::Lookup;
 
 /// The outcome for a request whose site is known.

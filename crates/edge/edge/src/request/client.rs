@@ -62,7 +62,7 @@ pub(crate) struct Client {
     sent_bytes: u64,
 }
 
-/// The content of the request that is being answered.
+/// The content of the current request.
 #[derive(Debug)]
 struct Content {
     decoder: BodyDecoder,
@@ -260,7 +260,7 @@ impl Client {
         }
     }
 
-    /// Sends everything that is queued.
+    /// Sends all queued bytes.
     pub(crate) async fn flush(&mut self) -> Result<(), SendError> {
         self.write_patience.reset();
         poll_fn(|context| self.poll_flush(context)).await

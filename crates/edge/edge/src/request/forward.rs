@@ -14,10 +14,8 @@ use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use origin::{FetchRequest, Urgency};
-use semantics::{
-    ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, missing_part_fields,
-    passed_fields, shared_fields,
-};
+use profiles::{ClientAddress, NOBODYS_ADDRESS, Policy};
+use semantics::{Doubt, VaryRule, confirming_fields, missing_part_fields, passed_fields, shared_fields};
 use store::Key;
 
 /// The edge's name in `Via` (RFC 9110 section 7.6.3).

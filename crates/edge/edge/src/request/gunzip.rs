@@ -13,7 +13,7 @@ use std::io::Write;
 #[cfg(test)]
 const STEP_BYTES: usize = 64 * 1024;
 
-/// A gzip content that is being decoded.
+/// The decoder of a content with gzip coding.
 #[derive(Debug)]
 pub(crate) struct Gunzip {
     decoder: MultiGzDecoder<Vec<u8>>,

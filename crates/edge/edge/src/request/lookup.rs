@@ -12,9 +12,10 @@ use crate::request::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
+use profiles::{Forwarding, Policy};
 use semantics::{
-    CacheStatusFacts, Directives, Doubt, Forwarding, Freshness, LeftOut, Moment, Policy, Reason, Reuse,
-    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
+    CacheStatusFacts, Directives, Doubt, Freshness, LeftOut, Moment, Reason, Reuse, WithoutGzip,
+    answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
 };
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,11 +26,12 @@ use crate::upkeep::recognition::Sent;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
+use profiles::Forwarding;
 use semantics::{
-    CacheStatusFacts, Doubt, FormReader, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule,
-    WithoutGzip, WriteEffect, explain_refusal, head_confirms, head_says, invalidated_targets,
-    is_for_any_cookie, is_maintenance, is_refusal, is_robot, is_server_error, judge_response,
-    may_need_content, may_write, selecting_rule, updated_head, without_gzip,
+    CacheStatusFacts, Doubt, FormReader, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
+    WriteEffect, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
+    is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
+    selecting_rule, updated_head, without_gzip,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};

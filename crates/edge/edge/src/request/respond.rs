@@ -130,7 +130,7 @@ pub(crate) fn write_head(
     Written { octets: octets.freeze(), framing, persistent }
 }
 
-/// An informational response (RFC 9110 section 15.2) as it is passed on.
+/// The bytes of an informational response (RFC 9110 section 15.2) for the client.
 pub(crate) fn write_informational(mut head: ResponseHead) -> Bytes {
     h1::strip_hop_by_hop(&mut head.fields);
     head.version = Version::Http11;
@@ -226,6 +226,7 @@ fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) ->
 
 fn put_account(octets: &mut BytesMut, account: &Account) {
     if let Some(age_secs) = account.age_secs {
+        // Cannot fail, as for all fields that the edge makes: names and values are valid.
         let _ = h1::write_decimal_field(octets, names::AGE, age_secs);
     }
     let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
@@ -239,6 +240,7 @@ fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
         (Version::Http10, true) => b"keep-alive",
         (Version::Http11, true) => return,
     };
+    // Cannot fail: the name and both values are valid.
     let _ = h1::write_field(octets, names::CONNECTION, option);
 }
 

@@ -21,7 +21,7 @@ struct Way {
     buffer: BytesMut,
     /// The sender has closed its side.
     ended: bool,
-    /// The receiver was told of that.
+    /// The receiver knows of that.
     told: bool,
     moved_bytes: u64,
 }

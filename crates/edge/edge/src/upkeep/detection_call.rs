@@ -4,49 +4,40 @@
 
 use crate::shared::Shared;
 use crate::sites::Site;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use api::profile::{Call, Done, Refused};
 use std::sync::Arc;
 
 /// The path of the call.
-pub(crate) const PATH: &[u8] = b"/profile";
+pub(crate) const PATH: &[u8] = api::profile::PATH.as_bytes();
 
 /// Maximum size of a call's content in bytes.
 pub(crate) const CONTENT_BYTES_MAX: usize = 4 * 1024;
 
-/// The content of a call.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Call {
-    /// One of the site's names, or `any` for the site that answers to any name.
-    site: String,
-    /// False: drop the detected profile and switch off detection. True: drop it and detect anew.
-    detect: bool,
-}
-
-/// Carries out a call; returns the status and the JSON of the answer.
-pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> (u16, Value) {
+/// Carries out a call.
+///
+/// # Errors
+/// The status and the reply of a call that was not carried out, or not completely.
+pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> Result<Done, (u16, Refused)> {
+    let refused = |code, error| Err((code, Refused { durable: None, error, in_force: None }));
     let call: Call = match serde_json::from_slice(content) {
         Ok(call) => call,
-        Err(error) => return (400, json!({ "error": format!("The call cannot be read: {error}.") })),
+        Err(error) => return refused(400, format!("The call cannot be read: {error}.")),
     };
     let is_meant = |site: &&Arc<Site>| site.label() == call.site || site.plan.names.contains(&call.site);
     let Some(site) = shared.sites.iter().find(is_meant) else {
-        return (404, json!({ "error": format!("There is no site `{}`.", call.site) }));
+        return refused(404, format!("There is no site `{}`.", call.site));
     };
     if site.plan.recognisable.is_empty() {
         let error =
             format!("The site has the fixed profile `{}`; Petasos detects none for it.", site.plan.profile);
-        return (409, json!({ "error": error }));
+        return refused(409, error);
     }
     let before = site.policy().name.clone();
     if !shared.set_detection(site, call.detect).await {
         let error =
             "The change is in force, but it could not be written to the disk, so a restart may undo it.";
-        return (503, json!({ "in_force": true, "durable": false, "error": error }));
+        return Err((503, Refused { durable: Some(false), error: error.to_owned(), in_force: Some(true) }));
     }
-    (
-        200,
-        json!({ "site": site.label(), "before": before, "rules": site.policy().name, "detect": call.detect }),
-    )
+    let rules = site.policy().name.clone();
+    Ok(Done { before, detect: call.detect, rules, site: site.label().to_owned() })
 }

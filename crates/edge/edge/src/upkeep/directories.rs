@@ -4,8 +4,9 @@
 //! it is closed. A missing directory is not created.
 
 use crate::upkeep::detections_file;
-use config::quantity::format_size;
-use config::{AccessLog, Diagnostic, Plan};
+use config::{AccessLog, Plan};
+use document::Diagnostic;
+use document::quantity::format_size;
 use platform::{Disk, SystemDisk};
 use rustix::fs::statvfs;
 use std::fs;
@@ -108,8 +109,8 @@ impl Named<'_> {
     }
 }
 
-/// A file of another program or a link in the directory `disk`, because of which the disk tier
-/// refuses the directory.
+/// A file of another program, or a link, in the directory `disk`. The disk tier refuses such a
+/// directory.
 fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.

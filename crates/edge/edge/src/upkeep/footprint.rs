@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    /// Checks a process with `resident_bytes`, of which `resident_bytes_max` are allowed.
+    /// Checks a process that occupies `resident_bytes` and may occupy `resident_bytes_max`.
     fn look(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> Look {
         let is_beyond = resident_bytes > resident_bytes_max;
         let is_recent = now.since(self.fitted_at) < PAUSE;

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How often the thread is checked.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Number of checks: a thread that was told to end has two seconds.
+/// Number of checks: a thread has two seconds to end.
 const TICKS_MAX: u32 = 400;
 
 /// The result of a thread; `None`, and a message on standard error, if it did not end in time.

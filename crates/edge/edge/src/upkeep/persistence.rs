@@ -15,7 +15,8 @@ use config::Plan;
 use disk::{Durability, OffReason, Opened, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use platform::{Disk, SystemDisk};
-use semantics::{Moment, Policy};
+use profiles::Policy;
+use semantics::Moment;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
@@ -46,7 +47,8 @@ pub(crate) struct Persistence {
     tier: Option<Tier>,
     /// Whether the plan names a directory.
     is_wanted: bool,
-    /// The last attempt to make purges durable has failed or is late.
+    /// The last attempt to make purges durable has failed or is late. Relaxed is enough: the flag
+    /// is only reported, and always together with the state of the journal.
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The directory of the plan, if it could not be opened.
@@ -84,7 +86,7 @@ struct Unopened {
 enum Distrust {
     /// It may: nothing was purged.
     NotDue,
-    /// It must not, and that is not recorded yet.
+    /// It must not, and no record says so yet.
     Due,
     /// It must not, and a thread is recording that.
     Writing,

@@ -1,4 +1,4 @@
-//! The signals by which operators and tools control the process.
+//! The signals that control the process.
 //!
 //! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the
 //! process, which is their default action. SIGTERM and SIGINT end it in two stages.

@@ -28,7 +28,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 /// How the work of a thread has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The thread was told to end, or has finished its work.
+    /// The thread has finished its work, or another thread has ended it.
     Due,
     /// The thread is still needed.
     Early,

@@ -32,6 +32,7 @@ const GIVE_WAY_NICE: i32 = 10;
 pub(crate) struct Verifier {
     state: Mutex<State>,
     changed: Condvar,
+    /// Relaxed is enough for both counters: no other memory depends on them.
     verified_bytes: AtomicU64,
     damaged: AtomicU64,
 }

@@ -3,7 +3,7 @@
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
-use semantics::ClientAddress;
+use profiles::ClientAddress;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
 /// The placeholder address of a shared fetch (RFC 5737).
@@ -127,7 +127,7 @@ fn refused_page_costs_one_fetch_per_request_from_then_on() {
     }
     let constant = stage.origin.seen().iter().filter(|seen| client_of(seen) == NOBODY).count();
     assert_eq!((constant, stage.origin.seen().len()), (1, 13));
-    // The hit-for-miss entry expires, and then a page that is public again is shared again.
+    // After the hit-for-miss entry has expired, a page that became public again is shared again.
     stage.pass(121);
     stage.becomes(public);
     stage.get("/", &[STRANGER]);

@@ -3,7 +3,7 @@
 
 use crate::support::{Stage, behind, reason};
 use config::Plan;
-use semantics::Policy;
+use profiles::Policy;
 use testkit::{Action, Gate, Seen, response};
 
 const NO_CACHE: &str = "Cache-Control: no-cache, must-revalidate, max-age=0, no-store, private";

@@ -1,7 +1,7 @@
 //! A site with a mobile theme: two variants of each page, for all User-Agent values.
 
 use crate::support::{Stage, connect, reason};
-use semantics::{DeviceClass, Policy};
+use profiles::{DeviceClass, Policy};
 use testkit::{Gate, eventually, response};
 
 const PHONE: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148";

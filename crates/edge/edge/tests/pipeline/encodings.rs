@@ -20,7 +20,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A response that is gzip-coded if the request accepts gzip.
+/// A response, with gzip coding if the request accepts it.
 fn compressing(seen: &Seen, fields: &[&str], content: &[u8]) -> Vec<Action> {
     if seen.field("Accept-Encoding").is_some_and(|accepted| accepted.contains("gzip")) {
         let fields: Vec<&str> = fields.iter().copied().chain(["Content-Encoding: gzip"]).collect();

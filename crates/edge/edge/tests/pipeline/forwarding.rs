@@ -6,7 +6,7 @@ use testkit::{Response, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// The fields by which clients limited to GET and POST name another method.
+/// The fields that name another method, for clients limited to GET and POST.
 const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
 
 /// Fields in which a proxy describes the client's connection.
@@ -104,7 +104,7 @@ fn page_below_a_prefix_of_a_trusted_proxy_is_not_shared() {
 #[test]
 fn only_a_request_that_may_write_loses_its_accept_encoding() {
     let wordpress = |plan: &mut config::Plan| {
-        plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+        plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
     };
     let stage = Stage::with(wordpress, |seen| {
         response("200 OK", &[], seen.field("Accept-Encoding").unwrap_or("none").as_bytes())

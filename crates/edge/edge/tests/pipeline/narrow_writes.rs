@@ -23,7 +23,7 @@ impl Blog {
 
     fn stage_with(self, change: impl FnOnce(&mut config::Plan)) -> Stage {
         let wordpress = |plan: &mut config::Plan| {
-            plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+            plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
             change(plan);
         };
         Stage::with(wordpress, move |seen| self.answer(seen))

@@ -2,7 +2,7 @@
 //! key.
 
 use crate::support::{Stage, reason};
-use semantics::Policy;
+use profiles::Policy;
 use testkit::{Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";

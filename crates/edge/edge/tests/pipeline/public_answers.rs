@@ -2,7 +2,7 @@
 //! client's fields.
 
 use crate::support::{Stage, reason};
-use semantics::Policy;
+use profiles::Policy;
 use testkit::response;
 
 const PUBLIC: &str = "Cache-Control: public, max-age=60";

@@ -1,6 +1,8 @@
 //! Detection of a site's profile, and its effect on pages that were stored before.
 
 use crate::support::{Stage, bare, behind, reason};
+use api::profile::{Done, Refused};
+use api::status::Status;
 use config::{Disk, Plan};
 use testkit::{Action, Gate, Seen, response};
 
@@ -63,7 +65,7 @@ fn site_without_signs_keeps_the_default_rules() {
 
 #[test]
 fn configured_profile_is_not_replaced_by_detection() {
-    for policy in [semantics::Policy::default_profile(), semantics::Policy::rfc()] {
+    for policy in [profiles::Policy::default_profile(), profiles::Policy::rfc()] {
         let chosen = |plan: &mut Plan| {
             plan.sites[0].policy = policy.clone();
             plan.sites[0].recognisable.clear();
@@ -247,6 +249,24 @@ fn call_that_the_disk_cannot_record_is_answered_503() {
     assert!(told(&stage).1.contains("\"recognition_off\": true"), "it is in force");
     std::fs::remove_dir(&in_the_way).unwrap();
     assert_eq!(ask().status, 200);
+}
+
+#[test]
+fn replies_about_profiles_and_the_status_parse_as_their_types() {
+    let (directory, stage) = detected_on_disk();
+    let done = stage.call_admin("POST", "/profile", "{\"site\":\"any\",\"detect\":false}");
+    let expected = "{\n  \"before\": \"wordpress\",\n  \"detect\": false,\n  \"rules\": \"default\",\n  \
+                    \"site\": \"any\"\n}\n";
+    assert_eq!(done.text(), expected);
+    let done: Done = serde_json::from_str(done.text()).unwrap();
+    assert_eq!((&done.before[..], &done.rules[..]), ("wordpress", "default"));
+    let refused = stage.call_admin("POST", "/profile", "{\"site\":\"b\",\"detect\":false}");
+    assert_eq!(refused.text(), "{\n  \"error\": \"There is no site `b`.\"\n}\n");
+    let refused: Refused = serde_json::from_str(refused.text()).unwrap();
+    assert_eq!((refused.in_force, refused.durable), (None, None));
+    let status: Status = serde_json::from_str(&told(&stage).1).unwrap();
+    assert!(status.sites[0].recognition_off);
+    assert_eq!(status.disk.unwrap().directory, directory.path().display().to_string());
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn refill_sends_no_personal_fields() {
             |plan| {
                 plan.refill.enabled = true;
                 plan.refill.rate = 1000;
-                plan.sites.iter_mut().filter(|_| rfc).for_each(|site| site.policy = semantics::Policy::rfc());
+                plan.sites.iter_mut().filter(|_| rfc).for_each(|site| site.policy = profiles::Policy::rfc());
             },
             |seen| match seen.target() {
                 "/by-cookie" => {

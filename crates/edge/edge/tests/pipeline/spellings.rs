@@ -303,7 +303,7 @@ fn write_rate_counts_pages_under_other_names_and_spellings() {
 
 #[test]
 fn equal_spellings_setting_shares_one_object() {
-    let policy = || semantics::Policy { equal_spellings: true, ..semantics::Policy::default_profile() };
+    let policy = || profiles::Policy { equal_spellings: true, ..profiles::Policy::default_profile() };
     let alike = |plan: &mut Plan| plan.sites.iter_mut().for_each(|site| site.policy = policy());
     let stage = Stage::with(alike, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     for spellings in SPELLINGS {

@@ -2,7 +2,7 @@
 
 use crate::support::{Stage, behind, reason, tagged};
 use config::Plan;
-use semantics::StaleOnError;
+use profiles::StaleOnError;
 use std::time::Duration;
 use testkit::{Action, Gate, Response, Seen, eventually, response};
 

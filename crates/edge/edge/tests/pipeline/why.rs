@@ -1,12 +1,13 @@
 //! `why` predicts the outcome of the next request, and asking changes nothing.
 
 use crate::support::{connect, metric, plan, reason, start_at};
+use api::why::{Answer, Asks, Question};
 use clock::{ManualClock, Timestamp};
 use config::Plan;
 use petasos_edge::Running;
-use petasos_edge::why::{Answer, Asks, Question};
+use profiles::{Policy, StaleOnError};
 use proptest::prelude::*;
-use semantics::{Policy, Reason, StaleOnError, Verdict};
+use semantics::{Reason, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

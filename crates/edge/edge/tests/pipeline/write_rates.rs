@@ -7,7 +7,7 @@ use testkit::{Action, Gate, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
-/// A page that is fresh for a minute and then stale for a long time, and responses to writes.
+/// A page, fresh for a minute and then stale for a long time, and responses to writes.
 fn page(seen: &Seen, text: &str) -> Vec<Action> {
     if seen.head.starts_with("POST") {
         return response("200 OK", &[], b"");

@@ -418,7 +418,7 @@ fn blog_with(
 ) -> Stage {
     let writes = AtomicUsize::new(0);
     let wordpress = |plan: &mut config::Plan| {
-        plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+        plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
         change(plan);
     };
     Stage::with(wordpress, move |seen| match method(seen) {

@@ -16,10 +16,10 @@ use models::{DateForms, SearchVariance, wanted_octets};
 use petasos_semantics::structured::{MEMBERS_MAX, MemberValue, parse_dictionary, parse_list};
 use petasos_semantics::{
     ByteRange, ContentRange, DELTA_SECS_MAX, DirectiveScope, Directives, GROUP_BYTES_MAX, GROUPS_MAX,
-    NoVarySearch, Policy, RANGES_MAX, RangeAnswer, VARY_NAMES_MAX, VaryRule, answer_range,
-    answer_range_from_part, format_date, groups, joined_extent, multipart_layout, parse_date,
-    stated_directives,
+    NoVarySearch, RANGES_MAX, RangeAnswer, VARY_NAMES_MAX, VaryRule, answer_range, answer_range_from_part,
+    format_date, groups, joined_extent, multipart_layout, parse_date, stated_directives,
 };
+use profiles::Policy;
 
 /// Checks `octets`, of which each line is one line of `Cache-Control`.
 pub(crate) fn cache_control(octets: &[u8]) {

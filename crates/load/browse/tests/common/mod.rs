@@ -11,9 +11,9 @@
 mod chromium;
 
 use clock::Clock;
-use page::ResourceClass;
 use petasos_browse::{PagePlan, Watch, run};
 use platform::SystemClock;
+use resource::ResourceClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;

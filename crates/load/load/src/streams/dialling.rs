@@ -6,13 +6,14 @@
 //! not limit the measurement.
 
 use super::socket::{Counted, Socket, Wire};
-use crate::wire::Protocol;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
-use net::{TlsAgreement, TlsError};
+use net::{TlsError, agreed_terms};
+use record::Protocol;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use tls_terms::TlsAgreement;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{Error, HandshakeKind};
@@ -103,7 +104,7 @@ async fn secure(
         return Err(not_chosen());
     }
     let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
-    let secured = Secured { is_resumed, agreement: TlsAgreement::of(session) };
+    let secured = Secured { is_resumed, agreement: agreed_terms(session) };
     Ok((Wire::Secured(Box::new(stream)), Some(secured)))
 }
 

@@ -6,14 +6,13 @@
 use super::Asked;
 use super::socket::Octets;
 use crate::connection::Tools;
-use crate::outcome::FailureKind;
 use crate::reader::Answer;
-use crate::verdict::CacheVerdict;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Response};
+use record::{CacheVerdict, FailureKind};
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};

@@ -11,9 +11,9 @@ use super::wakes::CONNECTION;
 use super::{Asked, Came, Carrier, State};
 use crate::connection::Tools;
 use crate::exchange::Exchange;
-use crate::outcome::FailureKind;
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
+use record::FailureKind;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 

@@ -88,7 +88,8 @@ pub(super) enum Wire {
 }
 
 /// Counts the bytes of a connection since the last query. Only one thread uses it at a time, but
-/// not necessarily the one that created it.
+/// not necessarily the one that created it. Relaxed is enough, because handing the connection to
+/// another thread orders all accesses.
 #[derive(Debug, Default)]
 pub(super) struct Octets {
     received: AtomicU64,

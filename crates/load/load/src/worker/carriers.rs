@@ -12,13 +12,13 @@ use crate::account::State;
 use crate::content::Inspection;
 use crate::dial::dial;
 use crate::exchange::Exchange;
-use crate::outcome::FailureKind;
 use crate::reader::Answer;
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, Slot, SlotId};
 use crate::streams::{Asked, Came, Carrier, ConnectError};
 use clock::Monotonic;
 use mio::{Interest, Token};
+use record::FailureKind;
 use std::cmp::Reverse;
 use std::io;
 

@@ -8,20 +8,18 @@
 
 use super::{TIMER, Worker};
 use crate::LoadError;
-use crate::ab_account::AbEnd;
 use crate::account::State;
 use crate::connection::{Connection, Readiness, Turn};
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
 use crate::exchange::Exchange;
-use crate::outcome::{Ended, FailureKind};
 use crate::reader::Answer;
 use crate::recorder::Received;
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, SlotId};
-use crate::wire::Close;
 use clock::Monotonic;
 use mio::{Events, Token};
+use record::{AbEnd, Close, Ended, FailureKind};
 use std::cmp::Reverse;
 use std::io;
 use std::net::IpAddr;

@@ -28,6 +28,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
         text.push('\n');
     }
     for note in &comparison.notes {
+        // Writing into a String cannot fail.
         let _ = writeln!(text, "Note: {}.", text_of(note.as_bytes()));
     }
     text.push('\n');

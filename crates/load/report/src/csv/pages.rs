@@ -4,8 +4,7 @@
 
 use super::{CLASSES, CsvColumn, counts, moment, table};
 use crate::page::{PageRun, PageSecond};
-use browse::FetchFailure;
-use load::CacheVerdict;
+use record::{CacheVerdict, FetchFailure};
 
 /// Returns the seconds of a run in page mode as CSV.
 pub fn page_seconds_csv(run: &PageRun) -> String {

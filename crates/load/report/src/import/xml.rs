@@ -11,7 +11,7 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::io::BufRead;
 
-/// Deepest nesting of elements that is accepted.
+/// Deepest accepted nesting of elements.
 const DEPTH_MAX: usize = 64;
 
 /// Reads samples until the document ends.

@@ -1,6 +1,6 @@
 //! JSON form of the account of the users' time, for runs and for the cells of a ladder.
 
-use load::Outcome;
+use record::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// The users' time by state, in seconds. In an open loop it is the time of the requests since they
@@ -88,13 +88,13 @@ impl From<&Outcome> for UserTime {
 mod tests {
     use super::UserTime;
     use address::HttpUrl;
-    use load::{Outcome, Plan, SelfCheck};
+    use record::{Outcome, Plan, SelfCheck};
     use std::time::Duration;
 
     #[test]
     fn users_of_failed_and_unfinished_requests_are_at_the_server() {
         let [server, failed, unfinished, unread] = [10, 2, 3, 5].map(Duration::from_secs);
-        let account = load::Account { server, failed, unfinished, unread, ..load::Account::default() };
+        let account = record::Account { server, failed, unfinished, unread, ..record::Account::default() };
         let check = SelfCheck { account, ..SelfCheck::default() };
         let plan = Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap());
         let outcome = Outcome::of(plan, "127.0.0.1:1".parse().unwrap());

@@ -6,7 +6,7 @@
 
 use super::white_space::{is_white_space_alone, visible_space};
 use difference::{Difference, Nature, Snippet, Spot, compare, snippet};
-use load::Outcome;
+use record::Outcome;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 

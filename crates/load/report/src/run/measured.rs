@@ -4,7 +4,7 @@ use super::{
     ConnectionCounts, ContentDrift, Distribution, GeneratorCheck, Phases, RequestedLoad, Run, RunSecond,
     SCHEMA, SOURCE_PETASOS, StageFigures, Url, UserTime,
 };
-use load::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
+use record::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl From<&Outcome> for Run {
 }
 
 /// Word for the arrival process of a plan.
-fn arrival(plan: &load::Plan) -> &'static str {
+fn arrival(plan: &record::Plan) -> &'static str {
     match plan.arrival {
         _ if !plan.stages.is_empty() => "stages",
         Arrival::Closed => "closed",
@@ -76,8 +76,8 @@ fn by_kind(failures: &Failures) -> BTreeMap<String, u64> {
     FailureKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), failures.of(kind))).collect()
 }
 
-impl From<&load::Plan> for RequestedLoad {
-    fn from(plan: &load::Plan) -> Self {
+impl From<&record::Plan> for RequestedLoad {
+    fn from(plan: &record::Plan) -> Self {
         let is_closed = matches!(plan.arrival, Arrival::Closed) && plan.stages.is_empty();
         Self {
             users: is_closed.then_some(plan.users as u64),
@@ -153,8 +153,8 @@ impl From<&Histogram> for Distribution {
     }
 }
 
-impl From<&load::Second> for RunSecond {
-    fn from(second: &load::Second) -> Self {
+impl From<&record::Second> for RunSecond {
+    fn from(second: &record::Second) -> Self {
         let named = |counts: &[u64], name: &dyn Fn(usize) -> String| {
             let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
             counts.map(|(place, count)| (name(place), *count)).collect::<BTreeMap<String, u64>>()
@@ -189,8 +189,8 @@ impl From<&load::Second> for RunSecond {
     }
 }
 
-impl From<&load::StageOutcome> for StageFigures {
-    fn from(stage: &load::StageOutcome) -> Self {
+impl From<&record::StageOutcome> for StageFigures {
+    fn from(stage: &record::StageOutcome) -> Self {
         let (users, rate_per_s) = match stage.stage.load {
             StageLoad::Users(users) => (Some(users as u64), None),
             StageLoad::Rate(rate) => (None, Some(rate)),
@@ -209,8 +209,8 @@ impl From<&load::StageOutcome> for StageFigures {
     }
 }
 
-impl From<&load::UrlOutcome> for Url {
-    fn from(of: &load::UrlOutcome) -> Self {
+impl From<&record::UrlOutcome> for Url {
+    fn from(of: &record::UrlOutcome) -> Self {
         let answered = of.complete > 0;
         Self {
             url: of.target.target.to_string(),

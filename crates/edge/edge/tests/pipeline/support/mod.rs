@@ -7,7 +7,7 @@ use clock::{Clock, ManualClock, Timestamp};
 use config::Plan;
 use petasos_edge::{Edge, Running};
 use platform::SystemClock;
-use semantics::Policy;
+use profiles::Policy;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -24,25 +24,25 @@ pub struct Expect {
 
 impl Expect {
     /// Whether the content of every response is checked.
-    pub(crate) fn looks_at_content(&self) -> bool {
+    pub fn looks_at_content(&self) -> bool {
         self.body.is_some() || self.never.is_some()
     }
 
     /// Whether `content` is that of a good response.
-    pub(crate) fn is_content(&self, content: &[u8]) -> bool {
+    pub fn is_content(&self, content: &[u8]) -> bool {
         self.body.as_ref().is_none_or(|pattern| pattern.is_match(content))
             && !self.never.as_ref().is_some_and(|pattern| pattern.is_match(content))
     }
 }
 
 /// A regular expression that is searched in the content of a response. It is applied to the bytes
-/// as received, with any content coding, up to [`crate::CONTENT_BYTES_MAX`].
+/// as received, with any content coding, up to `load::CONTENT_BYTES_MAX`.
 #[derive(Clone, Debug)]
 pub struct BodyPattern(Regex);
 
 impl BodyPattern {
     /// Whether `content` matches.
-    pub(crate) fn is_match(&self, content: &[u8]) -> bool {
+    pub fn is_match(&self, content: &[u8]) -> bool {
         self.0.is_match(content)
     }
 }

@@ -5,8 +5,8 @@ use crate::plan::{Cell, Plan};
 use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
-use load::{FailureKind, Outcome, VerdictTimes};
 use probe::WatchFigures;
+use record::{FailureKind, Outcome, VerdictTimes};
 use report::results::{
     CellRecord, CellRun, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
     ResponseTimes, StepRecord, VerdictRecord, VisitorRecord,

@@ -1,77 +1,89 @@
-//! Reads TOML tables key by key, and collects all their problems with place.
+//! The keys of one TOML table, read one after the other.
 //!
-//! Invariants:
-//!
-//! * A key that no code asked for is a problem (see [`Keys::finish`]), so a misspelt key is never
-//!   ignored.
-//! * A problem does not stop the reading, so that one run reports all of them. The value returned
-//!   for a faulty key is only a placeholder.
+//! Invariant: [`Keys`] remembers each key that is read as known, whether the table has it or not.
 
-use config::quantity::parse_duration;
-use config::{Diagnostic, Place};
-use std::cell::RefCell;
+use crate::nearest::nearest;
+use crate::quantity::parse_duration;
+use crate::reader::{Reader, decimal};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A text and the problems found in it so far.
-pub(crate) struct Reader {
-    name: Arc<str>,
-    text: Arc<str>,
-    problems: RefCell<Vec<Diagnostic>>,
-}
-
-impl Reader {
-    pub(crate) fn new(name: &str, text: &str) -> Self {
-        Self { name: name.into(), text: text.into(), problems: RefCell::default() }
-    }
-
-    /// Reports a problem at a byte range of the text. An empty `help` adds no hint.
-    pub(crate) fn problem(&self, span: Range<usize>, message: impl Into<String>, help: &str) {
-        let place = Place::Text { name: self.name.clone(), text: self.text.clone(), span };
-        let problem = Diagnostic::new(message, place);
-        let problem = if help.is_empty() { problem } else { problem.with_help(help) };
-        self.problems.borrow_mut().push(problem);
-    }
-
-    /// Whether no problem was found so far.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.problems.borrow().is_empty()
-    }
-
-    /// Returns the problems, sorted by position.
-    pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
-        let mut problems = self.problems.into_inner();
-        problems.sort_by_key(|problem| match &problem.place {
-            Place::Text { span, .. } => span.start,
-            _ => 0,
-        });
-        problems
-    }
+/// A value that is neither a list nor a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar {
+    /// A text.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other finite number.
+    Float(f64),
 }
 
 /// The keys of one table. Each key that is read is remembered as known.
-pub(crate) struct Keys<'r, 't> {
-    pub(crate) reader: &'r Reader,
+#[derive(Debug)]
+pub struct Keys<'r, 't> {
+    /// The text of the table, which collects the problems.
+    pub reader: &'r Reader,
     table: &'r DeTable<'t>,
     /// Place of the table; missing keys are reported here.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     known: Vec<&'static str>,
 }
 
+/// The places of a table and of its values.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    table: Range<usize>,
+    /// Each value with its elements, if it is a list.
+    values: BTreeMap<String, (Range<usize>, Vec<Range<usize>>)>,
+}
+
+impl Places {
+    /// The place of a value, or of an element of it; that of the table without the key.
+    pub fn of(&self, key: &str, item: Option<usize>) -> Range<usize> {
+        let Some((value, items)) = self.values.get(key) else { return self.table.clone() };
+        item.and_then(|item| items.get(item)).unwrap_or(value).clone()
+    }
+}
+
 impl<'r, 't> Keys<'r, 't> {
-    pub(crate) fn new(reader: &'r Reader, table: &'r DeTable<'t>, span: Range<usize>) -> Self {
+    /// The keys of `table`, of which none is known yet.
+    pub fn new(reader: &'r Reader, table: &'r DeTable<'t>, span: Range<usize>) -> Self {
         Self { reader, table, span, known: Vec::new() }
     }
 
+    /// Whether the table has the key.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.get(key).is_some()
+    }
+
     /// Returns the raw value of a key and marks the key as known.
-    pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'t>>> {
+    pub fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'t>>> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
         self.table.get(key)
+    }
+
+    /// The places of the values that are in the table, for problems found after the reading.
+    pub fn places(&self) -> Places {
+        let items = |value: &Spanned<DeValue<'_>>| {
+            value
+                .get_ref()
+                .as_array()
+                .map_or_else(Vec::new, |items| items.iter().map(Spanned::span).collect())
+        };
+        let value = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+            let key: &Cow<'_, str> = key.get_ref();
+            (key.to_string(), (value.span(), items(value)))
+        };
+        Places { table: self.span.clone(), values: self.table.iter().map(value).collect() }
     }
 
     /// Reads a key's value with `read`. If `read` returns `None`, the value is reported as being of
@@ -101,12 +113,13 @@ impl<'r, 't> Keys<'r, 't> {
         );
     }
 
-    pub(crate) fn text(&mut self, key: &'static str) -> Option<Spanned<String>> {
+    /// Reads a text.
+    pub fn text(&mut self, key: &'static str) -> Option<Spanned<String>> {
         self.read(key, "a text in quotes", |value| value.as_str().map(str::to_owned))
     }
 
     /// Reads a text that must exist and must not be empty.
-    pub(crate) fn required_text(&mut self, key: &'static str, example: &str) -> Spanned<String> {
+    pub fn required_text(&mut self, key: &'static str, example: &str) -> Spanned<String> {
         let missing = self.table.get(key).is_none();
         if missing {
             self.missing(key, example);
@@ -124,25 +137,29 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Reports that a key is missing from this table.
-    pub(crate) fn missing(&self, key: &str, example: &str) {
+    pub fn missing(&self, key: &str, example: &str) {
         self.reader.problem(self.span.clone(), format!("`{key}` is missing"), &format!("add {example}"));
     }
 
-    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+    /// Reads `true` or `false`.
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         self.read(key, "true or false", DeValue::as_bool).map(Spanned::into_inner)
     }
 
-    pub(crate) fn count(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    /// Reads a whole number within `range`.
+    pub fn count(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         count_of(self.reader, key, value, range)
     }
 
-    pub(crate) fn counts(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
+    /// Reads a list of whole numbers within `range`.
+    pub fn counts(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
         let items = self.items(key, "a list of whole numbers")?;
         Some(items.iter().filter_map(|item| count_of(self.reader, key, item, range.clone())).collect())
     }
 
-    pub(crate) fn duration(&mut self, key: &'static str) -> Option<Duration> {
+    /// Reads a duration with its unit.
+    pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let text = self
             .read(key, "a duration in quotes, such as \"4s\"", |value| value.as_str().map(str::to_owned))?;
         match parse_duration(text.get_ref()) {
@@ -154,29 +171,53 @@ impl<'r, 't> Keys<'r, 't> {
         }
     }
 
-    /// Reads a text, a number or a boolean as a JSON value.
-    pub(crate) fn json(&mut self, key: &'static str) -> Option<serde_json::Value> {
+    /// Reads a text, a number or a boolean.
+    pub fn scalar(&mut self, key: &'static str) -> Option<Scalar> {
         let found = self.read(key, "a text, a number, true or false", |value| match value {
-            DeValue::String(text) => Some(text.to_string().into()),
-            DeValue::Boolean(flag) => Some((*flag).into()),
-            DeValue::Integer(number) => number.as_str().replace('_', "").parse::<i64>().ok().map(Into::into),
-            DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok().map(Into::into),
+            DeValue::String(text) => Some(Scalar::Text(text.to_string())),
+            DeValue::Boolean(flag) => Some(Scalar::Flag(*flag)),
+            DeValue::Integer(number) => decimal(number).parse().ok().map(Scalar::Integer),
+            DeValue::Float(number) => finite(number.as_str()).map(Scalar::Float),
             _ => None,
         });
         found.map(Spanned::into_inner)
     }
 
-    pub(crate) fn number(&mut self, key: &'static str) -> Option<f64> {
-        let found = self.read(key, "a number", |value| match value {
-            DeValue::Integer(number) => number.as_str().replace('_', "").parse().ok(),
-            DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
-            _ => None,
-        });
-        found.map(Spanned::into_inner)
+    /// Reads a finite number.
+    pub fn number(&mut self, key: &'static str) -> Option<f64> {
+        let value = self.value(key)?;
+        let found = match value.get_ref() {
+            DeValue::Integer(number) => finite(&decimal(number)),
+            DeValue::Float(number) => finite(number.as_str()),
+            _ => {
+                self.wrong_kind(key, "a number", value);
+                return None;
+            }
+        };
+        if found.is_none() {
+            self.reader.problem(value.span(), format!("`{key}` must be a finite number"), "");
+        }
+        found
+    }
+
+    /// Reads one of several words. A word that is not among `words` is a problem that names the
+    /// nearest one.
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        let found = words.iter().find(|(word, _)| word == text.get_ref());
+        if found.is_none() {
+            let names = || words.iter().map(|(word, _)| *word);
+            let help = match nearest(text.get_ref(), names()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("write {}", names().collect::<Vec<_>>().join(" or ")),
+            };
+            self.reader.problem(text.span(), format!("`{key}` cannot be `{}`", text.get_ref()), &help);
+        }
+        found.map(|(_, value)| *value)
     }
 
     /// Returns the elements of a list; `None` if the key is missing or not a list.
-    pub(crate) fn items(&mut self, key: &'static str, expected: &str) -> Option<&'r [Spanned<DeValue<'t>>]> {
+    pub fn items(&mut self, key: &'static str, expected: &str) -> Option<&'r [Spanned<DeValue<'t>>]> {
         let value = self.value(key)?;
         let items = value.get_ref().as_array();
         if items.is_none() {
@@ -185,7 +226,8 @@ impl<'r, 't> Keys<'r, 't> {
         items.map(|items| &**items)
     }
 
-    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<Spanned<String>>> {
+    /// Reads a list of texts.
+    pub fn texts(&mut self, key: &'static str) -> Option<Vec<Spanned<String>>> {
         let items = self.items(key, "a list of texts")?;
         let text = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
             Some(text) => Some(Spanned::new(item.span(), text.to_owned())),
@@ -198,7 +240,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Returns the texts of a table with free keys; `None` if there is no table.
-    pub(crate) fn named_texts(&mut self, key: &'static str) -> Option<Vec<(String, Spanned<String>)>> {
+    pub fn named_texts(&mut self, key: &'static str) -> Option<Vec<(String, Spanned<String>)>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_kind(key, "a table of texts, such as { name = \"text\" }", value);
@@ -217,7 +259,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Returns the tables of a list of tables.
-    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
+    pub fn tables(&mut self, key: &'static str) -> Vec<Self> {
         let expected = format!("a list of tables, each begun by a line [[{key}]]");
         let items = self.items(key, &expected).unwrap_or_default();
         let keys = |item: &'r Spanned<DeValue<'t>>| match item.get_ref().as_table() {
@@ -231,7 +273,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Returns the keys of a nested table.
-    pub(crate) fn table(&mut self, key: &'static str) -> Option<Self> {
+    pub fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table();
         if table.is_none() {
@@ -241,7 +283,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Checks that exactly one of these keys is present, and reports a problem if not.
-    pub(crate) fn exactly_one(&self, keys: &[&str], message: &str, help: &str) -> bool {
+    pub fn exactly_one(&self, keys: &[&str], message: &str, help: &str) -> bool {
         let given = keys.iter().filter(|key| self.table.get(**key).is_some()).count();
         if given != 1 {
             self.reader.problem(self.span.clone(), message, help);
@@ -250,11 +292,11 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// Ends the reading of this table and reports every key that was never asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
             if !self.known.contains(&name) {
-                let help = match config::nearest(name, self.known.iter().copied()) {
+                let help = match nearest(name, self.known.iter().copied()) {
                     Some(known) => format!("did you mean `{known}`?"),
                     None => format!("the keys here are {}", self.known.join(", ")),
                 };
@@ -270,8 +312,7 @@ fn count_of(
     value: &Spanned<DeValue<'_>>,
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
-    let number =
-        value.get_ref().as_integer().and_then(|number| number.as_str().replace('_', "").parse().ok());
+    let number = value.get_ref().as_integer().and_then(|number| decimal(number).parse().ok());
     let found = number.filter(|number| range.contains(number));
     if found.is_none() {
         let (low, high) = (range.start(), range.end());
@@ -283,4 +324,9 @@ fn count_of(
         reader.problem(value.span(), expected, "");
     }
     found
+}
+
+/// A number as TOML writes it, unless it is infinite, not a number, or too large.
+fn finite(text: &str) -> Option<f64> {
+    text.replace('_', "").parse().ok().filter(|number: &f64| number.is_finite())
 }

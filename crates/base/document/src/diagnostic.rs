@@ -1,7 +1,7 @@
 //! Messages to the operator about a wrong file or flag: the problem, its place and its fix.
 //!
-//! They are used for every file that a person writes (configuration, ladders), so that all messages
-//! look alike.
+//! They are used for every file that a person writes (settings, profiles, ladders), so that all
+//! messages look alike.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Both sides of the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Little {
+pub struct Little {
     /// The sum of the times of single requests and, in a closed loop, of what users did between
     /// them.
     accounted: Duration,
@@ -26,26 +26,26 @@ impl Little {
     ///
     /// The time of late users and of unfinished requests is left out, so it shows up as missing.
     /// See [`Little::unexplained`].
-    pub(crate) fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
+    pub fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
         let accounted = requests + paused + account.thinking + account.processing;
         Self { accounted, expected: users, late: account.late }
     }
 
     /// For an open loop. `requests` is the time of all requests, from their start to their end or
     /// that of the run. `in_flight` is the number in flight, integrated over time.
-    pub(crate) fn open(requests: Duration, in_flight: Duration) -> Self {
+    pub fn open(requests: Duration, in_flight: Duration) -> Self {
         Self { accounted: requests, expected: in_flight, late: Duration::ZERO }
     }
 
     /// The share of the expected time that is missing, negative if there is too much. `None` if
     /// none is expected.
-    pub(crate) fn residual(self) -> Option<f64> {
+    pub fn residual(self) -> Option<f64> {
         (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
     }
 
     /// The residual without the time of late users. The account reports that time, and the
     /// self-check judges it separately.
-    pub(crate) fn unexplained(self) -> Option<f64> {
+    pub fn unexplained(self) -> Option<f64> {
         self.residual().map(|residual| residual - self.late.as_secs_f64() / self.expected.as_secs_f64())
     }
 }

@@ -3,11 +3,11 @@
 //! Invariant: these types are plain data in a plan; nothing is opened or read here.
 
 use message::Version;
-use net::TlsTerms;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tls_terms::TlsTerms;
 
 /// The HTTP version of the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,10 +12,12 @@
 //! Invariant: every page that ended is good, incomplete or failed, and every request belongs to one
 //! class.
 
-use crate::series::PageSecond;
+use crate::check::{CPU_SHARE_INVALID, CPU_SHARE_TIGHT, Trust};
+use crate::page_second::PageSecond;
+use crate::traffic::Think;
+use crate::verdict::CacheVerdict;
 use clock::Timestamp;
-use load::{CacheVerdict, Think, Trust};
-use page::{LimitCounts, ResourceClass};
+use resource::{LimitCounts, ResourceClass};
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -147,7 +149,7 @@ pub enum PageEnd {
     Pages,
     /// The time was up.
     Time,
-    /// The run was stopped through [`crate::Watch`].
+    /// The run was stopped through `browse::Watch`.
     Stopped,
     /// More than half of the resources that ended in the last second failed, and the plan said to
     /// stop then.
@@ -248,7 +250,7 @@ pub struct Figures {
     pub connections: u64,
     /// Connections that were closed before their linger time was up, because too many were open.
     pub closed_early: u64,
-    /// Limits of [`page::Limits`] that were reached.
+    /// Limits of [`resource::Limits`] that were reached.
     pub limits: LimitCounts,
     /// The URLs of one early page load of the measured part, by a new visitor who got the document.
     pub trace: Vec<Traced>,
@@ -334,11 +336,13 @@ impl Figures {
         })
     }
 
-    pub(crate) fn of(&mut self, class: ResourceClass) -> Option<&mut ClassOutcome> {
+    /// The figures of one class, to be counted up.
+    pub fn of(&mut self, class: ResourceClass) -> Option<&mut ClassOutcome> {
         self.classes.get_mut(class as usize)
     }
 
-    pub(crate) fn fail(&mut self, url: &str, failure: FetchFailure) {
+    /// Counts a resource that did not arrive, and keeps it as an example if there is room.
+    pub fn fail(&mut self, url: &str, failure: FetchFailure) {
         if let Some(count) = self.failures.get_mut(failure as usize) {
             *count += 1;
         }
@@ -347,7 +351,8 @@ impl Figures {
         }
     }
 
-    pub(crate) fn foreign(&mut self, host: &str) {
+    /// Counts a resource on a host that is not requested.
+    pub fn foreign(&mut self, host: &str) {
         if let Some(count) = self.foreign_hosts.get_mut(host) {
             *count += 1;
         } else if self.foreign_hosts.len() < FOREIGN_HOSTS_MAX && host.len() <= HOST_BYTES_MAX {
@@ -357,7 +362,8 @@ impl Figures {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
+    /// Adds the figures of another thread.
+    pub fn merge(&mut self, other: Self) {
         let pages = &mut self.pages;
         pages.good += other.pages.good;
         pages.incomplete += other.pages.incomplete;
@@ -407,7 +413,7 @@ impl Figures {
 }
 
 /// A URL for the figures. A longer one ends with an ellipsis.
-pub(crate) fn kept_url(url: &str) -> String {
+pub fn kept_url(url: &str) -> String {
     if url.len() <= URL_BYTES_MAX {
         return url.to_owned();
     }
@@ -432,12 +438,12 @@ impl PageOutcome {
 
 impl PageCheck {
     /// Judges a run by the load tester's thresholds.
-    pub(crate) fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &Figures) -> Self {
+    pub fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &Figures) -> Self {
         let busiest = cpu.iter().max().copied().unwrap_or_default();
         let share = if elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / elapsed.as_secs_f64() };
         let mut check = Self { trust: Trust::Clean, reasons: Vec::new(), cpu_share_max: share };
-        if share > load::CPU_SHARE_TIGHT {
-            check.trust = if share > load::CPU_SHARE_INVALID { Trust::Invalid } else { Trust::Tight };
+        if share > CPU_SHARE_TIGHT {
+            check.trust = if share > CPU_SHARE_INVALID { Trust::Invalid } else { Trust::Tight };
             check.reasons.push(format!("a generator thread was on a core {:.0}% of the time", share * 100.0));
         }
         let late = figures.pages.not_started;
@@ -472,8 +478,8 @@ mod tests {
     use super::{
         EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, HOST_BYTES_MAX, PageCheck, URL_BYTES_MAX,
     };
-    use load::Trust;
-    use page::ResourceClass;
+    use crate::check::Trust;
+    use resource::ResourceClass;
     use std::time::Duration;
 
     #[test]

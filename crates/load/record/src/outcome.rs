@@ -33,10 +33,10 @@ use crate::traffic::Stage;
 use crate::verdict::CacheVerdict;
 use bytes::Bytes;
 use clock::Timestamp;
-use net::TlsAgreement;
 use stats::Histogram;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tls_terms::TlsAgreement;
 
 /// The measurements of one run.
 #[derive(Clone, Debug)]
@@ -142,9 +142,9 @@ pub enum Ended {
     Requests,
     /// The time was up.
     Time,
-    /// The run was stopped through [`crate::Control`].
+    /// The run was stopped through `load::Control`.
     Stopped,
-    /// A connection failed, and the target had shown no sign of life for [`crate::GONE_AFTER`].
+    /// A connection failed, and the target had shown no sign of life for `load::GONE_AFTER`.
     TargetGone,
     /// A connection broke before its response had ended, and the plan said to stop then.
     ReceiveError,
@@ -262,7 +262,8 @@ impl Failures {
         self.0.iter().sum()
     }
 
-    pub(crate) fn add(&mut self, kind: FailureKind) {
+    /// Counts a failed request.
+    pub fn add(&mut self, kind: FailureKind) {
         if let Some(count) = self.0.get_mut(kind as usize) {
             *count += 1;
         }
@@ -274,7 +275,7 @@ impl Failures {
     }
 
     /// The failures added since `before`, an earlier copy.
-    pub(crate) fn since(&self, before: &Self) -> Self {
+    pub fn since(&self, before: &Self) -> Self {
         let mut since = *self;
         since.0.iter_mut().zip(before.0).for_each(|(count, then)| *count -= then);
         since
@@ -307,13 +308,15 @@ impl StatusCounts {
         (0..).zip(&self.0).filter(|&(_, &count)| count > 0).map(|(code, &count)| (code, count))
     }
 
-    pub(crate) fn add(&mut self, code: u16) {
+    /// Counts a response. Codes above 999 are ignored.
+    pub fn add(&mut self, code: u16) {
         if let Some(count) = self.0.get_mut(usize::from(code)) {
             *count += 1;
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds the counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(count, more)| *count += more);
     }
 }
@@ -417,6 +420,21 @@ pub struct Second {
     pub users: u64,
     /// Requests in flight at the end of the second.
     pub in_flight: u64,
+}
+
+impl Second {
+    /// Adds another thread's counts. Percentiles cannot be added.
+    pub fn add(&mut self, other: &Self) {
+        self.started += other.started;
+        self.good += other.good;
+        self.failures.merge(&other.failures);
+        self.not_started += other.not_started;
+        self.statuses.iter_mut().zip(other.statuses).for_each(|(count, more)| *count += more);
+        self.verdicts.iter_mut().zip(other.verdicts).for_each(|(count, more)| *count += more);
+        self.received_bytes += other.received_bytes;
+        self.users += other.users;
+        self.in_flight += other.in_flight;
+    }
 }
 
 /// The most seconds for which figures are kept: one day. A longer run is still measured, but later

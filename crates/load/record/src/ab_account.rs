@@ -48,13 +48,13 @@ pub struct AbAccount {
 
 /// How a response ended, in `ab`'s terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AbEnd {
+pub struct AbEnd {
     /// The status, if the head was complete.
-    pub(crate) status: Option<u16>,
+    pub status: Option<u16>,
     /// Bytes after the head.
-    pub(crate) content_bytes: u64,
+    pub content_bytes: u64,
     /// The connection broke.
-    pub(crate) is_broken: bool,
+    pub is_broken: bool,
 }
 
 impl AbAccount {
@@ -65,7 +65,7 @@ impl AbAccount {
 
     /// Counts the end of a response. With `-l`, `counts_lengths` is false and lengths are not
     /// compared.
-    pub(crate) fn end(&mut self, end: AbEnd, counts_lengths: bool) {
+    pub fn end(&mut self, end: AbEnd, counts_lengths: bool) {
         self.receive += u64::from(end.is_broken);
         self.exceptions += u64::from(end.is_broken);
         self.well_ended += u64::from(!end.is_broken);

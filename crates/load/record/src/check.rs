@@ -145,46 +145,61 @@ pub struct SelfCheck {
 }
 
 /// The figures that the self-check judges.
-pub(crate) struct Figures<'a> {
+pub struct CheckInput<'a> {
     /// `None` for an open loop.
-    pub(crate) users: Option<usize>,
-    pub(crate) elapsed: Duration,
-    pub(crate) cpu: &'a [Duration],
-    pub(crate) requests: u64,
-    pub(crate) little: Little,
-    pub(crate) latency_p50_us: u64,
-    pub(crate) lag_p99_us: u64,
+    pub users: Option<usize>,
+    /// How long the measured part took.
+    pub elapsed: Duration,
+    /// CPU time of each generator thread, without busy-waits.
+    pub cpu: &'a [Duration],
+    /// Requests that ended.
+    pub requests: u64,
+    /// Both sides of Little's law.
+    pub little: Little,
+    /// The median latency, in microseconds.
+    pub latency_p50_us: u64,
+    /// See [`SelfCheck::lag_p99_us`].
+    pub lag_p99_us: u64,
     /// Connections that found no free local port.
-    pub(crate) addresses_missing: u64,
-    pub(crate) open: Option<OpenFigures>,
-    pub(crate) account: Account,
-    pub(crate) good: u64,
+    pub addresses_missing: u64,
+    /// Further figures of an open loop; `None` for a closed loop.
+    pub open: Option<OpenLoop>,
+    /// The users' time by state.
+    pub account: Account,
+    /// Good responses.
+    pub good: u64,
     /// Good responses times the published mean of their times, connecting left out.
-    pub(crate) published: Duration,
-    pub(crate) core_wait: Option<Duration>,
-    pub(crate) held_back: Duration,
+    pub published: Duration,
+    /// See [`SelfCheck::core_wait`].
+    pub core_wait: Option<Duration>,
+    /// See [`SelfCheck::held_back`].
+    pub held_back: Duration,
     /// The part of `held_back` that waking does not explain.
-    pub(crate) held_back_excess: Duration,
+    pub held_back_excess: Duration,
     /// Responses that ended with the close of their connection.
-    pub(crate) ends_with_close: u64,
+    pub ends_with_close: u64,
 }
 
 /// Further figures of an open loop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenFigures {
-    pub(crate) rate_asked: f64,
+pub struct OpenLoop {
+    /// The requested rate, in requests per second.
+    pub rate_asked: f64,
     /// How long the parts with a rate were measured.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// Whether other stages have users.
-    pub(crate) has_users: bool,
+    pub has_users: bool,
     /// Requests that fell due and were started.
-    pub(crate) started: u64,
-    pub(crate) not_started: u64,
-    pub(crate) schedule_lag_p99_us: u64,
+    pub started: u64,
+    /// Requests that fell due and were not started.
+    pub not_started: u64,
+    /// 99th percentile of the time by which requests started later than intended, in microseconds.
+    pub schedule_lag_p99_us: u64,
 }
 
 impl SelfCheck {
-    pub(crate) fn judge(figures: &Figures<'_>) -> Self {
+    /// Judges the figures of a run.
+    pub fn judge(figures: &CheckInput<'_>) -> Self {
         let mut check = Self {
             trust: Trust::Clean,
             reasons: Vec::new(),
@@ -228,7 +243,7 @@ impl SelfCheck {
         check
     }
 
-    fn judge_account(&mut self, figures: &Figures<'_>) {
+    fn judge_account(&mut self, figures: &CheckInput<'_>) {
         let Some(share) = self.account.lost_share().filter(|share| *share > LOST_SHARE_INVALID) else {
             return;
         };
@@ -289,7 +304,7 @@ impl SelfCheck {
 
     /// Judges responses that end with a close. The time of a close is when it was read, so a wait
     /// of the generator for a core looks like the server's time.
-    fn judge_closes(&mut self, figures: &Figures<'_>) {
+    fn judge_closes(&mut self, figures: &CheckInput<'_>) {
         let share = figures.ends_with_close as f64 / figures.requests.max(1) as f64;
         let running = figures.elapsed.as_secs_f64() * figures.cpu.len() as f64;
         let waited = figures.core_wait.map_or(0.0, |wait| wait.as_secs_f64());
@@ -307,7 +322,7 @@ impl SelfCheck {
         );
     }
 
-    fn judge_published(&mut self, figures: &Figures<'_>) {
+    fn judge_published(&mut self, figures: &CheckInput<'_>) {
         let server = self.account.server.as_secs_f64();
         let gap = (figures.published.as_secs_f64() - server).abs();
         let rounding = figures.good as f64 * ACCOUNT_GAP_US_PER_ANSWER / 1e6;
@@ -333,7 +348,7 @@ impl SelfCheck {
         }
     }
 
-    fn judge_little(&mut self, figures: &Figures<'_>) {
+    fn judge_little(&mut self, figures: &CheckInput<'_>) {
         let is_off = |share: f64| share.abs() > LITTLE_RESIDUAL_INVALID;
         let residual = self.little_residual.filter(|&residual| is_off(residual));
         let Some(residual) = residual.filter(|_| figures.little.unexplained().is_some_and(is_off)) else {
@@ -355,7 +370,7 @@ impl SelfCheck {
         });
     }
 
-    fn judge_rate(&mut self, open: OpenFigures) {
+    fn judge_rate(&mut self, open: OpenLoop) {
         let due = (open.started + open.not_started).max(1);
         if open.not_started > 0 {
             let share = open.not_started as f64 / due as f64;
@@ -377,7 +392,7 @@ impl SelfCheck {
         }
     }
 
-    fn judge_schedule(&mut self, figures: &Figures<'_>, open: OpenFigures) {
+    fn judge_schedule(&mut self, figures: &CheckInput<'_>, open: OpenLoop) {
         let (lag_us, median_us) = (open.schedule_lag_p99_us, figures.latency_p50_us);
         let share = lag_us as f64 / median_us.max(1) as f64;
         let reason =
@@ -395,7 +410,7 @@ impl SelfCheck {
     }
 }
 
-impl Figures<'_> {
+impl CheckInput<'_> {
     fn cpu_share_max(&self) -> f64 {
         let busiest = self.cpu.iter().max().copied().unwrap_or_default();
         if self.elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / self.elapsed.as_secs_f64() }
@@ -421,7 +436,7 @@ impl Figures<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Figures, Little, OpenFigures, SelfCheck, Trust};
+    use super::{Account, CheckInput, Little, OpenLoop, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
@@ -435,8 +450,8 @@ mod tests {
     }
 
     /// Ten users over ten seconds, always busy, half a core.
-    fn quiet() -> Figures<'static> {
-        Figures {
+    fn quiet() -> CheckInput<'static> {
+        CheckInput {
             users: Some(10),
             elapsed: Duration::from_secs(10),
             cpu: &CPU,
@@ -465,7 +480,7 @@ mod tests {
     fn early_bytes_that_were_read_late_make_a_run_tight() {
         let check = |held_back, excess| {
             let [held_back, held_back_excess] = [held_back, excess].map(Duration::from_millis);
-            let check = SelfCheck::judge(&Figures { held_back, held_back_excess, ..quiet() });
+            let check = SelfCheck::judge(&CheckInput { held_back, held_back_excess, ..quiet() });
             (check.trust, check.may_have_lost)
         };
         assert_eq!(
@@ -476,7 +491,7 @@ mod tests {
         assert_eq!(check(9_000, 5_001), (Trust::Tight, true));
         // The number of requests does not matter: the allowance is already in the excess.
         let (held_back, held_back_excess) = (Duration::from_millis(5_900), Duration::from_millis(5_500));
-        let many = Figures { requests: 60_000, held_back, held_back_excess, ..quiet() };
+        let many = CheckInput { requests: 60_000, held_back, held_back_excess, ..quiet() };
         assert_eq!(SelfCheck::judge(&many).trust, Trust::Tight);
     }
 
@@ -485,7 +500,7 @@ mod tests {
         let check = |unread_ms, elapsed_ms| {
             let (unread, elapsed) = (Duration::from_millis(unread_ms), Duration::from_millis(elapsed_ms));
             let account = Account { unread, server: Duration::from_secs(10), ..Account::default() };
-            let figures = Figures { account, elapsed, published: account.server, cpu: &[], ..quiet() };
+            let figures = CheckInput { account, elapsed, published: account.server, cpu: &[], ..quiet() };
             let check = SelfCheck::judge(&figures);
             (check.trust, check.may_have_lost)
         };
@@ -505,8 +520,8 @@ mod tests {
         let users = Duration::from_secs(100);
         let judge = |in_flight: Duration| {
             let little = Little::closed(in_flight, Duration::ZERO, &account, users);
-            let figures = Figures { requests, good: requests, account, little, ..quiet() };
-            SelfCheck::judge(&Figures {
+            let figures = CheckInput { requests, good: requests, account, little, ..quiet() };
+            SelfCheck::judge(&CheckInput {
                 published: account.server,
                 latency_p50_us: 200,
                 lag_p99_us: 0,
@@ -524,7 +539,7 @@ mod tests {
     fn many_closes_and_waits_for_cores_make_a_run_tight() {
         let check = |ends_with_close, wait_millis| {
             let core_wait = Some(Duration::from_millis(wait_millis));
-            let check = SelfCheck::judge(&Figures { ends_with_close, core_wait, ..quiet() });
+            let check = SelfCheck::judge(&CheckInput { ends_with_close, core_wait, ..quiet() });
             (check.trust, check.may_have_lost)
         };
         // Two threads for ten seconds.
@@ -542,7 +557,7 @@ mod tests {
                 server: Duration::from_millis(100_000 - late - unread),
                 ..Account::default()
             };
-            let figures = Figures { account, published: account.server, ..quiet() };
+            let figures = CheckInput { account, published: account.server, ..quiet() };
             SelfCheck::judge(&figures)
         };
         assert_eq!((lost(2_000, 2_900).trust, lost(2_000, 3_100).trust), (Trust::Clean, Trust::Invalid));
@@ -554,9 +569,9 @@ mod tests {
         );
         // The number of responses per user does not matter.
         let account = lost(9_000, 0).account;
-        let few = Figures { requests: 10, good: 10, account, published: account.server, ..quiet() };
+        let few = CheckInput { requests: 10, good: 10, account, published: account.server, ..quiet() };
         let waited = Some(Duration::from_millis(1_500));
-        let check = SelfCheck::judge(&Figures { core_wait: waited, ..few });
+        let check = SelfCheck::judge(&CheckInput { core_wait: waited, ..few });
         assert_eq!((check.trust, check.little_residual), (Trust::Invalid, None));
         assert!(check.reasons[0].ends_with("; its threads waited 1.50 s for a core"), "{:?}", check.reasons);
     }
@@ -569,7 +584,7 @@ mod tests {
             let requests = 10_000_000 / (36 + unread_us);
             let [unread, server] = [unread_us, 36].map(|us| Duration::from_micros(us * requests));
             let account = Account { unread, server, ..Account::default() };
-            SelfCheck::judge(&Figures { users: Some(1), requests, account, published: server, ..quiet() })
+            SelfCheck::judge(&CheckInput { users: Some(1), requests, account, published: server, ..quiet() })
         };
         let [waking, just, late] = [14, 99, 101].map(check);
         assert_eq!((waking.trust, just.trust, late.trust), (Trust::Tight, Trust::Tight, Trust::Invalid));
@@ -584,9 +599,9 @@ mod tests {
         let trust = |late_ms, has_users| {
             let late = Duration::from_millis(late_ms);
             let account = Account { late, server: Duration::from_secs(2), ..Account::default() };
-            let open = Some(OpenFigures { has_users, ..punctual() });
-            let figures = Figures { open, users: None, account, ..quiet() };
-            SelfCheck::judge(&Figures { published: account.server, ..figures }).trust
+            let open = Some(OpenLoop { has_users, ..punctual() });
+            let figures = CheckInput { open, users: None, account, ..quiet() };
+            SelfCheck::judge(&CheckInput { published: account.server, ..figures }).trust
         };
         assert_eq!((trust(990, false), trust(1_010, false)), (Trust::Clean, Trust::Invalid));
         // Users of other stages lose throughput by it.
@@ -595,8 +610,9 @@ mod tests {
 
     #[test]
     fn published_times_must_agree_with_the_time_at_the_server() {
-        let trust =
-            |millis| SelfCheck::judge(&Figures { published: Duration::from_millis(millis), ..quiet() }).trust;
+        let trust = |millis| {
+            SelfCheck::judge(&CheckInput { published: Duration::from_millis(millis), ..quiet() }).trust
+        };
         // One in a hundred, and a microsecond for each of 10,000 responses.
         assert_eq!((trust(96_021), trust(96_019)), (Trust::Clean, Trust::Invalid));
         assert_eq!((trust(97_979), trust(97_981)), (Trust::Clean, Trust::Invalid));
@@ -613,21 +629,21 @@ mod tests {
     #[test]
     fn a_busy_thread_is_tight_and_a_saturated_one_invalid() {
         let trust =
-            |millis| SelfCheck::judge(&Figures { cpu: &[Duration::from_millis(millis)], ..quiet() }).trust;
+            |millis| SelfCheck::judge(&CheckInput { cpu: &[Duration::from_millis(millis)], ..quiet() }).trust;
         assert_eq!((trust(7_900), trust(8_100), trust(9_600)), (Trust::Clean, Trust::Tight, Trust::Invalid));
     }
 
     #[test]
     fn idle_users_make_a_run_invalid_given_enough_responses() {
-        let idle = Figures { little: requests_of(79_000), ..quiet() };
+        let idle = CheckInput { little: requests_of(79_000), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
         assert_eq!(
             check.reasons,
             ["the responses account for 8.0 of 10 users (Little's law); the others were idle or stuck"]
         );
-        assert_eq!(SelfCheck::judge(&Figures { requests: 499, ..idle }).little_residual, None);
-        let too_many = SelfCheck::judge(&Figures { little: requests_of(109_000), ..quiet() });
+        assert_eq!(SelfCheck::judge(&CheckInput { requests: 499, ..idle }).little_residual, None);
+        let too_many = SelfCheck::judge(&CheckInput { little: requests_of(109_000), ..quiet() });
         assert_eq!(
             (too_many.trust, &*too_many.reasons[0]),
             (Trust::Invalid, "the responses account for 11.0 users, but there were 10 (Little's law)")
@@ -636,20 +652,21 @@ mod tests {
 
     #[test]
     fn lag_above_a_tenth_of_the_median_makes_a_run_tight() {
-        let trust =
-            |lag, p50| SelfCheck::judge(&Figures { lag_p99_us: lag, latency_p50_us: p50, ..quiet() }).trust;
+        let trust = |lag, p50| {
+            SelfCheck::judge(&CheckInput { lag_p99_us: lag, latency_p50_us: p50, ..quiet() }).trust
+        };
         assert_eq!((trust(1_001, 10_000), trust(999, 10_000)), (Trust::Tight, Trust::Clean));
         assert_eq!((trust(100, 50), trust(101, 50)), (Trust::Clean, Trust::Tight));
     }
 
     #[test]
     fn missing_local_ports_make_a_run_invalid() {
-        assert_eq!(SelfCheck::judge(&Figures { addresses_missing: 1, ..quiet() }).trust, Trust::Invalid);
+        assert_eq!(SelfCheck::judge(&CheckInput { addresses_missing: 1, ..quiet() }).trust, Trust::Invalid);
     }
 
     /// An open loop of 1,000 requests a second over ten seconds.
-    fn punctual() -> OpenFigures {
-        OpenFigures {
+    fn punctual() -> OpenLoop {
+        OpenLoop {
             rate_asked: 1_000.0,
             time: Duration::from_secs(10),
             has_users: false,
@@ -660,8 +677,8 @@ mod tests {
     }
 
     fn open(started: u64, not_started: u64, schedule_lag_p99_us: u64) -> SelfCheck {
-        let open = OpenFigures { started, not_started, schedule_lag_p99_us, ..punctual() };
-        SelfCheck::judge(&Figures { users: None, open: Some(open), ..quiet() })
+        let open = OpenLoop { started, not_started, schedule_lag_p99_us, ..punctual() };
+        SelfCheck::judge(&CheckInput { users: None, open: Some(open), ..quiet() })
     }
 
     #[test]
@@ -686,7 +703,7 @@ mod tests {
 
     #[test]
     fn worst_verdict_wins_and_all_reasons_are_listed() {
-        let bad = Figures { cpu: &[Duration::from_secs(10)], lag_p99_us: 5_000, ..quiet() };
+        let bad = CheckInput { cpu: &[Duration::from_secs(10)], lag_p99_us: 5_000, ..quiet() };
         let check = SelfCheck::judge(&bad);
         assert_eq!((check.trust, check.reasons.len()), (Trust::Invalid, 2));
     }

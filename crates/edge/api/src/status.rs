@@ -1,0 +1,105 @@
+//! `GET /status`: the state of the edge.
+//!
+//! Invariant: members are in the order of the alphabet, in which the document has always been
+//! written.
+
+use serde::{Deserialize, Serialize};
+
+/// The path of the document.
+pub const PATH: &str = "/status";
+
+/// The document.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Status {
+    /// Client connections that are open.
+    pub connections: usize,
+    /// The disk tier; none without a disk.
+    pub disk: Option<Disk>,
+    /// Whether the edge ends as soon as its connections are done.
+    pub draining: bool,
+    /// Requests since the start.
+    pub requests: u64,
+    /// The sites, in the order of the configuration.
+    pub sites: Vec<Site>,
+    /// The store in memory.
+    pub store: Store,
+    /// The version of the program.
+    pub version: String,
+    /// Number of workers.
+    pub workers: usize,
+}
+
+/// The disk tier.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Disk {
+    /// The number of the last operation that the disk tier accepted.
+    pub accepted: u64,
+    /// Bytes in use.
+    pub bytes: u64,
+    /// The limit of `bytes`.
+    pub bytes_max: u64,
+    /// The directory.
+    pub directory: String,
+    /// Operations up to this number survive the end of the process.
+    pub durable: u64,
+    /// Whether the disk is used no longer until it answers.
+    pub hung: bool,
+    /// Objects on disk.
+    pub objects: u64,
+    /// Whether the configured disk is not used.
+    pub off: bool,
+    /// Operations that the disk has not answered in time.
+    pub stuck: u64,
+    /// Operations up to this number survive a power cut.
+    pub synced: u64,
+}
+
+/// One site.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Site {
+    /// State of the origin's breaker, such as `closed`.
+    pub breaker: String,
+    /// Idle connections to the origin.
+    pub connections_idle: usize,
+    /// Fetches in progress.
+    pub fetches_active: usize,
+    /// Requests that wait for an origin slot.
+    pub fetches_waiting: usize,
+    /// Host names; empty for the site that answers to any name.
+    pub names: Vec<String>,
+    /// The URL of the origin.
+    pub origin: String,
+    /// The profile, as configured.
+    pub profile: String,
+    /// Whether the site was seen to send purges for its own writes.
+    pub purges_itself: bool,
+    /// The signs that the site was detected by, for `auto`.
+    pub recognised_by: Option<String>,
+    /// When it was detected, as an HTTP date.
+    pub recognised_since: Option<String>,
+    /// When the signs of the detected profile were last seen, as an HTTP date.
+    pub recognition_confirmed: Option<String>,
+    /// Whether detection is switched off.
+    pub recognition_off: bool,
+    /// The profile whose rules are in force.
+    pub rules: String,
+    /// A sentence about a large uncompressed text from the origin, if one was seen.
+    pub uncompressed: Option<String>,
+}
+
+/// The store in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Store {
+    /// Bytes in use.
+    pub bytes: u64,
+    /// The limit of `bytes`.
+    pub bytes_max: u64,
+    /// Objects that were evicted since the start.
+    pub evicted: u64,
+    /// Objects in memory.
+    pub objects: u64,
+    /// Objects that are on disk only.
+    pub on_disk_only: u64,
+    /// Objects that were stored since the start.
+    pub published: u64,
+}

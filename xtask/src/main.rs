@@ -6,6 +6,7 @@
 mod account;
 mod attack;
 mod bench;
+mod client;
 mod conformance;
 mod crash;
 mod docs;

@@ -8,7 +8,8 @@
 use address::{Address, HttpUrl};
 use bytes::{Bytes, BytesMut};
 use clock::Clock;
-use h1::{BodyDecoder, BodyError, Decoded, Limits, ResponseError, Strictness, WriteError};
+use h1::client::{Event, Exchange, Terms};
+use h1::{BodyError, ExchangeError, Limits, ResponseError, Strictness, WriteError};
 use message::{Method, RequestHead, ResponseHead, names};
 use net::{Stream, TlsClient, TlsError};
 use page::document_head;
@@ -17,7 +18,7 @@ use semantics::Moment;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 /// Longest time from the start of connecting to the last byte of the response.
 pub const TIME_MAX: Duration = Duration::from_secs(10);
@@ -30,6 +31,9 @@ const HEAD_LIMITS: Limits = Limits { head_bytes_max: 64 * 1024, fields_max: 256,
 
 /// Upper bound of informational (1xx) responses before the final one.
 const INFORMATIONAL_MAX: u32 = 8;
+
+const TERMS: Terms =
+    Terms { limits: HEAD_LIMITS, strictness: Strictness::Tolerant, informational_max: INFORMATIONAL_MAX };
 
 /// Buffer space for one read, in bytes.
 const READ_BYTES: usize = 32 * 1024;
@@ -156,22 +160,13 @@ impl Fetcher {
         let sent = Moment::read(&*self.clock);
         stream.write_all(&octets).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
-        let mut input = BytesMut::new();
-        let (response, strict_fault) = read_head(&mut stream, &mut input, &request.method).await?;
+        let exchange = Exchange::new(&request.method, TERMS);
+        let mut reading = Reading { stream, input: BytesMut::new(), exchange };
+        let (head, strict_fault) = reading.head(&request.method).await?;
         let arrived = Moment::read(&*self.clock);
-        let mut decoder = BodyDecoder::with_limits(response.framing, &HEAD_LIMITS, Strictness::Tolerant);
-        let (content, is_cut) = read_content(&mut stream, &mut input, &mut decoder).await?;
+        let (content, is_cut) = reading.content().await?;
         let ended = Moment::read(&*self.clock);
-        Ok(FetchedResponse {
-            request,
-            head: response.head,
-            strict_fault,
-            content,
-            is_cut,
-            sent,
-            arrived,
-            ended,
-        })
+        Ok(FetchedResponse { request, head, strict_fault, content, is_cut, sent, arrived, ended })
     }
 }
 
@@ -212,71 +207,67 @@ async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
     Err(failure)
 }
 
-/// Reads the head of the final response. Also returns the fault that strict parsing reports.
-async fn read_head(
-    stream: &mut (impl AsyncRead + Unpin),
-    input: &mut BytesMut,
-    method: &Method,
-) -> Result<(h1::Response, Option<ResponseError>), ProbeError> {
-    let mut informational = 0;
-    loop {
-        let mut copy = input.clone();
-        let parsed = h1::parse_response(input, method, &HEAD_LIMITS, Strictness::Tolerant);
-        let Some(response) = parsed.map_err(ProbeError::BadHead)? else {
-            if fill(stream, input).await? == 0 {
-                return Err(ProbeError::Closed);
-            }
-            continue;
-        };
-        if !response.head.status.is_informational() || response.head.status.code() == 101 {
-            let strict = h1::parse_response(&mut copy, method, &HEAD_LIMITS, Strictness::Strict);
-            return Ok((response, strict.err()));
-        }
-        informational += 1;
-        if informational > INFORMATIONAL_MAX {
-            return Err(ProbeError::TooManyInformational);
-        }
-    }
+/// A response that is being read.
+struct Reading<S> {
+    stream: S,
+    input: BytesMut,
+    exchange: Exchange,
 }
 
-/// Reads the content up to the limit. Also returns whether the content is longer.
-async fn read_content(
-    stream: &mut (impl AsyncRead + Unpin),
-    input: &mut BytesMut,
-    decoder: &mut BodyDecoder,
-) -> Result<(Bytes, bool), ProbeError> {
-    let mut content = BytesMut::new();
-    loop {
-        match decoder.decode(input).map_err(ProbeError::BadBody)? {
-            Decoded::Data(octets) => {
-                let room = CONTENT_BYTES_MAX - content.len();
-                if octets.len() > room {
-                    content.extend_from_slice(octets.get(..room).unwrap_or_default());
-                    return Ok((content.freeze(), true));
-                }
-                content.extend_from_slice(&octets);
-            }
-            Decoded::End(_) => return Ok((content.freeze(), false)),
-            Decoded::NeedMore => {
-                if fill(stream, input).await? == 0 {
-                    decoder.eof().map_err(ProbeError::BadBody)?;
-                    return Ok((content.freeze(), false));
-                }
+impl<S: AsyncRead + Unpin> Reading<S> {
+    /// Reads the head of the final response. Also returns the fault that strict parsing reports.
+    async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
+        loop {
+            let mut copy = self.input.clone();
+            if let Some(Event::Head(response)) = self.advance().await? {
+                let strict = h1::parse_response(&mut copy, method, &HEAD_LIMITS, Strictness::Strict);
+                return Ok((response.head, strict.err()));
             }
         }
     }
-}
 
-/// Reads more bytes. Returns 0 at the end. Many servers end TLS without a close_notify alert; the
-/// framing then shows whether the response is complete.
-async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut BytesMut) -> Result<usize, ProbeError> {
-    input.reserve(READ_BYTES);
-    match stream.read_buf(input).await {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        other => other.map_err(broken),
+    /// Reads the content up to the limit. Also returns whether the content is longer.
+    async fn content(&mut self) -> Result<(Bytes, bool), ProbeError> {
+        let mut content = BytesMut::new();
+        loop {
+            match self.advance().await? {
+                Some(Event::Data(octets)) => {
+                    let room = CONTENT_BYTES_MAX - content.len();
+                    if octets.len() > room {
+                        content.extend_from_slice(octets.get(..room).unwrap_or_default());
+                        return Ok((content.freeze(), true));
+                    }
+                    content.extend_from_slice(&octets);
+                }
+                Some(Event::End(_)) => return Ok((content.freeze(), false)),
+                Some(Event::Informational(_) | Event::Head(_)) | None => {}
+            }
+        }
+    }
+
+    /// Takes the next event. If there is none yet, reads more bytes and returns `None`.
+    async fn advance(&mut self) -> Result<Option<Event>, ProbeError> {
+        if let Some(event) = self.exchange.next(&mut self.input)? {
+            return Ok(Some(event));
+        }
+        match net::read_more(&mut self.stream, &mut self.input, READ_BYTES).await.map_err(broken)? {
+            0 => Ok(Some(Event::End(self.exchange.close()?))),
+            _ => Ok(None),
+        }
     }
 }
 
 fn broken(error: io::Error) -> ProbeError {
     ProbeError::Broken(error.kind())
+}
+
+impl From<ExchangeError> for ProbeError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Closed,
+            ExchangeError::Head(error) => Self::BadHead(error),
+            ExchangeError::TooManyInformational => Self::TooManyInformational,
+            ExchangeError::Body(error) => Self::BadBody(error),
+        }
+    }
 }

@@ -6,7 +6,8 @@
 
 use anyhow::{Context, Result, bail};
 use clock::Clock;
-use h1::{BodyDecoder, Limits, Strictness, skim_response};
+use h1::client::{Exchange, Terms};
+use message::{Method, Status};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{ErrorKind, Read, Write};
@@ -42,11 +43,8 @@ struct CrowdVisitor {
 }
 
 /// A response, partly received.
-#[derive(Default)]
 struct PartialResponse {
-    /// The start of a head whose end has not arrived yet.
-    partial_head: Vec<u8>,
-    body: Option<BodyDecoder>,
+    exchange: Exchange,
     /// Bytes of content so far.
     content_bytes: usize,
     /// Whether the response is right, once that is known.
@@ -65,7 +63,7 @@ impl ConnectedCrowd {
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            Ok(CrowdVisitor { stream, answer: PartialResponse::default() })
+            Ok(CrowdVisitor { stream, answer: PartialResponse::new() })
         };
         let visitors = (0..visitors)
             .map(connect)
@@ -143,65 +141,30 @@ impl CrowdVisitor {
 }
 
 impl PartialResponse {
+    fn new() -> Self {
+        Self { exchange: Exchange::new(&Method::Get, Terms::TOLERANT), content_bytes: 0, verdict: None }
+    }
+
     /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
     /// known to be wrong.
     fn feed(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
-        if self.body.is_some() {
-            return self.feed_body(input, content);
-        }
-        if self.partial_head.is_empty() {
-            return self.feed_head(input, content);
-        }
-        let mut head = std::mem::take(&mut self.partial_head);
-        head.extend_from_slice(input);
-        self.feed_head(&head, content)
-    }
-
-    fn feed_head(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
-        let mut rest = input;
-        loop {
-            match skim_response(rest, false, &Limits::DEFAULT) {
-                Err(_) => return Some(false),
-                Ok(None) => {
-                    self.partial_head.extend_from_slice(rest);
-                    return None;
-                }
-                Ok(Some(head)) => {
-                    rest = rest.get(head.head_bytes..).unwrap_or_default();
-                    if head.status.is_informational() {
-                        continue;
-                    }
-                    if head.status.code() != 200 {
-                        return Some(false);
-                    }
-                    let framing = head.framing;
-                    self.body =
-                        Some(BodyDecoder::with_limits(framing, &Limits::DEFAULT, Strictness::Tolerant));
-                    return self.feed_body(rest, content);
-                }
-            }
-        }
-    }
-
-    fn feed_body(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
-        let mut same = true;
-        let mut at = self.content_bytes;
-        let skimmed = self.body.as_mut()?.skim_with(input, |run| {
+        let (mut same, mut at) = (true, self.content_bytes);
+        let taken = self.exchange.skim(input, |run| {
             same &= content.get(at..).is_some_and(|rest| rest.starts_with(run));
             at += run.len();
         });
         self.content_bytes = at;
-        match skimmed {
-            Ok(skimmed) if same && !skimmed.done => None,
-            Ok(skimmed) => Some(same && at == content.len() && skimmed.consumed == input.len()),
+        same &= self.exchange.status().is_none_or(|status| status == Status::OK);
+        match taken {
+            Ok(taken) if same && !taken.is_complete => None,
+            Ok(taken) => Some(same && at == content.len() && taken.consumed == input.len()),
             Err(_) => Some(false),
         }
     }
 
     /// The connection has ended: whether the response is complete and right.
-    fn end(&self, content: &[u8]) -> bool {
-        let whole = self.body.as_ref().is_some_and(|body| body.eof().is_ok());
-        whole && self.content_bytes == content.len()
+    fn end(&mut self, content: &[u8]) -> bool {
+        self.exchange.close().is_ok() && self.content_bytes == content.len()
     }
 }
 
@@ -214,7 +177,7 @@ mod tests {
     /// The verdict on a response that arrives in pieces of `piece` bytes, followed by the end of
     /// the connection.
     fn verdict(answer: &str, piece: usize) -> Option<bool> {
-        let mut reading = PartialResponse::default();
+        let mut reading = PartialResponse::new();
         for octets in answer.as_bytes().chunks(piece) {
             if let Some(verdict) = reading.feed(octets, CONTENT) {
                 return Some(verdict);

@@ -6,13 +6,12 @@
 //! before the next run begins.
 
 use super::optimised;
-use crate::packages;
 use crate::place::{self, render};
 use crate::service::{LabDirectory, LabService};
+use crate::{client, packages};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Working directory of the servers, relative to the repository.
@@ -110,13 +109,6 @@ impl Drop for Servers {
 
 /// Whether a GET of `/` at this address returns 200.
 fn answers(address: SocketAddr) -> bool {
-    let status = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(answer.starts_with(b"HTTP/1.1 200 "))
-    };
-    status().unwrap_or(false)
+    let request = "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n";
+    client::is_ok(address, request, ANSWER_TIMEOUT)
 }

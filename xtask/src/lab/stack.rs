@@ -8,14 +8,15 @@
 
 use super::files::{self, StackFile};
 use crate::account::ServerAccount;
+use crate::client;
 use crate::packages::{self, tail};
 use crate::place;
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,6 @@ use std::time::Duration;
 
 /// Timeout of one page request while a lab starts. The first request compiles every script.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of response bytes that a readiness check reads.
-const HEAD_BYTES_MAX: usize = 64;
 
 /// Values by name. They are written to `lab.toml`, where ladders use them as variables, and replace
 /// placeholders in files and commands.
@@ -265,13 +264,9 @@ impl StackSite<'_> {
     pub(crate) fn answers(&self, name: &str, target: &str) -> bool {
         let status = || -> Option<bool> {
             let address: SocketAddr = self.value(name).ok()?.parse().ok()?;
-            let mut stream = TcpStream::connect_timeout(&address, PAGE_TIMEOUT).ok()?;
-            stream.set_read_timeout(Some(PAGE_TIMEOUT)).ok()?;
             let host = self.stack.host;
-            write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
-            let mut head = [0; HEAD_BYTES_MAX];
-            stream.read_exact(&mut head).ok()?;
-            Some(head.starts_with(b"HTTP/1.1 200 "))
+            let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            Some(client::is_ok(address, &request, PAGE_TIMEOUT))
         };
         status().unwrap_or(false)
     }

@@ -1,10 +1,12 @@
-//! Space in the input buffer for the next read of a connection.
+//! The input buffer of a connection: space for the next read, and reading into it.
 //!
 //! Invariant: bytes that were read are not moved while a slice of them exists, and small reads
 //! share a buffer. A slice keeps its whole buffer in memory. With one buffer per read, a body that
 //! arrives in pieces of a few kilobytes would occupy many times its length.
 
 use bytes::BytesMut;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// A buffer is used until less than this fraction of `read_bytes` is free: 4 means a quarter.
 const LEAST_PART: usize = 4;
@@ -14,6 +16,25 @@ const LEAST_PART: usize = 4;
 pub fn make_room(input: &mut BytesMut, read_bytes: usize) {
     if input.capacity() - input.len() < read_bytes.div_ceil(LEAST_PART) {
         input.reserve(read_bytes);
+    }
+}
+
+/// Reads more bytes into `input`, which gets space for `read_bytes`. Returns 0 at the end.
+///
+/// Many servers end TLS without a closing alert, so that counts as an end too. The framing of a
+/// message decides whether it is complete.
+///
+/// # Errors
+/// As the stream reports them.
+pub async fn read_more(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut BytesMut,
+    read_bytes: usize,
+) -> io::Result<usize> {
+    input.reserve(read_bytes);
+    match stream.read_buf(input).await {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        other => other,
     }
 }
 

@@ -13,7 +13,7 @@ mod tls;
 mod tls_agreement;
 mod tls_named;
 
-pub use input::make_room;
+pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};

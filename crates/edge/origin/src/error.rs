@@ -1,7 +1,7 @@
 //! Why a fetch gave no complete response, as plain comparable values.
 
 use crate::limit::Busy;
-use h1::{BodyError, ResponseError};
+use h1::{BodyError, ExchangeError, ResponseError};
 use std::io;
 
 /// Why a fetch failed. Its connection is closed.
@@ -88,5 +88,16 @@ impl FetchError {
     /// Whether the origin took too long.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::FirstByteTimeout | Self::BetweenBytesTimeout)
+    }
+}
+
+impl From<ExchangeError> for FetchError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Closed,
+            ExchangeError::Head(error) => Self::BadHead(error),
+            ExchangeError::TooManyInformational => Self::TooManyInformational,
+            ExchangeError::Body(error) => Self::BadBody(error),
+        }
     }
 }

@@ -11,10 +11,11 @@
 use crate::error::{FetchError, UploadError};
 use crate::health::Watched;
 use crate::limit::FetchPermit;
-use crate::origin::{FetchRequest, Origin};
+use crate::origin::{FetchRequest, Origin, Settings};
 use bytes::{Buf, Bytes, BytesMut};
-use h1::{BodyDecoder, BodyError, BodyFraming, Decoded, Strictness};
-use message::{Fields, Frame, Method, ResponseHead, Status, names};
+use h1::client::{self, Terms};
+use h1::{BodyFraming, Strictness};
+use message::{Fields, Frame, ResponseHead, Status};
 use net::{Patience, Stream};
 use std::future::poll_fn;
 use std::io;
@@ -84,8 +85,6 @@ pub struct Exchange {
     upload: Uploading,
     /// Whether the permit was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
-    download: Downloading,
-    informational: u32,
     patience: Patience,
     continue_patience: Patience,
 }
@@ -97,8 +96,8 @@ struct Link {
     stream: Option<Stream>,
     /// Whether the connection carried a request before this one.
     reused: bool,
-    /// Whether a byte of the response has arrived.
-    answered: bool,
+    /// Reads the response.
+    reading: client::Exchange,
     input: BytesMut,
     output: BytesMut,
 }
@@ -111,13 +110,6 @@ enum Uploading {
     Done,
     /// The origin stopped reading, or does not want the content; its response may still come.
     Abandoned,
-}
-
-#[derive(Debug)]
-enum Downloading {
-    Head,
-    Body { decoder: BodyDecoder, persistent: bool },
-    Done,
 }
 
 impl Exchange {
@@ -133,7 +125,7 @@ impl Exchange {
             BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => Uploading::Held,
             BodyFraming::Length(_) | BodyFraming::Chunked => Uploading::Streaming,
         };
-        let link = Link::new(stream, reused, &request.head);
+        let link = Link::new(stream, reused, &request, origin.settings());
         Self {
             origin,
             permit: Some(permit),
@@ -142,8 +134,6 @@ impl Exchange {
             link,
             upload,
             is_starved: false,
-            download: Downloading::Head,
-            informational: 0,
             patience: Patience::new(),
             continue_patience: Patience::new(),
         }
@@ -168,7 +158,7 @@ impl Exchange {
     /// Sends the request once more, on a new connection.
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
         let stream = self.origin.connect().await?;
-        self.link = Link::new(stream, false, &self.request.head);
+        self.link = Link::new(stream, false, &self.request, self.origin.settings());
         self.upload = Uploading::Done;
         self.patience.reset();
         poll_fn(|context| self.poll_event(context, upload)).await
@@ -228,7 +218,7 @@ impl Exchange {
     }
 
     fn may_retry(&self) -> bool {
-        self.link.reused && !self.link.answered && self.request.is_replayable()
+        self.link.reused && !self.link.reading.has_begun() && self.request.is_replayable()
     }
 
     fn poll_event(
@@ -252,7 +242,7 @@ impl Exchange {
             return Poll::Pending;
         }
         let settings = self.origin.settings();
-        let begun = self.link.answered || sending.is_pending();
+        let begun = self.link.reading.has_begun() || sending.is_pending();
         let (limit, error) = if begun {
             (settings.between_bytes_timeout, FetchError::BetweenBytesTimeout)
         } else {
@@ -324,126 +314,74 @@ impl Exchange {
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, FetchError>> {
         loop {
-            if let Some(event) = self.parse()? {
-                return Poll::Ready(Ok(event));
+            if let Some(event) = self.link.reading.next(&mut self.link.input)? {
+                return Poll::Ready(self.take(event));
             }
             match ready!(self.link.poll_fill(context)) {
-                Ok(0) => return Poll::Ready(self.end_of_stream()),
+                Ok(0) => {
+                    let end = self.link.reading.close()?;
+                    return Poll::Ready(self.take(client::Event::End(end)));
+                }
                 Ok(_) => {
                     self.watched.answered();
                     self.patience.reset();
                 }
-                Err(_) => return Poll::Ready(Err(self.broken())),
+                Err(_) => return Poll::Ready(Err(self.link.reading.broken().into())),
             }
         }
     }
 
-    /// The next event in the bytes that were read, if it is complete.
-    fn parse(&mut self) -> Result<Option<Event>, FetchError> {
-        match &mut self.download {
-            Downloading::Head => self.parse_head(),
-            Downloading::Body { decoder, .. } => {
-                match decoder.decode(&mut self.link.input).map_err(FetchError::BadBody)? {
-                    Decoded::NeedMore => Ok(None),
-                    Decoded::Data(octets) => Ok(Some(Event::Data(octets))),
-                    Decoded::End(trailer) => {
-                        self.finish();
-                        Ok(Some(Event::End(trailer)))
-                    }
+    /// Draws the consequences of an event for the upload, the permit and the connection.
+    fn take(&mut self, event: client::Event) -> Result<Event, FetchError> {
+        match event {
+            client::Event::Informational(head) => {
+                if head.status.code() == 100 && self.upload == Uploading::Held {
+                    self.upload = Uploading::Streaming;
                 }
+                Ok(Event::Informational(head))
             }
-            Downloading::Done => Ok(Some(Event::End(None))),
-        }
-    }
-
-    fn parse_head(&mut self) -> Result<Option<Event>, FetchError> {
-        let limits = &self.origin.settings().response_limits;
-        let parsed =
-            h1::parse_response(&mut self.link.input, &self.request.method, limits, Strictness::Strict)
-                .map_err(FetchError::BadHead)?;
-        let Some(response) = parsed else {
-            return Ok(None);
-        };
-        let status = response.head.status;
-        if status.is_informational() && status.code() != 101 {
-            if status.code() == 100 && self.upload == Uploading::Held {
-                self.upload = Uploading::Streaming;
+            client::Event::Head(response) => {
+                if self.upload == Uploading::Held {
+                    // A final response to an expectation: the origin does not want the content (RFC
+                    // 9110 section 10.1.1).
+                    self.upload = Uploading::Abandoned;
+                }
+                if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
+                    return Err(FetchError::UnaskedNotModified);
+                }
+                Ok(Event::Head { head: response.head, framing: response.framing })
             }
-            self.informational += 1;
-            if self.informational > INFORMATIONAL_MAX {
-                return Err(FetchError::TooManyInformational);
+            client::Event::Data(octets) => Ok(Event::Data(octets)),
+            client::Event::End(end) => {
+                self.finish(end.is_reusable);
+                Ok(Event::End(end.trailer))
             }
-            return Ok(Some(Event::Informational(response.head)));
         }
-        if self.upload == Uploading::Held {
-            // A final response to an expectation: the origin does not want the content (RFC 9110
-            // section 10.1.1).
-            self.upload = Uploading::Abandoned;
-        }
-        if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
-            return Err(FetchError::UnaskedNotModified);
-        }
-        let decoder = BodyDecoder::with_limits(response.framing, limits, Strictness::Strict);
-        let persistent = response.persistent && !announces_absent_content(&response.head);
-        self.download = Downloading::Body { decoder, persistent };
-        Ok(Some(Event::Head { head: response.head, framing: response.framing }))
     }
 
     /// Ends a complete response: gives up the permit, and keeps the connection if it is reusable.
-    fn finish(&mut self) {
-        let download = std::mem::replace(&mut self.download, Downloading::Done);
+    fn finish(&mut self, is_reusable: bool) {
         self.permit = None;
-        // A broken origin may send content in response to HEAD, perhaps late. The next request on
-        // the connection would take it for its response.
-        let reusable = matches!(download, Downloading::Body { persistent: true, .. })
-            && !matches!(self.request.method, Method::Head)
-            && self.is_uploaded()
-            && self.link.input.is_empty();
         match self.link.stream.take() {
-            Some(stream) if reusable => self.origin.keep(stream),
+            Some(stream) if is_reusable && self.is_uploaded() => self.origin.keep(stream),
             _ => {}
         }
     }
-
-    fn end_of_stream(&mut self) -> Result<Event, FetchError> {
-        if let Downloading::Body { decoder, .. } = &self.download {
-            decoder.eof().map_err(FetchError::BadBody)?;
-            self.finish();
-            return Ok(Event::End(None));
-        }
-        Err(FetchError::Closed)
-    }
-
-    /// The error for a broken connection, which depends on the progress of the response.
-    fn broken(&self) -> FetchError {
-        match &self.download {
-            // A body that ends with the connection needs an orderly end too.
-            Downloading::Body { decoder, .. } => FetchError::BadBody(
-                decoder.eof().err().unwrap_or(BodyError::Truncated { missing_bytes: None }),
-            ),
-            Downloading::Head | Downloading::Done => FetchError::Closed,
-        }
-    }
-}
-
-/// Whether a 304 announces the content that it omits (RFC 9110 section 8.6).
-///
-/// A broken origin may send that content later, when the connection carries another request. `h1`
-/// treats other empty responses in the same way.
-fn announces_absent_content(head: &ResponseHead) -> bool {
-    head.status == Status::NOT_MODIFIED
-        && (head.fields.has(names::TRANSFER_ENCODING)
-            || head.fields.all(names::CONTENT_LENGTH).any(|length| length.iter().any(|digit| *digit != b'0')))
 }
 
 impl Link {
-    fn new(stream: Stream, reused: bool, request_head: &[u8]) -> Self {
+    fn new(stream: Stream, reused: bool, request: &FetchRequest, settings: &Settings) -> Self {
+        let terms = Terms {
+            limits: settings.response_limits,
+            strictness: Strictness::Strict,
+            informational_max: INFORMATIONAL_MAX,
+        };
         Self {
             stream: Some(stream),
             reused,
-            answered: false,
+            reading: client::Exchange::new(&request.method, terms),
             input: BytesMut::new(),
-            output: BytesMut::from(request_head),
+            output: BytesMut::from(&request.head[..]),
         }
     }
 
@@ -465,8 +403,6 @@ impl Link {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         net::make_room(&mut self.input, READ_BYTES);
         // `read_buf` keeps no state between polls, so a new future for each poll loses nothing.
-        let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context));
-        self.answered |= matches!(read, Ok(octets) if octets > 0);
-        Poll::Ready(read)
+        pin!(stream.read_buf(&mut self.input)).poll(context)
     }
 }

@@ -193,6 +193,24 @@ pub enum BodyError {
     },
 }
 
+/// Why a client gets no complete response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum ExchangeError {
+    /// The connection ended before the head of the final response was complete.
+    #[error("the connection ended before the response")]
+    Closed,
+    /// A head was refused.
+    #[error(transparent)]
+    Head(#[from] ResponseError),
+    /// More informational responses than
+    /// [`Terms::informational_max`](crate::client::Terms::informational_max).
+    #[error("too many informational responses")]
+    TooManyInformational,
+    /// The content violates its framing, or the connection ended before it.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+}
+
 /// Why a head or trailer section was not written. No part of it is in the output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum WriteError {

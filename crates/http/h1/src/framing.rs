@@ -7,7 +7,7 @@
 use crate::error::FramingError;
 use crate::limits::Strictness;
 use crate::octets;
-use message::{Fields, Status, Version, list_members, names};
+use message::{Fields, Method, Status, Version, list_members, names};
 
 /// How the end of a message's body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,16 @@ pub(crate) enum Asked {
     Head,
     Connect,
     Other,
+}
+
+impl Asked {
+    pub(crate) fn by(method: &Method) -> Self {
+        match method {
+            Method::Head => Self::Head,
+            Method::Connect => Self::Connect,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The statements of a head's field lines about framing and persistence.

@@ -11,6 +11,8 @@
 //!   head, content -- write_* -> bytes
 //! ```
 //!
+//! [`client::Exchange`] combines these parts: it reads a whole exchange as a client.
+//!
 //! The result depends only on the bytes of a message, never on how they were split into reads. Any
 //! number of reads gives the same messages and the same errors as one read.
 //!
@@ -78,6 +80,7 @@
 //! lines, and no correct client or server sends them.
 
 mod chunk_extension;
+pub mod client;
 mod decoder;
 mod error;
 mod framing;
@@ -91,7 +94,9 @@ mod target;
 mod writer;
 
 pub use decoder::{BodyDecoder, Decoded, Skimmed};
-pub use error::{BodyError, FramingError, HeadError, RequestError, ResponseError, TargetError, WriteError};
+pub use error::{
+    BodyError, ExchangeError, FramingError, HeadError, RequestError, ResponseError, TargetError, WriteError,
+};
 pub use framing::BodyFraming;
 pub use hop::{PROTECTED, strip_hop_by_hop};
 pub use limits::{Limits, Strictness};

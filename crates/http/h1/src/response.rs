@@ -52,11 +52,16 @@ pub fn parse_response(
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Response>, ResponseError> {
-    let asked = match request_method {
-        Method::Head => Asked::Head,
-        Method::Connect => Asked::Connect,
-        _ => Asked::Other,
-    };
+    parse(buf, Asked::by(request_method), limits, strictness)
+}
+
+/// [`parse_response`] for the methods that differ.
+pub(crate) fn parse(
+    buf: &mut BytesMut,
+    asked: Asked,
+    limits: &Limits,
+    strictness: Strictness,
+) -> Result<Option<Response>, ResponseError> {
     let mut table = head::table();
     let Some(found) = tokenize(buf, &mut table, asked, limits, strictness)? else {
         return Ok(None);
@@ -95,9 +100,18 @@ pub fn skim_response(
     answers_head: bool,
     limits: &Limits,
 ) -> Result<Option<ResponseSkim>, ResponseError> {
-    let asked = if answers_head { Asked::Head } else { Asked::Other };
+    skim(input, if answers_head { Asked::Head } else { Asked::Other }, limits, Strictness::Tolerant)
+}
+
+/// [`skim_response`] for the methods that differ, in either mode.
+pub(crate) fn skim(
+    input: &[u8],
+    asked: Asked,
+    limits: &Limits,
+    strictness: Strictness,
+) -> Result<Option<ResponseSkim>, ResponseError> {
     let mut table = head::table();
-    let found = tokenize(input, &mut table, asked, limits, Strictness::Tolerant)?;
+    let found = tokenize(input, &mut table, asked, limits, strictness)?;
     Ok(found.map(|found| found.skim))
 }
 

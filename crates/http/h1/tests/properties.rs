@@ -34,8 +34,32 @@ proptest! {
     fn any_octets(octets in vec(any::<u8>(), 0..80)) {
         checks::requests(&octets);
         checks::responses(&octets);
+        checks::exchanges(&octets);
         checks::chunked(&octets);
     }
+}
+
+proptest! {
+    // Each case reads its input more than a hundred times.
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn exchanges(octets in damaged(exchange())) {
+        checks::exchanges(&octets);
+    }
+}
+
+/// Up to three informational responses, a response, and perhaps part of another one.
+fn exchange() -> impl Strategy<Value = Vec<&'static str>> {
+    const EARLY: &[&str] =
+        &["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"];
+    let surplus = prop_oneof![4 => Just(""), 1 => Just("HTTP/1.1 200 OK\r\n"), 1 => Just("\r\n")];
+    (vec(one_of(EARLY), 0..4), message(STATUS_LINES), surplus).prop_map(|(early, response, surplus)| {
+        let mut parts = early;
+        parts.extend(response);
+        parts.push(surplus);
+        parts
+    })
 }
 
 /// The committed seeds of the fuzz targets.
@@ -54,4 +78,9 @@ fn seeds_of_responses() {
 #[test]
 fn seeds_of_chunked() {
     SEEDS.replay("chunked", checks::chunked);
+}
+
+#[test]
+fn seeds_of_exchanges() {
+    SEEDS.replay("exchanges", checks::exchanges);
 }

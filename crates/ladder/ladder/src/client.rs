@@ -12,7 +12,8 @@ use crate::interrupt::{SLICE, Stop};
 use address::HttpUrl;
 use bytes::BytesMut;
 use clock::{Clock, Monotonic};
-use h1::{BodyDecoder, Decoded, Limits, Strictness};
+use h1::client::{Event, Exchange, Terms};
+use h1::{BodyError, ExchangeError};
 use message::{Fields, Method, RequestHead, Version};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -125,39 +126,29 @@ impl Client<'_> {
     }
 
     fn read(&self, stream: &mut TcpStream, method: &Method, begun: Monotonic) -> Result<Answer, ClientError> {
-        let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
-        let mut buffer = BytesMut::new();
-        let response = loop {
-            let parsed = h1::parse_response(&mut buffer, method, &Limits::DEFAULT, Strictness::Tolerant);
-            match parsed.map_err(|error| malformed(&error))? {
-                // Interim responses (1xx) precede the response proper.
-                Some(response) if response.head.status.code() < 200 => {}
-                Some(response) => break response,
-                None if self.fill(stream, &mut buffer, begun)? == 0 => return Err(ClientError::Truncated),
-                None => {}
-            }
-        };
-        let mut decoder = BodyDecoder::with_limits(response.framing, &Limits::DEFAULT, Strictness::Tolerant);
-        let mut content = Vec::new();
+        let mut exchange = Exchange::new(method, Terms::TOLERANT);
+        let (mut buffer, mut head, mut content) = (BytesMut::new(), None, Vec::new());
         loop {
-            match decoder.decode(&mut buffer).map_err(|error| malformed(&error))? {
-                Decoded::Data(data) if content.len() + data.len() > CONTENT_BYTES_MAX => {
+            match exchange.next(&mut buffer)? {
+                Some(Event::Informational(_)) => {}
+                Some(Event::Head(response)) if response.head.status.code() == 101 => {
+                    return Err(ClientError::Malformed("another protocol follows unasked".to_owned()));
+                }
+                Some(Event::Head(response)) => head = Some(response.head),
+                Some(Event::Data(data)) if content.len() + data.len() > CONTENT_BYTES_MAX => {
                     return Err(ClientError::TooLong);
                 }
-                Decoded::Data(data) => content.extend_from_slice(&data),
-                Decoded::End(_) => break,
-                Decoded::NeedMore => {
-                    if self.fill(stream, &mut buffer, begun)? == 0 {
-                        // For content without a length, the end of the connection is the end of the
-                        // response. The decoder knows which case applies.
-                        decoder.eof().map_err(|_| ClientError::Truncated)?;
-                        break;
-                    }
+                Some(Event::Data(data)) => content.extend_from_slice(&data),
+                Some(Event::End(_)) => break,
+                None if self.fill(stream, &mut buffer, begun)? == 0 => {
+                    exchange.close()?;
+                    break;
                 }
+                None => {}
             }
         }
-        let status = response.head.status.code();
-        Ok(Answer { status, fields: response.head.fields, content, elapsed: Duration::ZERO })
+        let head = head.ok_or(ClientError::Truncated)?;
+        Ok(Answer { status: head.status.code(), fields: head.fields, content, elapsed: Duration::ZERO })
     }
 
     /// Reads more bytes into the buffer; 0 means the end of the connection.
@@ -184,6 +175,15 @@ impl Client<'_> {
                 Err(error) if is_pause(&error) => {}
                 Err(error) => return Err(ClientError::Broken(error)),
             }
+        }
+    }
+}
+
+impl From<ExchangeError> for ClientError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed | ExchangeError::Body(BodyError::Truncated { .. }) => Self::Truncated,
+            other => Self::Malformed(other.to_string()),
         }
     }
 }

@@ -6,11 +6,11 @@
 
 use bytes::{Bytes, BytesMut};
 use clock::{Clock, Monotonic};
-use h1::{BodyDecoder, Decoded, Limits, Strictness};
+use h1::client::{Event, Exchange, Terms};
+use h1::{ExchangeError, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
 use record::FetchFailure;
 use semantics::Moment;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -23,6 +23,9 @@ const HEAD_LIMITS: Limits =
 
 /// The most informational (1xx) responses accepted before the final one.
 const INFORMATIONAL_MAX: u32 = 8;
+
+const TERMS: Terms =
+    Terms { limits: HEAD_LIMITS, strictness: Strictness::Tolerant, informational_max: INFORMATIONAL_MAX };
 
 /// Bytes reserved for one read.
 const READ_BYTES: usize = 32 * 1024;
@@ -53,6 +56,12 @@ pub(crate) struct Answer {
     pub(crate) ended: Monotonic,
     /// Whether the connection can carry another exchange.
     pub(crate) is_persistent: bool,
+}
+
+/// A response that is being read.
+struct Reading {
+    exchange: Exchange,
+    received_bytes: u64,
 }
 
 /// Why there is no response.
@@ -136,82 +145,70 @@ impl Connection {
         let sent = Moment::read(clock);
         self.wire.write_all(&octets).await.map_err(|_| silent(FetchFailure::Closed))?;
         self.wire.flush().await.map_err(|_| silent(FetchFailure::Closed))?;
-        let mut received = self.input.len() as u64;
-        let response = self.read_head(request, &mut received).await?;
-        let arrived = Moment::read(clock);
-        let broken = |failure| NoAnswer { failure, is_silent: false };
-        let mut decoder = BodyDecoder::with_limits(response.framing, &HEAD_LIMITS, Strictness::Tolerant);
-        let content = self.read_content(&mut decoder, content, &mut received).await.map_err(broken)?;
+        let mut reading = Reading {
+            exchange: Exchange::new(&request.method, TERMS),
+            received_bytes: self.input.len() as u64,
+        };
+        let whole = self.read(&mut reading, content, clock).await;
+        let (head, arrived, content, is_persistent) =
+            whole.map_err(|failure| NoAnswer { failure, is_silent: !reading.exchange.has_begun() })?;
         self.is_used = true;
         Ok(Answer {
-            is_persistent: response.persistent && self.input.is_empty() && decoder.is_done(),
-            head: response.head,
+            head,
             content,
-            received_bytes: received,
+            received_bytes: reading.received_bytes,
             times: (sent, arrived),
             ended: clock.monotonic(),
+            is_persistent,
         })
     }
 
-    async fn read_head(
+    /// Reads the whole response. Returns its head, the time of the head's arrival, the content, and
+    /// whether the connection can carry another exchange.
+    async fn read(
         &mut self,
-        request: &RequestHead,
-        received: &mut u64,
-    ) -> Result<h1::Response, NoAnswer> {
-        let mut informational = 0;
-        loop {
-            let parsed =
-                h1::parse_response(&mut self.input, &request.method, &HEAD_LIMITS, Strictness::Tolerant);
-            let is_silent = *received == 0;
-            let fail = |failure| NoAnswer { failure, is_silent };
-            let Some(response) = parsed.map_err(|_| fail(FetchFailure::BadAnswer))? else {
-                let bytes = self.fill().await.map_err(|_| fail(FetchFailure::Broken))?;
-                *received += bytes as u64;
-                if bytes == 0 {
-                    return Err(fail(FetchFailure::Closed));
-                }
-                continue;
-            };
-            if !response.head.status.is_informational() {
-                return Ok(response);
-            }
-            informational += 1;
-            if informational > INFORMATIONAL_MAX || response.head.status.code() == 101 {
-                return Err(fail(FetchFailure::BadAnswer));
-            }
-        }
-    }
-
-    async fn read_content(
-        &mut self,
-        decoder: &mut BodyDecoder,
+        reading: &mut Reading,
         mut content: Content,
-        received: &mut u64,
-    ) -> Result<Bytes, FetchFailure> {
+        clock: &dyn Clock,
+    ) -> Result<(ResponseHead, Moment, Bytes, bool), FetchFailure> {
+        let mut head = None;
         loop {
-            match decoder.decode(&mut self.input).map_err(|_| FetchFailure::Broken)? {
-                Decoded::Data(octets) => content.add(&octets)?,
-                Decoded::End(_) => return Ok(content.whole()),
-                Decoded::NeedMore => {
-                    let more = self.fill().await.map_err(|_| FetchFailure::Broken)?;
-                    *received += more as u64;
-                    if more == 0 {
-                        decoder.eof().map_err(|_| FetchFailure::Broken)?;
-                        return Ok(content.whole());
-                    }
+            match self.next(reading).await? {
+                Event::Informational(_) => {}
+                // No request asks for another protocol.
+                Event::Head(response) if response.head.status.code() == 101 => {
+                    return Err(FetchFailure::BadAnswer);
+                }
+                Event::Head(response) => head = Some((response.head, Moment::read(clock))),
+                Event::Data(octets) => content.add(&octets)?,
+                Event::End(end) => {
+                    let (head, arrived) = head.ok_or(FetchFailure::Closed)?;
+                    return Ok((head, arrived, content.whole(), end.is_reusable));
                 }
             }
         }
     }
 
-    /// Reads more bytes; 0 at the end. Many servers end TLS without a closing alert, so that counts
-    /// as an end too. The framing decides whether the response is complete.
-    async fn fill(&mut self) -> io::Result<usize> {
-        self.input.reserve(READ_BYTES);
-        match self.wire.read_buf(&mut self.input).await {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-            other => other,
+    /// The next event of the response.
+    async fn next(&mut self, reading: &mut Reading) -> Result<Event, FetchFailure> {
+        loop {
+            if let Some(event) = reading.exchange.next(&mut self.input).map_err(failure)? {
+                return Ok(event);
+            }
+            let more = net::read_more(&mut self.wire, &mut self.input, READ_BYTES).await;
+            match more.map_err(|_| FetchFailure::Broken)? {
+                0 => return reading.exchange.close().map(Event::End).map_err(failure),
+                bytes => reading.received_bytes += bytes as u64,
+            }
         }
+    }
+}
+
+fn failure(error: ExchangeError) -> FetchFailure {
+    match error {
+        ExchangeError::Closed => FetchFailure::Closed,
+        ExchangeError::Head(_) | ExchangeError::TooManyInformational => FetchFailure::BadAnswer,
+        ExchangeError::Body(_) => FetchFailure::Broken,
     }
 }
 

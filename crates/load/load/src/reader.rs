@@ -5,8 +5,9 @@
 //! reads. In the steady state nothing is allocated. Only an incomplete head is kept until the rest
 //! arrives.
 
-use h1::{BodyDecoder, Limits, ResponseSkim, Strictness, skim_response};
-use message::{list_members, names};
+use h1::client::{Exchange, Terms};
+use h1::{ResponseError, ResponseSkim, skim_response};
+use message::{Method, Status, list_members, names};
 use record::CacheVerdict;
 
 /// One complete response.
@@ -68,24 +69,31 @@ struct Head {
 }
 
 /// Reads the responses of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AnswerReader {
-    /// The beginning of a head whose end has not arrived yet.
-    partial_head: Vec<u8>,
-    body: Option<(Head, BodyDecoder)>,
+    exchange: Exchange,
+    /// The last head of the current response.
+    head: Option<Head>,
     /// Content bytes of the current response so far.
     content_bytes: u64,
-    begun: bool,
     /// Bytes of the heads of the current response, or of the previous one until the next begins.
     heads_bytes: u64,
 }
 
-const LIMITS: Limits = Limits::DEFAULT;
+const TERMS: Terms = Terms::TOLERANT;
+
+impl Default for AnswerReader {
+    fn default() -> Self {
+        // The memo reads the heads, and knows the method.
+        let exchange = Exchange::new(&Method::Get, TERMS);
+        Self { exchange, head: None, content_bytes: 0, heads_bytes: 0 }
+    }
+}
 
 impl AnswerReader {
     /// Whether a byte of the current response has arrived.
     pub(crate) fn has_begun(&self) -> bool {
-        self.begun
+        self.exchange.has_begun()
     }
 
     /// Content bytes of the current response so far.
@@ -101,7 +109,7 @@ impl AnswerReader {
 
     /// The status of the current response, if its head is complete.
     pub(crate) fn status(&self) -> Option<u16> {
-        self.body.as_ref().map(|(head, _)| head.skim.status.code())
+        self.exchange.status().map(Status::code)
     }
 
     /// Treats the bytes received so far as the whole response. Without a complete head its status
@@ -109,7 +117,8 @@ impl AnswerReader {
     pub(crate) fn cut_short(&mut self) -> Answer {
         let nothing =
             Answer { status: 0, content_bytes: 0, persistent: false, verdict: None, length_known: false };
-        let whole = self.body.as_ref().map(|(head, _)| answer(head, self.content_bytes));
+        let head = if self.exchange.status().is_some() { self.head } else { None };
+        let whole = head.map(|head| answer(&head, self.content_bytes));
         self.reset();
         Answer { persistent: false, ..whole.unwrap_or(nothing) }
     }
@@ -133,81 +142,48 @@ impl AnswerReader {
         &mut self,
         input: &[u8],
         memo: &mut HeadMemo,
-        content: impl FnMut(&[u8]),
+        mut content: impl FnMut(&[u8]),
     ) -> Result<(usize, Option<Answer>), ReadError> {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.heads_bytes = 0;
+        let Self { exchange, head, content_bytes, heads_bytes } = self;
+        if !exchange.has_begun() {
+            *heads_bytes = 0;
         }
-        let mut rest = input;
-        if self.body.is_none() {
-            match self.read_head(rest, memo)? {
-                Some(after) => rest = after,
-                None => return Ok((input.len(), None)),
-            }
-        }
-        let Some((head, decoder)) = &mut self.body else { return Ok((input.len(), None)) };
-        let skimmed = decoder.skim_with(rest, content).map_err(|_| ReadError::Malformed)?;
-        self.content_bytes += skimmed.content_bytes;
-        if !skimmed.done {
-            return Ok((input.len(), None));
-        }
-        let answer = answer(head, self.content_bytes);
-        self.reset();
-        Ok((input.len() - (rest.len() - skimmed.consumed), Some(answer)))
+        let read_head = |octets: &[u8]| {
+            let Some(found) = memo.head(octets)? else { return Ok(None) };
+            *heads_bytes += found.skim.head_bytes as u64;
+            *head = Some(found);
+            Ok(Some(found.skim))
+        };
+        let count = |run: &[u8]| {
+            *content_bytes += run.len() as u64;
+            content(run);
+        };
+        let taken = exchange.skim_with(input, read_head, count).map_err(|_| ReadError::Malformed)?;
+        let answer = if taken.is_complete { self.complete() } else { None };
+        Ok((taken.consumed, answer))
     }
 
     /// The result of the connection ending at this point.
     pub(crate) fn end(&mut self) -> Result<Answer, ReadError> {
-        if !self.begun {
+        if !self.has_begun() {
             return Err(ReadError::Nothing);
         }
-        let Some((head, decoder)) = &self.body else { return Err(ReadError::Truncated) };
-        decoder.eof().map_err(|_| ReadError::Truncated)?;
-        let answer = answer(head, self.content_bytes);
-        self.reset();
-        Ok(answer)
+        self.exchange.close().map_err(|_| ReadError::Truncated)?;
+        self.complete().ok_or(ReadError::Truncated)
     }
 
-    /// Reads heads until a final one is complete, and prepares for its body. Returns the bytes
-    /// after it, or `None` if more are needed.
-    fn read_head<'a>(&mut self, input: &'a [u8], memo: &mut HeadMemo) -> Result<Option<&'a [u8]>, ReadError> {
-        let mut rest = input;
-        loop {
-            let kept_bytes = self.partial_head.len();
-            let found = if kept_bytes == 0 {
-                memo.head(rest)?
-            } else {
-                self.partial_head.extend_from_slice(rest);
-                memo.head(&self.partial_head)?
-            };
-            let Some(head) = found else {
-                if kept_bytes == 0 {
-                    self.partial_head.extend_from_slice(rest);
-                }
-                return Ok(None);
-            };
-            self.partial_head.clear();
-            self.heads_bytes += head.skim.head_bytes as u64;
-            // The kept bytes were not a whole head, so the head ends within the new bytes.
-            rest = rest.get(head.skim.head_bytes.saturating_sub(kept_bytes)..).unwrap_or_default();
-            // 101 ends HTTP on the connection. After any other 1xx head, another head follows.
-            if !head.skim.status.is_informational() || head.skim.status.code() == 101 {
-                let decoder = BodyDecoder::with_limits(head.skim.framing, &LIMITS, Strictness::Tolerant);
-                self.body = Some((head, decoder));
-                return Ok(Some(rest));
-            }
-            if rest.is_empty() {
-                return Ok(None);
-            }
-        }
+    /// The complete response. The reader is then ready for the next one.
+    fn complete(&mut self) -> Option<Answer> {
+        let answer = self.head.map(|head| answer(&head, self.content_bytes));
+        self.reset();
+        answer
     }
 
     /// Discards a partial response, before the connection is made anew.
     pub(crate) fn reset(&mut self) {
-        self.partial_head.clear();
-        self.body = None;
+        self.exchange.restart();
+        self.head = None;
         self.content_bytes = 0;
-        self.begun = false;
     }
 }
 
@@ -218,12 +194,11 @@ impl HeadMemo {
     }
 
     /// The meaning of the head at the start of `input`; `None` if the head is not complete.
-    fn head(&mut self, input: &[u8]) -> Result<Option<Head>, ReadError> {
+    fn head(&mut self, input: &[u8]) -> Result<Option<Head>, ResponseError> {
         if let Some(head) = self.head.filter(|_| input.starts_with(&self.octets)) {
             return Ok(Some(head));
         }
-        let skim = skim_response(input, self.answers_head, &LIMITS).map_err(|_| ReadError::Malformed)?;
-        let Some(skim) = skim else { return Ok(None) };
+        let Some(skim) = skim_response(input, self.answers_head, &TERMS.limits)? else { return Ok(None) };
         let persistent = skim.persistent
             && match self.persistence {
                 Persistence::Never => false,

@@ -100,7 +100,7 @@ pub(crate) struct Carrier {
 enum State {
     Dialling(Dialling),
     H2(Http2),
-    Line(Line),
+    Line(Box<Line>),
 }
 
 /// A connection that is being established.
@@ -277,7 +277,7 @@ impl Carrier {
         self.waiting.iter_mut().for_each(|asked| asked.exchange.connected = now);
         self.state = match protocol {
             Spoken::H2(sender, connection) => State::H2(Http2::new(sender, connection)),
-            Spoken::Http1(wire) => State::Line(Line::new(wire)),
+            Spoken::Http1(wire) => State::Line(Box::new(Line::new(wire))),
         };
         Ok(())
     }

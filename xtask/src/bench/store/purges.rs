@@ -9,12 +9,13 @@
 
 use super::filled::{Filled, page};
 use super::origin::{PARTS, TAG_HEADER, TAGS, part, tag};
-use super::server::{BenchProgram, ServerBase, asked};
+use super::server::{BenchProgram, ServerBase};
 use super::table::{FigureTable, FigureTarget};
 use super::visitors::ConnectedVisitors;
 use super::{StoreBench, spread};
 use anyhow::{Context, Result, ensure};
 use clock::Clock as _;
+use message::Status;
 use platform::SystemClock;
 use stats::{Random, median};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -159,9 +160,9 @@ fn purge(filled: &Filled, tag: &str) -> Result<Duration> {
     );
     let clock = SystemClock::new();
     let begun = clock.monotonic();
-    let answer = asked(filled.server.address, &request)?;
+    let answer = filled.server.ask(&request)?;
     let took = clock.monotonic().since(begun);
-    let status = answer.lines().next().unwrap_or_default();
-    ensure!(status.starts_with("HTTP/1.1 200"), "{} answers a purge with {status:?}", filled.server.name);
+    let status = answer.head.status;
+    ensure!(status == Status::OK, "{} answers a purge with status {status}", filled.server.name);
     Ok(took)
 }

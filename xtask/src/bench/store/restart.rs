@@ -8,11 +8,12 @@
 
 use super::StoreBench;
 use super::filled::{fill, page};
-use super::server::{BenchProgram, BenchServer, ServerBase, asked};
+use super::server::{BenchProgram, BenchServer, ServerBase};
 use super::table::{FigureTable, FigureTarget};
 use super::visitors::ConnectedVisitors;
 use anyhow::{Context, Result, bail};
 use clock::Clock as _;
+use message::names;
 use platform::SystemClock;
 use stats::{Random, median};
 use std::cell::{Cell, RefCell};
@@ -141,9 +142,10 @@ impl Restarts {
 fn is_hit(server: &BenchServer, number: u64) -> bool {
     let target = page(number).target();
     let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
-    let answer = asked(server.address, &request).unwrap_or_default();
-    let mut lines = answer.lines().take_while(|line| !line.is_empty());
-    lines.any(|line| line.starts_with("Cache-Status:") && line.contains("; hit"))
+    let answer = server.ask(&request);
+    answer.is_ok_and(|answer| {
+        answer.head.fields.all(names::CACHE_STATUS).any(|value| value.windows(5).any(|part| part == b"; hit"))
+    })
 }
 
 /// Time from starting Varnish to its first response, in milliseconds.

@@ -7,15 +7,14 @@
 
 use super::super::optimised;
 use super::origin::PageOrigin;
+use crate::client::{self, CompleteResponse};
 use crate::packages;
 use crate::place::{self, render};
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 /// Working directory of the servers, relative to the repository.
@@ -216,25 +215,22 @@ impl Drop for ServerBase {
 impl BenchServer {
     /// Whether the server answers a GET of `/` with 200.
     pub(super) fn answers(&self) -> bool {
-        asked(self.address, "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")
-            .is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+        let request = "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n";
+        client::is_ok(self.address, request, ANSWER_TIMEOUT)
     }
 
     /// The value of a Petasos metric without labels.
     pub(super) fn metric(&self, name: &str) -> Result<u64> {
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
-        let text = asked(self.admin, &request).context("the admin address does not answer")?;
+        let answer =
+            client::ask(self.admin, &request, ANSWER_TIMEOUT).context("the admin address does not answer")?;
+        let text = String::from_utf8_lossy(&answer.content);
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
         value.with_context(|| format!("there is no metric {name}"))
     }
-}
 
-/// Sends a request and returns the whole response, until the server closes the connection.
-pub(super) fn asked(address: SocketAddr, request: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    /// Sends a request to the server and returns its response.
+    pub(super) fn ask(&self, request: &str) -> Result<CompleteResponse> {
+        client::ask(self.address, request, ANSWER_TIMEOUT)
+    }
 }

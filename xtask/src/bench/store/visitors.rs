@@ -7,7 +7,8 @@
 use super::origin::{BenchPage, NUMBER_BYTES};
 use anyhow::{Context, Result, ensure};
 use clock::{Clock as _, Monotonic};
-use h1::{BodyDecoder, Limits, Strictness, skim_response};
+use h1::client::{Exchange, Terms};
+use message::{Method, Status};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use platform::SystemClock;
@@ -54,8 +55,7 @@ struct VisitorConnection {
     /// The requested page, until its response is complete.
     page: Option<BenchPage>,
     sent: Monotonic,
-    partial_head: Vec<u8>,
-    body: Option<BodyDecoder>,
+    exchange: Exchange,
     beginning: Vec<u8>,
     content_bytes: usize,
 }
@@ -207,8 +207,7 @@ impl VisitorConnection {
             stream,
             page: None,
             sent: clock.monotonic(),
-            partial_head: Vec::new(),
-            body: None,
+            exchange: Exchange::new(&Method::Get, Terms::TOLERANT),
             beginning: Vec::with_capacity(NUMBER_BYTES),
             content_bytes: 0,
         })
@@ -216,54 +215,28 @@ impl VisitorConnection {
 
     /// Prepares for the next response.
     fn forget(&mut self) {
-        self.partial_head.clear();
+        self.exchange.restart();
         self.beginning.clear();
-        self.body = None;
         self.content_bytes = 0;
     }
 
     /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
     /// known to be wrong.
     fn feed(&mut self, input: &[u8]) -> Option<bool> {
-        if self.body.is_some() {
-            return self.feed_body(input);
-        }
-        if self.partial_head.is_empty() {
-            return self.feed_head(input);
-        }
-        let mut head = std::mem::take(&mut self.partial_head);
-        head.extend_from_slice(input);
-        self.feed_head(&head)
-    }
-
-    fn feed_head(&mut self, input: &[u8]) -> Option<bool> {
-        match skim_response(input, false, &Limits::DEFAULT) {
-            Err(_) => Some(false),
-            Ok(None) => {
-                self.partial_head.extend_from_slice(input);
-                None
-            }
-            Ok(Some(head)) if head.status.code() != 200 => Some(false),
-            Ok(Some(head)) => {
-                let framing = head.framing;
-                self.body = Some(BodyDecoder::with_limits(framing, &Limits::DEFAULT, Strictness::Tolerant));
-                self.feed_body(input.get(head.head_bytes..).unwrap_or_default())
-            }
-        }
-    }
-
-    fn feed_body(&mut self, input: &[u8]) -> Option<bool> {
-        let Self { body, beginning, content_bytes, page, .. } = self;
-        let skimmed = body.as_mut()?.skim_with(input, |run| {
+        let Self { exchange, beginning, content_bytes, page, .. } = self;
+        let taken = exchange.skim(input, |run| {
             let missing = NUMBER_BYTES - beginning.len();
             beginning.extend_from_slice(run.get(..missing).unwrap_or(run));
             *content_bytes += run.len();
         });
+        if exchange.status().is_some_and(|status| status != Status::OK) {
+            return Some(false);
+        }
         let page = (*page)?;
-        match skimmed {
-            Ok(skimmed) if !skimmed.done => None,
-            Ok(skimmed) => Some(
-                skimmed.consumed == input.len()
+        match taken {
+            Ok(taken) if !taken.is_complete => None,
+            Ok(taken) => Some(
+                taken.consumed == input.len()
                     && *content_bytes == page.bytes as usize
                     && *beginning == page.beginning().as_bytes(),
             ),

@@ -6,8 +6,12 @@
 //! divisions of the input, between the parsers, with the writer, and with a reference. Other tests
 //! check whether the results are right.
 
+#[path = "exchanges.rs"]
+mod exchanges;
 #[path = "reference.rs"]
 mod reference;
+
+pub(crate) use exchanges::exchanges;
 
 use bytes::BytesMut;
 use message::{Fields, Method, RequestHead};

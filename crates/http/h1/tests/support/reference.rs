@@ -6,7 +6,7 @@ use petasos_h1::{BodyError, HeadError, Strictness};
 
 /// The result for a body, as far as the input goes.
 #[derive(Debug, PartialEq)]
-enum Verdict {
+pub(super) enum Verdict {
     Complete {
         content: Vec<u8>,
         wire_bytes: usize,
@@ -49,7 +49,7 @@ pub(crate) fn assert_agrees(octets: &[u8], strictness: Strictness, decoded: &Bod
     }
 }
 
-fn read(input: &[u8], tolerant: bool) -> Verdict {
+pub(super) fn read(input: &[u8], tolerant: bool) -> Verdict {
     let mut content = Vec::new();
     let mut at = 0;
     loop {

@@ -4,15 +4,16 @@
 //! none.
 
 use crate::control::uncompressed;
-use crate::request::foreign_ports::ForeignPorts;
-use crate::request::parameter_flood::ParameterFlood;
+use crate::memory::detection::{Recognition, Rules};
+use crate::memory::foreign_ports::ForeignPorts;
+use crate::memory::parameter_flood::ParameterFlood;
+use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
-use crate::request::writes::Writes;
-use crate::upkeep::recognition::Recognition;
 use address::OriginUrl;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use config::{Limits, Plan};
 use origin::{Bounds, BreakerLimits, Origin, Settings};
+use semantics::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
@@ -46,6 +47,27 @@ impl Site {
     /// The site's name in metrics and status: its first name, or `any`.
     pub(crate) fn label(&self) -> &str {
         self.plan.names.first().map_or("any", String::as_str)
+    }
+
+    /// The rules in force.
+    pub(crate) fn policy(&self) -> &Policy {
+        let found = self.recognised().and_then(|place| self.plan.recognisable.get(place));
+        found.unwrap_or(&self.plan.policy)
+    }
+
+    /// Identifies the rules in force, for a later comparison.
+    pub(crate) fn rules(&self) -> Rules {
+        self.recognition.rules()
+    }
+
+    /// Index of the rules in force in the plan's `recognisable`; `None` for the first rules.
+    pub(crate) fn recognised(&self) -> Option<usize> {
+        self.rules().place()
+    }
+
+    /// Whether the site's responses are inspected now.
+    pub(crate) fn is_looked_at(&self, now: Monotonic) -> bool {
+        !self.plan.recognisable.is_empty() && self.recognition.is_due(now)
     }
 
     /// A response of the edge about the site's origin, with the site's error page.

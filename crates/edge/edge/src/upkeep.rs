@@ -15,5 +15,7 @@ pub(crate) mod set_aside;
 pub(crate) mod signals;
 pub(crate) mod supervisor;
 pub(crate) mod sweeper;
+pub(crate) mod take_over;
 pub(crate) mod tree;
+pub(crate) mod tree_writer;
 pub(crate) mod verifier;

@@ -7,6 +7,7 @@
 
 use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
+use crate::control::purge_orders;
 use crate::fetch::breaker;
 use crate::request::client::{Client, Received};
 use crate::request::pipeline::{After, Visit};
@@ -152,13 +153,13 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             }
             Received::Closed | Received::Idle => return,
         };
-        let refresh = shared.read_refresh(client.peer(), &mut request.head);
+        let refresh = purge_orders::read_refresh(shared, client.peer(), &mut request.head);
         let mut partial = None;
         if let Some(order) = &refresh {
             cells.count(Metric::Purges);
-            let outcome = shared.carry_out(order).await;
+            let outcome = purge_orders::carry_out(shared, order).await;
             // The page itself would be a 200, which claims that the purge is in force and durable.
-            partial = (!outcome.is_complete()).then(|| shared.reply(order, outcome));
+            partial = (!outcome.is_complete()).then(|| purge_orders::reply(shared, order, outcome));
         }
         let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
         let after = match partial {
@@ -185,7 +186,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
 /// Whether a head beyond the usual limit may be read further, as a purge order.
 pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, error: RequestError) -> bool {
     matches!(error, RequestError::Head(HeadError::TooLarge))
-        && shared.admits_longer_head(entrance, client.peer(), client.begun_head())
+        && purge_orders::admits_longer_head(shared, entrance, client.peer(), client.begun_head())
         && client.lengthen_head()
 }
 

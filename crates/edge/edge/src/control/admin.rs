@@ -10,15 +10,16 @@
 use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
+use crate::control::purge_orders::{carry_out, reply};
 use crate::control::uncompressed::Uncompressed;
 use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
 use crate::fetch::breaker::state_name;
+use crate::memory::detection::Found;
 use crate::request::client::{Client, Received};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Asker};
 use crate::shared::Shared;
 use crate::upkeep::detection_call;
-use crate::upkeep::recognition::Found;
 use crate::worker::goes_on;
 use address::Address;
 use bytes::Bytes;
@@ -153,8 +154,8 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
     } else if is_call {
-        shared.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
-    } else if path(request) == HEALTH_PATH || shared.may_read(peer, &request.fields) {
+        shared.purge_access.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
+    } else if path(request) == HEALTH_PATH || shared.purge_access.may_read(peer, &request.fields) {
         return None;
     } else {
         NO_READER
@@ -178,8 +179,8 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
-            let outcome = shared.carry_out(&order).await;
-            shared.reply(&order, outcome)
+            let outcome = carry_out(shared, &order).await;
+            reply(shared, &order, outcome)
         }
         Err(refused) => {
             shared.cells(0).count(Metric::PurgesMalformed);

@@ -5,18 +5,19 @@
 //! The answer is the outcome of the next request. If that depends on the origin's response, the
 //! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
-use crate::control::purge_orders::Unserved;
+use crate::control::purge_orders::{self, Unserved};
 use crate::control::uncompressed::Uncompressed;
 use crate::fetch::disk_reads;
+use crate::memory::detection::Found as Detected;
 use crate::memory::hit_for_miss::Remembered;
 use crate::request::asking::Asking;
 use crate::request::client::head_limits;
+use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
 use crate::request::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
-use crate::upkeep::recognition;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
@@ -217,7 +218,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
         Err(refusal) => return Ok(Answer::new(refusal.reason)),
     };
     if purge::is_purge_method(&request.head.method) {
-        let reason = match shared.read_order(asked.peer, &request.head) {
+        let reason = match purge_orders::read_order(shared, asked.peer, &request.head) {
             Ok(_) => Reason::Purged,
             Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
             Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
@@ -346,8 +347,8 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
             rules: subject.site.policy().name.clone(),
-            recognised_by: found.as_ref().map(recognition::Found::evidence),
-            recognised_since: found.as_ref().map(recognition::Found::since_text),
+            recognised_by: found.as_ref().map(Detected::evidence),
+            recognised_since: found.as_ref().map(Detected::since_text),
             origin: subject.site.origin.url().to_string(),
             uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
         }),
@@ -381,7 +382,7 @@ fn looked_up(
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
             None => alone(reason, head, remembered),
         },
-        Decision::Fly { .. } if shared.is_beyond_foreign_ports(wanted, &head.fields, now.monotonic) => {
+        Decision::Fly { .. } if is_beyond_foreign_ports(shared, wanted, &head.fields, now.monotonic) => {
             Answer { asks: Asks::OwnAnswer, ..Answer::new(Reason::PassForeignPort) }
         }
         Decision::Fly { reason, .. } => {

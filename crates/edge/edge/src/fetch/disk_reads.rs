@@ -7,32 +7,12 @@
 
 use crate::fetch::room::Room;
 use crate::shared::Shared;
-use crate::upkeep::backlog::Backlog;
 use crate::upkeep::disk_threads;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;
 use store::{Key, Shelved};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Maximum number of concurrent reads of objects and bodies. Each needs a thread, whose heap may
-/// take 2 MiB.
-const READS_MAX: usize = 8;
-
-/// Maximum number of file parts that are read ahead for downloads at the same time. Separate from
-/// `READS_MAX`, because a queue of objects would make a healthy disk look late to a download.
-const READS_AHEAD_MAX: usize = 4;
-
-/// Maximum number of objects that are read or wait for it. A waiting one takes about 1 kB, and a
-/// working disk reads far more than this within `limits.disk_timeout`.
-const WAITING_MAX: usize = 4096;
-
-/// The reads under way.
-#[derive(Debug)]
-pub(crate) struct Loads {
-    objects: Arc<Backlog<Shelved>>,
-    ahead: Arc<Semaphore>,
-}
 
 /// The outcome of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +23,6 @@ pub(crate) enum Loaded {
     Late,
     /// Too many objects wait to be read; fetch the page.
     Refused,
-}
-
-impl Default for Loads {
-    fn default() -> Self {
-        Self {
-            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),
-            ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
-        }
-    }
 }
 
 /// A permit to read a body, to be dropped after the read; `None` if none is free within
@@ -112,7 +83,8 @@ fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
 
 #[cfg(test)]
 mod tests {
-    use super::{READS_AHEAD_MAX, read_ahead, turn};
+    use super::{read_ahead, turn};
+    use crate::fetch::loads::READS_AHEAD_MAX;
     use crate::shared::Shared;
     use config::Plan;
     use platform::SystemClock;

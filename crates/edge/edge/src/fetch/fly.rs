@@ -20,11 +20,12 @@ use crate::fetch::room::Room;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
+use crate::memory::detection::Sent;
 use crate::request::event_stream::is_event_stream;
 use crate::request::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::recognition::Sent;
+use crate::upkeep::recognition;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
@@ -222,7 +223,7 @@ impl Departure {
                         exchange.release_turn();
                     }
                     respond::tidy(&mut head, answered.wall);
-                    self.shared.look(&self.site, self.sent(), &head);
+                    recognition::look(&self.shared, &self.site, self.sent(), &head);
                     return Ok(Answer { head, framing, exchange, asked, answered });
                 }
                 // An exchange never yields content before a head.

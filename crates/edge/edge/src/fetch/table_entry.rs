@@ -5,6 +5,7 @@
 //! is refreshed after it was stored.
 
 use crate::fetch::flight::Flight;
+use crate::request::writes::refresh_page;
 use crate::shared::Shared;
 use std::sync::Arc;
 use store::Key;
@@ -26,6 +27,6 @@ impl TableEntry {
 impl Drop for TableEntry {
     fn drop(&mut self) {
         let Self { shared, key, flight } = &*self;
-        shared.flights.end(key, flight, || shared.refresh_page(key, shared.clock.monotonic()));
+        shared.flights.end(key, flight, || refresh_page(shared, key, shared.clock.monotonic()));
     }
 }

@@ -3,12 +3,14 @@
 //! Invariant: the last piece of the response, and nothing else, is held back until the
 //! invalidations that it proves are in force.
 
+use crate::control::purge_orders;
 use crate::fetch::flight::Parcel;
 use crate::request::conclude::Outcome;
 use crate::request::deliver::{self, Beginning, Interrupted, Tail};
 use crate::request::event_stream::while_open;
 use crate::request::pipeline::Visit;
 use crate::request::respond::Account;
+use crate::request::writes;
 use crate::sites::Site;
 use bytes::Bytes;
 use message::{ResponseHead, names};
@@ -76,8 +78,9 @@ impl Visit<'_> {
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
         if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
             let Witness { site, key, .. } = &witness;
-            let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);
-            self.shared.make_unusable(key, Vec::new(), stale).await;
+            let stale =
+                writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);
+            purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
         }
         // The content so far is correct; the client receives it even if the rest failed.
         let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;

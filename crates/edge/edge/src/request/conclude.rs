@@ -6,10 +6,11 @@
 
 use crate::control::access_log::Entry;
 use crate::control::counters::Metric;
-use crate::control::purge_orders::Unserved;
+use crate::control::purge_orders::{self, Unserved};
 use crate::fetch::flight::Parcel;
 use crate::fetch::fly;
 use crate::fetch::mender::Mender;
+use crate::memory::detection::Sent;
 use crate::memory::leak_guard::COMPARED_BYTES_MAX;
 use crate::request::client::SendError;
 use crate::request::decoded::Source;
@@ -21,7 +22,7 @@ use crate::request::leak_check::LeakCheck;
 use crate::request::pipeline::{After, Visit};
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
-use crate::upkeep::recognition::Sent;
+use crate::upkeep::recognition;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
@@ -88,21 +89,22 @@ impl Visit<'_> {
 
     /// *purge*: carries out a purge order.
     pub(crate) async fn purge(&mut self) -> Outcome {
-        let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
-            Ok(order) => {
-                self.cells().count(Metric::Purges);
-                let outcome = self.shared.carry_out(&order).await;
-                (Reason::Purged, self.shared.reply(&order, outcome))
-            }
-            Err(Unserved::Forbidden(denied)) => {
-                self.cells().count(Metric::PurgesForbidden);
-                return self.refuse(Refusal::purge_forbidden(denied)).await;
-            }
-            Err(Unserved::Malformed(malformed)) => {
-                self.cells().count(Metric::PurgesMalformed);
-                (Reason::PurgeMalformed, malformed.reply())
-            }
-        };
+        let (reason, reply) =
+            match purge_orders::read_order(self.shared, self.client.peer(), &self.request.head) {
+                Ok(order) => {
+                    self.cells().count(Metric::Purges);
+                    let outcome = purge_orders::carry_out(self.shared, &order).await;
+                    (Reason::Purged, purge_orders::reply(self.shared, &order, outcome))
+                }
+                Err(Unserved::Forbidden(denied)) => {
+                    self.cells().count(Metric::PurgesForbidden);
+                    return self.refuse(Refusal::purge_forbidden(denied)).await;
+                }
+                Err(Unserved::Malformed(malformed)) => {
+                    self.cells().count(Metric::PurgesMalformed);
+                    (Reason::PurgeMalformed, malformed.reply())
+                }
+            };
         self.send_reply(reply, reason).await
     }
 
@@ -255,7 +257,7 @@ impl Visit<'_> {
             let host = public_host.or_else(|| request.fields.only(names::HOST).map(|host| &host[..]));
             let sent = Sent::new(request, &request.target, host.unwrap_or_default());
             let sent = Sent { is_personal: own && sent.is_personal, ..sent };
-            self.shared.look_into(site, sent, &head, &beginning.octets());
+            recognition::look_into(self.shared, site, sent, &head, &beginning.octets());
         }
         outcome
     }

@@ -6,12 +6,15 @@
 //! declares, are applied to the store before its client receives the response.
 
 use crate::control::counters::Metric;
+use crate::control::purge_orders;
 use crate::fetch::flight::{Asked, Parcel};
 use crate::fetch::fly;
+use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::witness::Witness;
+use crate::memory::detection::Sent;
 use crate::request::client_address::client_of;
 use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
@@ -22,7 +25,8 @@ use crate::request::lookup::{Base, Wanted};
 use crate::request::pipeline::{Step, Visit};
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
-use crate::upkeep::recognition::Sent;
+use crate::request::writes;
+use crate::upkeep::recognition;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
@@ -273,7 +277,7 @@ impl<'a> Visit<'a> {
         }
         let subject = &passing.subject;
         let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
-        self.shared.look(subject.site, sent, &head);
+        recognition::look(self.shared, subject.site, sent, &head);
         let witness = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
@@ -318,7 +322,7 @@ impl<'a> Visit<'a> {
         let Subject { site, host, target, .. } = subject;
         let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
-        let pages = self.shared.within_rate(self.cells(), site, pages);
+        let pages = writes::within_rate(self.shared, self.cells(), site, pages);
         let key = subject.key();
         let witness =
             Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
@@ -326,12 +330,18 @@ impl<'a> Visit<'a> {
         let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
         let written = self.written(&witness, answer, is_empty.then_some(&[]));
         let stale = match &written {
-            Written::Changed(changed) => {
-                self.shared.settle(self.cells(), site, &key, changed.clone(), answer, self.begun.monotonic)
-            }
+            Written::Changed(changed) => writes::settle(
+                self.shared,
+                self.cells(),
+                site,
+                &key,
+                changed.clone(),
+                answer,
+                self.begun.monotonic,
+            ),
             Written::Nothing | Written::Unread => Vec::new(),
         };
-        self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
+        purge_orders::obey(self.shared, self.cells(), method, answer, &key, pages, stale).await;
         (written == Written::Unread).then_some(witness)
     }
 
@@ -465,9 +475,9 @@ impl<'a> Visit<'a> {
                 return;
             }
             let object = Arc::new(renewed);
-            self.shared.learn_equivalents(key, &updated, begun, || {
+            publish::learn_equivalents(self.shared, key, &updated, begun, || {
                 let publication = Publication { key, rule, variant, object, tags: &tags, begun };
-                self.shared.publish(subject.site, publication);
+                publish::publish(self.shared, subject.site, publication);
             });
         });
         None

@@ -4,9 +4,9 @@
 //! then starts anew. No stored response depends on the file, because each carries the rules that it
 //! was judged by.
 
+use crate::memory::detection::{Found, UNCONFIRMED_MAX};
 use crate::sites::Site;
 use crate::upkeep::disk_threads;
-use crate::upkeep::recognition::{Found, UNCONFIRMED_MAX};
 use clock::Timestamp;
 use rustix::fs::OFlags;
 use semantics::Moment;

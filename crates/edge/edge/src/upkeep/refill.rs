@@ -17,7 +17,7 @@ use crate::fetch::flight::State;
 use crate::fetch::fly;
 use crate::fetch::refetch;
 use crate::memory::popular::Page;
-use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
+use crate::memory::refiller::ORDERED_MAX;
 use crate::request::lookup::Base;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -25,8 +25,7 @@ use semantics::is_server_error;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, SiteId};
-use tokio::sync::Notify;
+use store::{Lookup, SiteId};
 use tokio::time::Instant;
 
 /// How often the workers' notes are merged.
@@ -43,27 +42,8 @@ const FAILURES_MAX: u32 = 3;
 /// than was known.
 const FLIGHTS_MAX: u32 = 2;
 
-/// Maximum number of ordered pages that wait for their refetch. Beyond it the oldest are dropped,
-/// because their purge has marked them as stale: visitors' requests fetch them.
-const ORDERED_MAX: usize = 1024;
-
 /// Number of pages that are checked before the task yields.
 const LOOKS_MAX: usize = 32;
-
-/// The queue of the refill task.
-#[derive(Debug, Default)]
-pub(crate) struct Refiller {
-    work: Mutex<Work>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Work {
-    /// Whether pages were purged since the last refill.
-    due: bool,
-    /// Pages that are fetched first, even if they are stored.
-    ordered: VecDeque<Key>,
-}
 
 /// The outcome for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,45 +54,6 @@ enum Refilled {
     Failed,
     /// The origin is busy with other requests.
     Postponed,
-}
-
-impl Refiller {
-    /// Starts a refill after a purge.
-    pub(crate) fn wake(&self) {
-        self.work().due = true;
-        self.changed.notify_one();
-    }
-
-    /// Orders the refetch of one page.
-    pub(crate) fn order(&self, key: &Key) {
-        let mut work = self.work();
-        if work.ordered.contains(key) {
-            return;
-        }
-        if work.ordered.len() >= ORDERED_MAX {
-            work.ordered.pop_front();
-        }
-        work.ordered.push_back(key.detached());
-        drop(work);
-        self.changed.notify_one();
-    }
-
-    fn has_work(&self) -> bool {
-        let work = self.work();
-        work.due || !work.ordered.is_empty()
-    }
-
-    fn take_due(&self) -> bool {
-        std::mem::take(&mut self.work().due)
-    }
-
-    fn take_ordered(&self) -> VecDeque<Key> {
-        std::mem::take(&mut self.work().ordered)
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Runs the refill task until the drain begins.

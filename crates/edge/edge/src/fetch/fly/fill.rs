@@ -7,9 +7,11 @@ use super::spilling::Spilling;
 use super::{Answer, Departure, Source, count_failure};
 use crate::control::counters::Metric;
 use crate::fetch::flight::{SharedAnswer, State};
+use crate::fetch::publish;
 use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
 use crate::request::deliver::Beginning;
+use crate::upkeep::recognition;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
@@ -148,7 +150,7 @@ impl Departure {
             }
         }
         if let Some(beginning) = watched.take() {
-            self.shared.look_into(&self.site, self.sent(), head, &beginning.octets());
+            recognition::look_into(&self.shared, &self.site, self.sent(), head, &beginning.octets());
         }
     }
 
@@ -183,7 +185,7 @@ impl Departure {
     fn publish(&self, answer: &SharedAnswer, body: Body) {
         let policy = self.site.policy();
         let Some(part) = &answer.part else {
-            self.site.look_at_coding(&self.head, &answer.head, body.len());
+            self.site.uncompressed.look(self.site.label(), &self.head, &answer.head, body.len());
             let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, policy));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
@@ -217,7 +219,7 @@ impl Departure {
             // in the table.
             let entry = Arc::clone(&self.entry);
             let admits = move |store: &mut dyn FnMut()| {
-                shared.learn_equivalents(&own, &head, begun, store);
+                publish::learn_equivalents(&shared, &own, &head, begun, store);
                 drop(entry);
             };
             let publication = Publication { key, rule, variant, object, tags, begun };
@@ -242,8 +244,12 @@ impl Departure {
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
             let head = object.head();
-            self.shared.learn_equivalents(key, &head, begun, || {
-                self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
+            publish::learn_equivalents(&self.shared, key, &head, begun, || {
+                publish::publish(
+                    &self.shared,
+                    &self.site,
+                    Publication { key, rule, variant, object, tags, begun },
+                );
             });
         });
     }

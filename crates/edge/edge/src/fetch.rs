@@ -1,5 +1,6 @@
 //! Coalesced fetches from the origin, and reads from the disk.
 
+pub(crate) mod base;
 pub(crate) mod breaker;
 pub(crate) mod disk_reads;
 pub(crate) mod flight;

@@ -10,10 +10,11 @@ use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::breaker;
 use crate::request::client::{Client, Received};
-use crate::request::pipeline::{After, Visit};
+use crate::request::pipeline;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Asker};
 use crate::request::tunnel::tunnel;
+use crate::request::visit::After;
 use crate::shared::{NoPlace, Place, Shared};
 use crate::upkeep::supervisor::{self, End};
 use h1::{HeadError, RequestError};
@@ -140,7 +141,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
     let mut stop = Box::pin(shared.drained());
     let cells = shared.cells(index);
     loop {
-        let mut request = match client.receive(stop.as_mut()).await {
+        let request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
             Received::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => continue,
             Received::Malformed(error) => {
@@ -153,20 +154,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             }
             Received::Closed | Received::Idle => return,
         };
-        let refresh = purge_orders::read_refresh(shared, client.peer(), &mut request.head);
-        let mut partial = None;
-        if let Some(order) = &refresh {
-            cells.count(Metric::Purges);
-            let outcome = purge_orders::carry_out(shared, order).await;
-            // The page itself would be a 200, which claims that the purge is in force and durable.
-            partial = (!outcome.is_complete()).then(|| purge_orders::reply(shared, order, outcome));
-        }
-        let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
-        let after = match partial {
-            Some(reply) => visit.answer(reply).await,
-            None => Box::pin(visit.run()).await,
-        };
-        match after {
+        match Box::pin(pipeline::run(shared, index, &mut client, &request)).await {
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
             After::Keep => tokio::task::coop::consume_budget().await,

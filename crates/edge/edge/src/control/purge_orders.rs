@@ -86,11 +86,9 @@ fn refresh(shared: &Shared, order: &Order) {
 }
 
 /// The order of a GET request that wants its page fetched again, if its client may purge.
-/// Removes the fields of the order, which are not for the origin.
-pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &mut RequestHead) -> Option<Order> {
+pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &RequestHead) -> Option<Order> {
     let order = purge::refresh_by_get(head)?;
     shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
-    purge::strip_order(&mut head.fields, shared.purge_access.has_token());
     Some(order)
 }
 

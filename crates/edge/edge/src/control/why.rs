@@ -7,15 +7,18 @@
 
 use crate::control::purge_orders::{self, Unserved};
 use crate::control::uncompressed::Uncompressed;
+use crate::fetch::base::Base;
 use crate::fetch::disk_reads;
 use crate::memory::detection::Found as Detected;
 use crate::memory::hit_for_miss::Remembered;
+use crate::memory::leak_guard::is_guarded;
 use crate::request::asking::Asking;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
-use crate::request::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
+use crate::request::leak_guard::withheld;
+use crate::request::lookup::{Decision, Found, Touch, Wanted, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use bytes::BytesMut;
@@ -316,7 +319,9 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(*reason) }
         }
         // With all cookies, as in the pipeline.
-        Ok(wanted) => match wanted.kept_back(shared, &request.head, now) {
+        Ok(wanted) => match withheld(shared, wanted, &request.head, now)
+            .filter(|_| is_guarded(&request.head.fields, policy))
+        {
             Some(kept) => {
                 let culprit = Some(Cause::from(&kept.culprit));
                 Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(Reason::PassLeakGuard) }

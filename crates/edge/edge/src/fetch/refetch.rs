@@ -3,13 +3,13 @@
 //! Invariant: the request consists of the page's key and its negotiated fields, and contains
 //! nothing of any client.
 
+use crate::fetch::base::Base;
 use crate::fetch::flight::{Asked, Flight};
 use crate::fetch::fly::Departure;
 use crate::fetch::table_entry::TableEntry;
 use crate::memory::popular::Page;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::request::lookup::Base;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;

@@ -6,43 +6,31 @@
 
 use crate::control::access_log::Entry;
 use crate::control::counters::Metric;
-use crate::control::purge_orders::{self, Unserved};
 use crate::fetch::flight::Parcel;
 use crate::fetch::fly;
 use crate::fetch::mender::Mender;
 use crate::memory::detection::Sent;
-use crate::memory::leak_guard::COMPARED_BYTES_MAX;
 use crate::request::client::SendError;
 use crate::request::decoded::Source;
-use crate::request::deliver::{self, Beginning, Interrupted};
-use crate::request::delivery::{Content, Delivery};
+use crate::request::deliver::{self, Beginning};
+use crate::request::delivery::{Content, Delivery, Watcher};
 use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
-use crate::request::leak_check::LeakCheck;
-use crate::request::pipeline::{After, Visit};
+use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
+use crate::request::visit::{After, Outcome, Visit};
 use crate::upkeep::recognition;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use page::HEAD_BYTES_MAX;
-use purge::Reply;
 use semantics::{
-    CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
-    has_conditions,
+    Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{FillingReader, Object};
-
-/// The result of a request, for its record.
-pub(crate) struct Outcome {
-    status: Status,
-    reason: Reason,
-    content_bytes: u64,
-    pub(crate) after: After,
-}
 
 impl Visit<'_> {
     /// *deliver*: evaluates conditions and sends head and content.
@@ -66,7 +54,7 @@ impl Visit<'_> {
             Content::Claimed(parcel) => self.send_parcel(parcel, decoded, false, &account).await,
             Content::Own(parcel) => self.send_parcel(parcel, None, true, &account).await,
             Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
-            Content::Checked(parcel, check) => self.send_checked(parcel, decoded, check, &account).await,
+            Content::Watched(parcel, watcher) => self.send_watched(parcel, decoded, watcher, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
@@ -85,48 +73,6 @@ impl Visit<'_> {
         }
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
-    }
-
-    /// *purge*: carries out a purge order.
-    pub(crate) async fn purge(&mut self) -> Outcome {
-        let (reason, reply) =
-            match purge_orders::read_order(self.shared, self.client.peer(), &self.request.head) {
-                Ok(order) => {
-                    self.cells().count(Metric::Purges);
-                    let outcome = purge_orders::carry_out(self.shared, &order).await;
-                    (Reason::Purged, purge_orders::reply(self.shared, &order, outcome))
-                }
-                Err(Unserved::Forbidden(denied)) => {
-                    self.cells().count(Metric::PurgesForbidden);
-                    return self.refuse(Refusal::purge_forbidden(denied)).await;
-                }
-                Err(Unserved::Malformed(malformed)) => {
-                    self.cells().count(Metric::PurgesMalformed);
-                    (Reason::PurgeMalformed, malformed.reply())
-                }
-            };
-        self.send_reply(reply, reason).await
-    }
-
-    /// Answers a request that carried out a purge before its page could be fetched.
-    pub(crate) async fn answer(mut self, reply: Reply) -> After {
-        let outcome = self.send_reply(reply, Reason::Purged).await;
-        self.record(&outcome);
-        outcome.after
-    }
-
-    async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
-        self.asker.persistent &= self.client.is_content_read();
-        let Reply { mut head, content } = reply;
-        respond::tidy(&mut head, self.shared.clock.now());
-        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
-        let content_bytes = content.len() as u64;
-        let framing = BodyFraming::Length(content_bytes);
-        let written = respond::write_head(&head, framing, Some(&account), self.asker);
-        self.client.push(written.octets.clone());
-        self.client.push(content);
-        let sent = self.client.flush().await.map_err(Interrupted::from);
-        self.outcome(head.status, reason, content_bytes, sent, &written)
     }
 
     /// *record*: updates counters and writes the access log.
@@ -172,7 +118,7 @@ impl Visit<'_> {
             }
             Content::Filling { answer, .. } => &answer.head,
             Content::Claimed(parcel) => &parcel.head,
-            Content::Own(_) | Content::Witnessed(..) | Content::Checked(..) | Content::Switch(..) => {
+            Content::Own(_) | Content::Witnessed(..) | Content::Watched(..) | Content::Switch(..) => {
                 return None;
             }
         };
@@ -302,20 +248,20 @@ impl Visit<'_> {
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }
 
-    /// Sends an origin's response and then has it compared with the stored one.
-    async fn send_checked(
+    /// Sends an origin's response, and then gives a copy of its content to the watcher.
+    async fn send_watched(
         &mut self,
         parcel: Parcel,
         decoded: Option<ResponseHead>,
-        check: Arc<LeakCheck>,
+        watcher: Watcher,
         account: &Account,
     ) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
-        let mut content = Beginning::new(COMPARED_BYTES_MAX);
+        let mut content = Beginning::new(watcher.bytes_max);
         let wanted = Some(&mut content);
         let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
         if let Some(content) = content.whole().filter(|_| whole) {
-            check.begin(self.shared, self.worker, &head, content);
+            (watcher.take)(&head, content);
         }
         outcome
     }

@@ -6,14 +6,14 @@
 use crate::control::counters::Metric;
 use crate::fetch::mender::Mender;
 use crate::request::client::Client;
-use crate::request::conclude::Outcome;
-use crate::request::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
+use crate::request::deliver::{Beginning, push_content, push_end};
 use crate::request::delivery::Content;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
+use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::request::lookup::stored_without_gzip;
-use crate::request::pipeline::Visit;
 use crate::request::respond::Account;
+use crate::request::visit::{Outcome, Visit};
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
@@ -117,7 +117,7 @@ impl Visit<'_> {
             Content::Filling { answer, own, .. } => {
                 Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
             }
-            Content::Claimed(parcel) | Content::Checked(parcel, _) => Cow::Borrowed(&parcel.head),
+            Content::Claimed(parcel) | Content::Watched(parcel, _) => Cow::Borrowed(&parcel.head),
             Content::Own(_) | Content::Witnessed(..) | Content::Switch(..) => return None,
         };
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))

@@ -7,7 +7,7 @@ use crate::fetch::mender::Mender;
 use crate::memory::buffer::Buffer;
 use crate::request::client::{Client, SendError};
 use crate::request::excerpt::Extract;
-use crate::request::gunzip::Undecodable;
+use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::upkeep::disk_threads;
 use bytes::{Bytes, BytesMut};
 use disk::FileRange;
@@ -20,38 +20,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use store::{Body, FillingReader, Object, OnDisk};
-
-/// Bytes that are gathered for one write, as long as they are available without waiting.
-pub(crate) const BATCH_BYTES: usize = 128 * 1024;
-
-/// Why sending stopped before its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Interrupted {
-    /// The client's connection failed.
-    Visitor(SendError),
-    /// The source of the content failed.
-    Source(Option<FetchError>),
-    /// The stored body was damaged, and the origin could not supply the missing bytes.
-    Damage,
-    /// The edge shut down during a response that has no end.
-    Drain,
-    /// The spool did not return the bytes that it had taken.
-    Spool,
-    /// The content could not be decoded for a client that refuses its coding.
-    Undecodable,
-}
-
-impl From<Undecodable> for Interrupted {
-    fn from(Undecodable: Undecodable) -> Self {
-        Self::Undecodable
-    }
-}
-
-impl From<SendError> for Interrupted {
-    fn from(error: SendError) -> Self {
-        Self::Visitor(error)
-    }
-}
 
 /// Sends a stored response: its prebuilt head, the rest of its head, and its content if
 /// `has_content`. A small response goes out in one system call without touching reference counts.

@@ -5,7 +5,6 @@
 
 use crate::fetch::flight::{Parcel, SharedAnswer};
 use crate::fetch::witness::Witness;
-use crate::request::leak_check::LeakCheck;
 use crate::request::respond::Account;
 use message::ResponseHead;
 use origin::Exchange;
@@ -34,9 +33,19 @@ pub(crate) enum Content {
     /// The response to this client's own request; its content shows whether the request was a
     /// write.
     Witnessed(Parcel, Witness),
-    /// The origin's response to a check of the leak guard, sent instead of the stored one.
-    Checked(Parcel, Arc<LeakCheck>),
+    /// A response of the origin whose content a watcher receives too.
+    Watched(Parcel, Watcher),
     Switch(ResponseHead, Box<Exchange>),
+}
+
+/// Takes the head of a response, as the origin sent it, and its whole content.
+pub(crate) type Take = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
+
+/// Receives a copy of the content of a response, after the client has received all of it.
+pub(crate) struct Watcher {
+    /// A longer content is not copied.
+    pub(crate) bytes_max: usize,
+    pub(crate) take: Take,
 }
 
 impl Delivery {

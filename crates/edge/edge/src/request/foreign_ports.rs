@@ -6,7 +6,7 @@
 use crate::control::counters::Metric;
 use crate::memory::foreign_ports::{Foreign, is_own_port};
 use crate::request::lookup::Wanted;
-use crate::request::pipeline::Visit;
+use crate::request::visit::Visit;
 use crate::shared::Shared;
 use clock::Monotonic;
 use message::Fields;

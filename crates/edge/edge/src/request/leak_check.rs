@@ -9,7 +9,7 @@ use crate::control::counters::Metric;
 use crate::fetch::flight::State;
 use crate::fetch::fly;
 use crate::fetch::refetch;
-use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
+use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained};
 use crate::memory::popular::Page;
 use crate::request::forward;
 use crate::request::guard::Subject;
@@ -43,7 +43,7 @@ pub(crate) struct LeakCheck {
 
 /// A hit that may be checked.
 #[derive(Clone, Copy)]
-pub(crate) struct WouldBeHit<'a> {
+pub(crate) struct GuardedHit<'a> {
     pub(crate) site: &'a Arc<Site>,
     pub(crate) key: &'a Key,
     /// The request as it was sent.
@@ -57,22 +57,21 @@ pub(crate) struct WouldBeHit<'a> {
 }
 
 impl LeakCheck {
-    /// Starts a check if the client has cookies, the responses can be compared, the origin is not
-    /// busy, and the hit is sampled.
+    /// Starts a check if the hit is sampled, the responses can be compared and the origin is not
+    /// busy.
     pub(crate) fn draw(
         shared: &Shared,
         worker: usize,
-        hit: WouldBeHit<'_>,
+        hit: GuardedHit<'_>,
         account: Account,
     ) -> Option<Arc<Self>> {
-        let is_drawn = is_guarded(&hit.sent.fields, hit.site.policy())
-            && shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
+        let is_drawn = shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
     /// Starts a check of a page that is withheld from the client, if it can be compared and the
     /// origin is not busy.
-    pub(crate) fn again(shared: &Shared, hit: WouldBeHit<'_>, now: Moment) -> Option<Arc<Self>> {
+    pub(crate) fn again(shared: &Shared, hit: GuardedHit<'_>, now: Moment) -> Option<Arc<Self>> {
         if !hit.can_be_checked() {
             return None;
         }
@@ -80,8 +79,8 @@ impl LeakCheck {
         Self::new(shared, hit, None)
     }
 
-    fn new(shared: &Shared, hit: WouldBeHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
-        let WouldBeHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
+    fn new(shared: &Shared, hit: GuardedHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
+        let GuardedHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
         let rule = shared.store.known_rule(key);
         Some(Arc::new(Self {
             site: Arc::clone(site),
@@ -217,7 +216,7 @@ impl LeakCheck {
     }
 }
 
-impl WouldBeHit<'_> {
+impl GuardedHit<'_> {
     /// Whether the hit can be checked. The request must want the whole response without conditions.
     /// The response must be complete, in memory and of a type that may be generated for a visitor.
     /// The origin must not be busy.

@@ -3,8 +3,7 @@
 //! Invariant: the only side effect of this module is counting a use in the store, and [`Touch::No`]
 //! avoids that too. A decision can therefore be computed without being carried out.
 
-use crate::memory::distrust::Kept;
-use crate::memory::leak_guard::is_guarded;
+use crate::fetch::base::Base;
 use crate::request::asked_target::AskedTarget;
 use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
@@ -48,23 +47,6 @@ pub(crate) struct Wanted<'a> {
 
 /// After this many disk reads whose result was evicted before use, the request goes to the origin.
 pub(crate) const LOADS_MAX: u32 = 3;
-
-/// The stored object that a fetch may confirm, complete or replace.
-#[derive(Clone, Debug)]
-pub(crate) struct Base {
-    pub(crate) object: Arc<Object>,
-    /// Why the object cannot be used without asking the origin. The reason decides which validators
-    /// prove it current.
-    pub(crate) doubt: Doubt,
-}
-
-impl Base {
-    /// An object from the store. `invalidated` is true if it was softly purged, or if the request
-    /// itself demands a fetch.
-    pub(crate) fn new(object: Arc<Object>, invalidated: bool) -> Self {
-        Self { object, doubt: if invalidated { Doubt::Invalidated } else { Doubt::Expired } }
-    }
-}
 
 /// The store's result for a request.
 pub(crate) enum Found {
@@ -141,16 +123,6 @@ impl<'a> Wanted<'a> {
             loads: 0,
             patience_ends: None,
         }
-    }
-
-    /// Why the leak guard withholds the stored page from this client although the profile ignores
-    /// its cookies. `None` if it does not.
-    pub(crate) fn kept_back(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Kept> {
-        let policy = self.subject.site.policy();
-        if !is_guarded(&head.fields, policy) {
-            return None;
-        }
-        shared.leak_guard.kept_back(&self.key, &head.fields, policy, now.monotonic)
     }
 
     /// Decides the next step of the request.

@@ -4,8 +4,9 @@
 
 use crate::control::counters::Metric;
 use crate::request::lookup::Wanted;
-use crate::request::pipeline::{Step, Visit};
 use crate::request::refusal::Refusal;
+use crate::request::step::Step;
+use crate::request::visit::Visit;
 use semantics::{BeyondLimit, has_unknown_parameters, without_unknown_parameters};
 
 impl<'a> Visit<'a> {

@@ -7,6 +7,7 @@
 
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
+use crate::fetch::base::Base;
 use crate::fetch::flight::{Asked, Parcel};
 use crate::fetch::fly;
 use crate::fetch::publish;
@@ -20,11 +21,11 @@ use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::request::leak_check::LeakCheck;
-use crate::request::lookup::{Base, Wanted};
-use crate::request::pipeline::{Step, Visit};
+use crate::request::lookup::Wanted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
+use crate::request::step::{Passing, Step};
+use crate::request::visit::Visit;
 use crate::request::writes;
 use crate::upkeep::recognition;
 use h1::{BodyFraming, Request, WriteError};
@@ -39,17 +40,6 @@ use semantics::{
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
 
-/// A request whose response is for its client alone.
-pub(crate) struct Passing<'a> {
-    pub(crate) subject: Subject<'a>,
-    pub(crate) reason: Reason,
-    /// The look-up, if the response could have been shared. The response is then judged for the
-    /// benefit of later requests.
-    pub(crate) wanted: Option<Wanted<'a>>,
-    /// The leak guard's comparison, if the request would otherwise have been a hit.
-    pub(crate) check: Option<Arc<LeakCheck>>,
-}
-
 /// A HEAD request under way whose response may say something about a stored page. It is registered
 /// in the table of coalesced fetches, so that an invalidation reaches it.
 struct Enlisted {
@@ -57,28 +47,11 @@ struct Enlisted {
     head: RequestHead,
 }
 
-impl<'a> Wanted<'a> {
-    /// Sends the request to the origin without sharing, after a look-up.
-    pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
-        let subject = self.subject.clone();
-        match self.left_out.reason() {
-            // If the look-up ignored a part of the request, the response says nothing about clients
-            // that do not send that part.
-            Some(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
-            None => Step::Pass(Passing { subject, reason, wanted: Some(self), check: None }),
-        }
-    }
-}
-
 impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
-    /// for a HEAD request or a comparison, the origin gets no more time than in *wait*.
+    /// for a HEAD request, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let compared = passing.check.as_ref().and_then(|check| check.instead());
-        let instead = match compared {
-            Some((stored, account)) => Some(Delivery::stored(stored, account)),
-            None => passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false)),
-        };
+        let instead = passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false));
         let Some(instead) = instead else { return self.ask(passing).await };
         let limits = &self.shared.limits;
         let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
@@ -89,10 +62,7 @@ impl<'a> Visit<'a> {
     /// request has been read in advance, or is uploaded meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
         let enlisted = self.enlist(&passing);
-        if may_write(&self.request.head, passing.subject.site.policy()) {
-            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
-            self.client.read_form(Form::of_type(content_type));
-        }
+        self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
             Ok(framing) => framing,
             Err(error) => return self.fail_passing(&passing, &error.into()),
@@ -100,34 +70,49 @@ impl<'a> Visit<'a> {
         let Ok(request) = self.own_request(&passing, enlisted.as_ref(), framing) else {
             return Step::Refuse(Refusal::unwritable());
         };
-        let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
+        match self.exchange(&passing.subject, request).await {
+            Ok((asked, parcel)) => self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await,
+            Err(error) => self.fail_passing(&passing, &error),
+        }
+    }
+
+    /// Keeps the form in the content of a request that may be a write, which may name the pages
+    /// that it changes.
+    pub(crate) fn read_form_of_write(&mut self, subject: &Subject<'_>) {
+        if may_write(&self.request.head, subject.site.policy()) {
+            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+            self.client.read_form(Form::of_type(content_type));
+        }
+    }
+
+    /// Sends a request for this client alone, and waits for the head of the response. Returns the
+    /// time at which the request left, too.
+    pub(crate) async fn exchange(
+        &mut self,
+        subject: &Subject<'_>,
+        request: FetchRequest,
+    ) -> Result<(Moment, Parcel), FetchError> {
+        let client = client_of(self.shared, subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
         // The urgency is set here, because requests of the leak guard and of HEAD are built from
         // the look-up, which does not identify the client.
         if !is_robot(&self.request.head.fields) {
             request.urgency.rise();
         }
-        let mut exchange = match passing.subject.site.origin.fetch(request).await {
-            Ok(exchange) => Box::new(exchange),
-            Err(error) => return self.fail_passing(&passing, &error),
-        };
+        let mut exchange = Box::new(subject.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
         let asked = self.now();
         loop {
-            match exchange.next(self.client).await {
-                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
-                Ok(Event::Head { head, .. })
+            match exchange.next(self.client).await? {
+                Event::Informational(head) if head.status.code() != 100 => self.inform(head).await,
+                Event::Head { head, .. }
                     if head.status.code() == 101
                         && forward::tunnelled_protocols(self.request).next().is_none() =>
                 {
-                    return self.fail_passing(&passing, &FetchError::UnaskedSwitch);
+                    return Err(FetchError::UnaskedSwitch);
                 }
-                Ok(Event::Head { head, framing }) => {
-                    let parcel = Parcel { head, framing, exchange };
-                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await;
-                }
-                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
-                Err(error) => return self.fail_passing(&passing, &error),
+                Event::Head { head, framing } => return Ok((asked, Parcel { head, framing, exchange })),
+                Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
             }
         }
     }
@@ -187,17 +172,14 @@ impl<'a> Visit<'a> {
         status: Status,
         enlisted: Option<&Enlisted>,
     ) -> Option<Step<'a>> {
-        let was_own = enlisted.is_none() && passing.check.is_none();
-        if was_own || !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
+        let Enlisted { entry, .. } = enlisted?;
+        if !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
             return None;
         }
         self.cells().count(Metric::FetchesDenied);
-        if let Some(Enlisted { entry, .. }) = enlisted {
-            let now = self.now().monotonic;
-            self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
-        }
-        let (subject, reason) = (passing.subject.clone(), passing.reason);
-        Some(Step::Pass(Passing { subject, reason, wanted: None, check: None }))
+        let now = self.now().monotonic;
+        self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
+        Some(Step::Pass(Passing::alone(passing.subject.clone(), passing.reason)))
     }
 
     fn own_request(
@@ -206,35 +188,24 @@ impl<'a> Visit<'a> {
         enlisted: Option<&Enlisted>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
-        match (enlisted, &passing.check) {
-            (Some(enlisted), _) => forward::without_content(&enlisted.head),
-            (None, Some(check)) => forward::without_content(&check.request(
-                self.shared,
-                &passing.subject,
-                self.head(),
-                &self.request.head.fields,
-            )),
-            (None, None) => {
-                let Passing { subject, .. } = passing;
-                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
-                if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
-                    return passed(self.request);
-                }
-                // The response's content is read while it is streamed, so it must not be coded.
-                let mut request = self.request.clone();
-                request.head.fields.set(names::ACCEPT_ENCODING, "identity");
-                passed(&request)
-            }
+        if let Some(enlisted) = enlisted {
+            return forward::without_content(&enlisted.head);
         }
+        let Passing { subject, .. } = passing;
+        let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
+        if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
+            return passed(self.request);
+        }
+        // The response's content is read while it is streamed, so it must not be coded.
+        let mut request = self.request.clone();
+        request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+        passed(&request)
     }
 
     fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
         fly::count_failure(self.cells(), error);
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
-        }
-        if let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) {
-            return Step::Deliver(Delivery::stored(stored, account));
         }
         match &passing.wanted {
             Some(wanted) => self.fail(wanted, error),
@@ -256,24 +227,18 @@ impl<'a> Visit<'a> {
         {
             return Step::Deliver(stale);
         }
-        let instead = passing.check.as_ref().and_then(|check| check.instead_of(head.status));
-        if let Some((stored, account)) = instead {
-            return Step::Deliver(Delivery::stored(stored, account));
-        }
         if let Some(step) = self.after_denial(passing, head.status, enlisted) {
             return step;
         }
-        let was_shared = enlisted.is_some() || passing.check.is_some();
         let is_selected = |enlisted: &Enlisted| {
             let policy = passing.subject.site.policy();
             Selection::of(enlisted.entry.flight.known(), &enlisted.head.fields, &head, policy)
                 .includes(&self.head().fields)
         };
         let cannot_be_used =
-            was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
+            enlisted.is_some() && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
         if cannot_be_used || !enlisted.is_none_or(is_selected) {
-            let (subject, reason) = (passing.subject.clone(), passing.reason);
-            return Step::Pass(Passing { subject, reason, wanted: None, check: None });
+            return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
         let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
@@ -300,11 +265,10 @@ impl<'a> Visit<'a> {
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let parcel = Parcel { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
-        let content = match (&passing.check, enlisted, witness) {
-            (Some(check), ..) => Content::Checked(parcel, Arc::clone(check)),
-            (None, Some(_), _) => Content::Claimed(parcel),
-            (None, None, Some(witness)) => Content::Witnessed(parcel, witness),
-            (None, None, None) => Content::Own(parcel),
+        let content = match (enlisted, witness) {
+            (Some(_), _) => Content::Claimed(parcel),
+            (None, Some(witness)) => Content::Witnessed(parcel, witness),
+            (None, None) => Content::Own(parcel),
         };
         Step::Deliver(Delivery { content, account })
     }
@@ -312,7 +276,7 @@ impl<'a> Visit<'a> {
     /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
     /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
     /// response must be read to learn the rest.
-    async fn invalidate(
+    pub(crate) async fn invalidate(
         &self,
         subject: &Subject<'_>,
         answer: &ResponseHead,
@@ -394,7 +358,7 @@ impl<'a> Visit<'a> {
 
     /// Records that the response is marked as shareable, if the profile relies on that mark.
     fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
-        if passing.reason != Reason::PassUnmarked || passing.check.is_some() {
+        if passing.reason != Reason::PassUnmarked {
             return;
         }
         let policy = passing.subject.site.policy();
@@ -424,7 +388,7 @@ impl<'a> Visit<'a> {
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
             self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
-            self.refresh(wanted, Base::new(object, softened));
+            self.refresh_in_background(wanted, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
@@ -441,7 +405,7 @@ impl<'a> Visit<'a> {
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
                 self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
-                self.refresh(wanted, Base::new(object, softened));
+                self.refresh_in_background(wanted, Base::new(object, softened));
             }
             return None;
         }

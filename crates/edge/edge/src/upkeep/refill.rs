@@ -13,12 +13,12 @@
 //! fetches are ordinary flights: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
+use crate::fetch::base::Base;
 use crate::fetch::flight::State;
 use crate::fetch::fly;
 use crate::fetch::refetch;
 use crate::memory::popular::Page;
 use crate::memory::refiller::ORDERED_MAX;
-use crate::request::lookup::Base;
 use crate::shared::Shared;
 use crate::sites::Site;
 use semantics::is_server_error;

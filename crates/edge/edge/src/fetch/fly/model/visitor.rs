@@ -5,11 +5,12 @@
 //! has seen the end of a body finds it stored.
 
 use super::world::{Act, World, parsed, peer, text};
+use crate::fetch::base::Base;
 use crate::fetch::flight::{SharedAnswer, State};
 use crate::fetch::flights::Joined;
 use crate::request::delivery::Content;
 use crate::request::guard::guard;
-use crate::request::lookup::{Base, Decision, Found, Touch, Wanted};
+use crate::request::lookup::{Decision, Found, Touch, Wanted};
 use crate::request::wait::FLIGHTS_MAX;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};

@@ -4,12 +4,13 @@
 //! that has ended is no longer in the table. Each page contains its version. The lowest version
 //! that a visitor may receive is tracked here and checked by `visitor`.
 
+use crate::fetch::base::Base;
 use crate::fetch::flight::{Flight, State};
 use crate::fetch::fly::{Answer, Departure, Source};
 use crate::fetch::table_entry::TableEntry;
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::request::lookup::{Base, Wanted};
+use crate::request::lookup::Wanted;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};

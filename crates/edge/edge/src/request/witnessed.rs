@@ -1,0 +1,78 @@
+//! Responses whose content shows whether their request was a write.
+//!
+//! Invariant: the last piece of the response, and nothing else, is held back until the
+//! invalidations that it proves are in force.
+
+use crate::control::purge_orders;
+use crate::fetch::flight::Parcel;
+use crate::fetch::witness::Witness;
+use crate::request::deliver::{self, Beginning, Tail};
+use crate::request::event_stream::while_open;
+use crate::request::interrupted::Interrupted;
+use crate::request::respond::Account;
+use crate::request::visit::{Outcome, Visit};
+use crate::request::writes;
+use message::{ResponseHead, names};
+use semantics::{Exchanged, Written, written};
+
+/// Bytes of a response's content that are inspected to see whether its request was a write.
+const CONTENT_BYTES_MAX: usize = 64 * 1024;
+
+impl Visit<'_> {
+    /// The pages that the request has changed, as far as its response and `content` show.
+    pub(crate) fn written(
+        &self,
+        witness: &Witness,
+        answer: &ResponseHead,
+        content: Option<&[u8]>,
+    ) -> Written {
+        // Coded content cannot be inspected.
+        let content =
+            content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
+        let exchanged = Exchanged {
+            request: &self.request.head,
+            host: &witness.host,
+            target: &witness.target,
+            form: self.client.form(),
+            form_is_whole: self.client.is_content_read(),
+            answer,
+            content,
+        };
+        written(exchanged, witness.site.policy())
+    }
+
+    /// Sends an origin's response, and carries out the invalidations that its content proves before
+    /// the last piece is sent.
+    pub(crate) async fn send_witnessed(
+        &mut self,
+        parcel: Parcel,
+        witness: Witness,
+        account: &Account,
+    ) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        let written = self.write_head(&head, framing, account);
+        self.begin(&written);
+        let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
+        let (cells, buffer) = (self.cells(), self.shared.buffers.for_response());
+        let sending = deliver::send_but_tail(
+            self.client,
+            *exchange,
+            written.framing,
+            &mut content_bytes,
+            &mut content,
+            buffer,
+        );
+        let (sent, tail) = while_open(self.shared, cells, &head, sending)
+            .await
+            .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
+        if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
+            let Witness { site, key, .. } = &witness;
+            let stale =
+                writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);
+            purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
+        }
+        // The content so far is correct; the client receives it even if the rest failed.
+        let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
+        self.outcome(head.status, account.reason, content_bytes, sent.and(rest), &written)
+    }
+}

@@ -11,6 +11,8 @@
 
 mod control;
 mod fetch;
+#[cfg(test)]
+mod imports;
 mod memory;
 mod request;
 mod serve;

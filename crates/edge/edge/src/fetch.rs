@@ -2,10 +2,9 @@
 
 pub(crate) mod base;
 pub(crate) mod breaker;
+pub(crate) mod coalesced_fetch;
 pub(crate) mod disk_reads;
-pub(crate) mod flight;
-pub(crate) mod flights;
-pub(crate) mod fly;
+pub(crate) mod fetch_table;
 pub(crate) mod loads;
 pub(crate) mod mender;
 pub(crate) mod publish;
@@ -14,4 +13,5 @@ pub(crate) mod room;
 pub(crate) mod selection;
 pub(crate) mod stored;
 pub(crate) mod table_entry;
+pub(crate) mod task;
 pub(crate) mod witness;

@@ -6,7 +6,7 @@
 use crate::control::access_log::AccessLog;
 use crate::control::counters::{Cells, Counters, Metric};
 use crate::control::purge_access::PurgeAccess;
-use crate::fetch::flights::Flights;
+use crate::fetch::fetch_table::FetchTable;
 use crate::fetch::loads::Loads;
 use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     /// Set while a thread writes overdue purges to the journal.
     pub(crate) is_persisting: AtomicBool,
     pub(crate) static_tree: StaticTree,
-    pub(crate) flights: Flights,
+    pub(crate) fetches: FetchTable,
     pub(crate) hit_for_miss: HitForMiss,
     pub(crate) leak_guard: LeakGuard,
     /// Keys where a request with session cookies was answered with a static file, and the reason
@@ -143,7 +143,7 @@ impl Shared {
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
             static_tree: StaticTree::default(),
-            flights: Flights::default(),
+            fetches: FetchTable::default(),
             hit_for_miss: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
@@ -245,7 +245,7 @@ impl Shared {
         let target = Bytes::copy_from_slice(key.target());
         for https in [false, true] {
             let key = Key::new(site, https, &host, target.clone());
-            self.flights.invalidate(&key);
+            self.fetches.invalidate(&key);
             self.hit_for_miss.forget(&key);
         }
         self.tell(Invalidation { selector: Selector::Target { site, host, target }, mode })

@@ -106,7 +106,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
         Metric::OriginBreakerChanges => return read_origins(shared, Origin::breaker_changes),
         Metric::OriginConnectionsIdle => return read_gauges(shared, |gauges| gauges.idle),
         Metric::ConnectionsOpen => shared.connections() as u64,
-        Metric::FlightsOpen => shared.flights.len() as u64,
+        Metric::FlightsOpen => shared.fetches.len() as u64,
         Metric::UncompressedSites => {
             shared.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
         }

@@ -76,7 +76,7 @@ fn hosts(shared: &Shared, site: SiteId, covered: &Hosts, hosts_max: usize) -> Op
         Hosts::Named(name) => name_of(host) == *name,
     };
     // Fetches first: a fetch that leaves the table in between is in the store by then.
-    let mut known = shared.flights.hosts(site, is_meant);
+    let mut known = shared.fetches.hosts(site, is_meant);
     known.extend(shared.store.hosts(site, is_meant, hosts_max)?);
     // A page that was evicted from the store may still have a file in the static tree.
     known.extend(shared.static_tree.hosts(site, is_meant));

@@ -361,7 +361,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         stored,
         other_variants_only,
         remembered: remembered.map(RememberedAnswer::from),
-        is_being_fetched: shared.flights.is_under_way(&key),
+        is_being_fetched: shared.fetches.is_under_way(&key),
         if_origin_fails: stale.map(|delivery| Substitute::new(delivery.account.reason)),
         ..decided
     }
@@ -387,10 +387,10 @@ fn looked_up(
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
             None => alone(reason, head, remembered),
         },
-        Decision::Fly { .. } if is_beyond_foreign_ports(shared, wanted, &head.fields, now.monotonic) => {
+        Decision::Fetch { .. } if is_beyond_foreign_ports(shared, wanted, &head.fields, now.monotonic) => {
             Answer { asks: Asks::OwnAnswer, ..Answer::new(Reason::PassForeignPort) }
         }
-        Decision::Fly { reason, .. } => {
+        Decision::Fetch { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
                 Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
                 Found::Fetch(_, None)
@@ -408,7 +408,7 @@ fn looked_up(
 /// Whether the fetch is a conditional request for the stored response.
 fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool {
     let policy = wanted.subject.site.policy();
-    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
+    let asks = forward::fetch_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
     asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 

@@ -9,7 +9,7 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
-use crate::fetch::fly;
+use crate::fetch::task;
 use crate::request::client::Client;
 use crate::request::client_address::client_of;
 use crate::request::forward;
@@ -153,7 +153,7 @@ impl<'a> Mender<'a> {
     }
 
     fn failed(&self, error: &FetchError) -> Interrupted {
-        fly::count_failure(self.cells(), error);
+        task::count_failure(self.cells(), error);
         Interrupted::Damage
     }
 }

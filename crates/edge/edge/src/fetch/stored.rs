@@ -4,7 +4,7 @@
 //! Invariant: parts are joined only if the same strong validator proves that they belong to one
 //! content.
 
-use crate::fetch::flight::SharedAnswer;
+use crate::fetch::coalesced_fetch::SharedAnswer;
 use crate::request::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};

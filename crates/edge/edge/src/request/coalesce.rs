@@ -5,10 +5,10 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
-use crate::fetch::flight::{Asked, Flight, SharedAnswer};
-use crate::fetch::flights::Joined;
-use crate::fetch::fly::{self, Departure};
+use crate::fetch::coalesced_fetch::{Asked, CoalescedFetch, SharedAnswer};
+use crate::fetch::fetch_table::Joined;
 use crate::fetch::table_entry::TableEntry;
+use crate::fetch::task::{self, FetchTask};
 use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::lookup::{Found, Touch, Wanted};
@@ -39,8 +39,7 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let joined =
-            wanted.ask_flights(self.shared, self.head(), &self.request.head.fields, self.now(), find);
+        let joined = wanted.join_fetch(self.shared, self.head(), &self.request.head.fields, self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, _) if !wanted.is_answered_by_head(&answer.head, self.head()) => {
@@ -55,19 +54,19 @@ impl<'a> Visit<'a> {
             }
             Joined::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
-                wanted.flights += 1;
+                wanted.fetches_joined += 1;
                 Step::Wait(Waiting { wanted, reason, receiver, leads: false })
             }
-            Joined::Leader(flight) => {
+            Joined::Leader(fetch) => {
                 // Checked after the fetch has its sequence number: a later change of the site's
                 // rules then invalidates the response.
                 if wanted.is_outdated() {
-                    self.shared.flights.remove(&wanted.key, &flight);
+                    self.shared.fetches.remove(&wanted.key, &fetch);
                     return Step::Guard;
                 }
-                wanted.flights += 1;
-                let receiver = flight.subscribe();
-                match self.depart(&wanted, flight, base, None) {
+                wanted.fetches_joined += 1;
+                let receiver = fetch.subscribe();
+                match self.start(&wanted, fetch, base, None) {
                     Ok(()) => Step::Wait(Waiting { wanted, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
@@ -89,25 +88,25 @@ impl<'a> Visit<'a> {
             self.cells().count(Metric::RefreshesPaused);
             return;
         }
-        let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
+        let Some(fetch) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
         // The probe is claimed only now: a page that is already being fetched would waste it.
         let probe = if is_probe { origin.claim_probe() } else { None };
         if is_probe && probe.is_none() {
-            self.shared.flights.remove(&wanted.key, &flight);
+            self.shared.fetches.remove(&wanted.key, &fetch);
             return;
         }
         self.cells().count(Metric::BackgroundRefreshes);
         // A request that cannot be written was refused to clients before its response was ever
         // stored.
-        let _ = self.depart(wanted, flight, Some(stale), probe);
+        let _ = self.start(wanted, fetch, Some(stale), probe);
     }
 
     /// Starts a fetch as a separate task. `base` is the stored response that the origin may
     /// confirm.
-    fn depart(
+    fn start(
         &self,
         wanted: &Wanted<'_>,
-        flight: Arc<Flight>,
+        fetch: Arc<CoalescedFetch>,
         base: Option<Base>,
         probe: Option<Arc<ProbeTurn>>,
     ) -> Result<(), Refusal> {
@@ -116,30 +115,30 @@ impl<'a> Visit<'a> {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
         // A stored part is not completed if the whole is too large to be stored.
-        let base = base.filter(|base| flight.range().is_some() || base.object.part().is_none_or(completable));
+        let base = base.filter(|base| fetch.range().is_some() || base.object.part().is_none_or(completable));
         let head = forward::shared_head(
             subject,
             &self.shared.loop_mark,
             key,
             Method::Get,
             &self.head().fields,
-            flight.known(),
+            fetch.known(),
         );
         let policy = subject.site.policy();
-        let asks = forward::flight_fields(flight.range(), base.as_ref(), &self.head().fields, policy);
+        let asks = forward::fetch_fields(fetch.range(), base.as_ref(), &self.head().fields, policy);
         let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
-            self.shared.flights.remove(key, &flight);
+            self.shared.fetches.remove(key, &fetch);
             return Err(Refusal::unwritable());
         };
-        fly::depart(Departure {
+        task::start(FetchTask {
             shared: Arc::clone(self.shared),
             worker: self.worker,
             site: Arc::clone(subject.site),
             key: key.clone(),
             head,
             request: FetchRequest { probe, ..request },
-            entry: TableEntry::of(self.shared, key, &flight),
-            flight,
+            entry: TableEntry::of(self.shared, key, &fetch),
+            fetch,
             base: base.map(|base| base.object),
             impersonal: forward::is_impersonal(subject),
         });
@@ -157,7 +156,7 @@ impl Wanted<'_> {
     /// Asks the table of coalesced fetches for one that serves the request, unless `find` now finds
     /// a stored response. Otherwise returns a new fetch, which the caller must start. `head` is the
     /// request as it was looked up, `sent` are the client's own fields.
-    pub(crate) fn ask_flights<T>(
+    pub(crate) fn join_fetch<T>(
         &self,
         shared: &Shared,
         head: &RequestHead,
@@ -174,7 +173,7 @@ impl Wanted<'_> {
         let (range, solo, is_robot) = (self.range.as_deref(), self.solo, is_robot(sent));
         let asked = Asked { fields: &head.fields, range, solo, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
-        shared.flights.join(&self.key, asked, known, begun, find, usable)
+        shared.fetches.join(&self.key, asked, known, begun, find, usable)
     }
 
     /// A fetch that renews a stale response, or `None` if one is under way or the stored response
@@ -186,11 +185,11 @@ impl Wanted<'_> {
         head: &RequestHead,
         stale: &Object,
         now: Moment,
-    ) -> Option<Arc<Flight>> {
+    ) -> Option<Arc<CoalescedFetch>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
         let asked = Asked { fields: &head.fields, range, solo: self.solo, is_robot: true, client: None };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
-        shared.flights.renew(&self.key, asked, known, begun, is_renewed)
+        shared.fetches.renew(&self.key, asked, known, begun, is_renewed)
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::control::access_log::Entry;
 use crate::control::counters::Metric;
-use crate::fetch::flight::Parcel;
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::mender::Mender;
+use crate::fetch::task;
 use crate::memory::detection::Sent;
 use crate::request::client::SendError;
 use crate::request::decoded::Source;
@@ -322,7 +322,7 @@ impl Visit<'_> {
             Err(Interrupted::Source(error)) => {
                 self.cells().count(Metric::ResponsesCut);
                 if let Some(error) = error {
-                    fly::count_failure(self.cells(), &error);
+                    task::count_failure(self.cells(), &error);
                 }
                 After::Gone
             }

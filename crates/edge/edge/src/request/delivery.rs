@@ -3,7 +3,7 @@
 //! This module decides nothing. Earlier steps of a request create the delivery, and the last step
 //! sends it (`conclude`).
 
-use crate::fetch::flight::{Parcel, SharedAnswer};
+use crate::fetch::coalesced_fetch::{Parcel, SharedAnswer};
 use crate::fetch::witness::Witness;
 use crate::request::respond::Account;
 use message::ResponseHead;

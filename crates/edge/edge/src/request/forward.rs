@@ -84,7 +84,7 @@ fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
 
 /// The fields by which a fetch requests a part, the missing part of `base`, or a confirmation of
 /// `base`.
-pub(crate) fn flight_fields(
+pub(crate) fn fetch_fields(
     range: Option<&[u8]>,
     base: Option<&Base>,
     visitor: &Fields,

@@ -6,9 +6,9 @@
 //! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::State;
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::State;
 use crate::fetch::refetch;
+use crate::fetch::task;
 use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained};
 use crate::memory::popular::Page;
 use crate::request::forward;
@@ -195,9 +195,9 @@ impl LeakCheck {
 
     /// The page as the origin now sends it without cookies.
     async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<Answer> {
-        let (flight, departure) = refetch::departure(shared, worker, &self.site, &self.page, None, || false)?;
-        fly::fly(departure).await;
-        let state = flight.subscribe().borrow().state.clone();
+        let (fetch, task) = refetch::task(shared, worker, &self.site, &self.page, None, || false)?;
+        task::run(task).await;
+        let state = fetch.subscribe().borrow().state.clone();
         let State::Shared(answer) = state else { return None };
         let object = answer.object.get().cloned()?;
         aside(move || Answer::of(&object)).await.flatten()

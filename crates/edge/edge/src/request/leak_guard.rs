@@ -5,8 +5,8 @@
 //! its client a response (see `leak_check`).
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::Parcel;
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::Parcel;
+use crate::fetch::task;
 use crate::memory::detection::Sent;
 use crate::memory::distrust::Kept;
 use crate::memory::leak_guard::COMPARED_BYTES_MAX;
@@ -107,7 +107,7 @@ impl<'a> Visit<'a> {
     }
 
     fn fail_comparison(&self, subject: &Subject<'a>, check: &LeakCheck, error: &FetchError) -> Step<'a> {
-        fly::count_failure(self.cells(), error);
+        task::count_failure(self.cells(), error);
         match check.instead() {
             Some((stored, account)) => Step::Deliver(Delivery::stored(stored, account)),
             None => Step::Refuse(subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),

@@ -36,9 +36,9 @@ pub(crate) struct Wanted<'a> {
     /// Whether the client does not accept gzip.
     refuses_gzip: bool,
     /// Whether the page is fetched even if it is stored.
-    pub(crate) fetches: bool,
+    pub(crate) must_fetch: bool,
     /// Number of coalesced fetches that this request has taken part in.
-    pub(crate) flights: u32,
+    pub(crate) fetches_joined: u32,
     /// Number of times that the stored object had to be read from disk.
     pub(crate) loads: u32,
     /// When the request stops waiting for other requests' fetches; set by the first wait.
@@ -82,7 +82,7 @@ pub(crate) enum Decision {
     /// Send the request to the origin, without sharing its response.
     Alone(Reason),
     /// Join a coalesced fetch or start one. If `solo`, no other request joins it.
-    Fly { reason: Reason, solo: bool },
+    Fetch { reason: Reason, solo: bool },
 }
 
 /// Whether a look-up counts as a use of the object.
@@ -118,8 +118,8 @@ impl<'a> Wanted<'a> {
             range,
             solo,
             refuses_gzip,
-            fetches: false,
-            flights: 0,
+            must_fetch: false,
+            fetches_joined: 0,
             loads: 0,
             patience_ends: None,
         }
@@ -163,7 +163,7 @@ impl<'a> Wanted<'a> {
         if hit_for_miss && !everything && base.is_none() {
             return Decision::Alone(reason);
         }
-        Decision::Fly { reason, solo: hit_for_miss }
+        Decision::Fetch { reason, solo: hit_for_miss }
     }
 
     /// Finds the stored response for the request and judges it.
@@ -185,7 +185,7 @@ impl<'a> Wanted<'a> {
         if self.is_unusable(&object) {
             return Found::Unusable;
         }
-        if self.fetches {
+        if self.must_fetch {
             return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
         }
         if !self.is_served_by(&object, head) {
@@ -300,7 +300,7 @@ impl<'a> Wanted<'a> {
 
     /// Whether the stored response counts as invalidated, by a purge or by the request itself.
     pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
-        self.fetches
+        self.must_fetch
             || matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 

@@ -15,7 +15,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn flooded(&self, wanted: &Wanted<'a>) -> Option<Step<'a>> {
         let (site, policy) = (wanted.subject.site, wanted.subject.site.policy());
         let limit = policy.unknown_parameters?;
-        if wanted.fetches || !has_unknown_parameters(wanted.key.target(), policy) {
+        if wanted.must_fetch || !has_unknown_parameters(wanted.key.target(), policy) {
             return None;
         }
         let flood = &site.parameter_flood;

@@ -8,12 +8,12 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::base::Base;
-use crate::fetch::flight::{Asked, Parcel};
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::{Asked, Parcel};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
+use crate::fetch::task;
 use crate::fetch::witness::Witness;
 use crate::memory::detection::Sent;
 use crate::request::client_address::client_of;
@@ -155,8 +155,8 @@ impl<'a> Visit<'a> {
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, key, Method::Head, fields, &known);
         let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
-        let flight = shared.flights.enlist(key, asked, known, || shared.store.sequence());
-        Some(Enlisted { entry: TableEntry::of(shared, key, &flight), head })
+        let fetch = shared.fetches.enlist(key, asked, known, || shared.store.sequence());
+        Some(Enlisted { entry: TableEntry::of(shared, key, &fetch), head })
     }
 
     /// Whether the origin refused the shared fetch of the page a short while ago.
@@ -203,7 +203,7 @@ impl<'a> Visit<'a> {
     }
 
     fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
-        fly::count_failure(self.cells(), error);
+        task::count_failure(self.cells(), error);
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
         }
@@ -232,7 +232,7 @@ impl<'a> Visit<'a> {
         }
         let is_selected = |enlisted: &Enlisted| {
             let policy = passing.subject.site.policy();
-            Selection::of(enlisted.entry.flight.known(), &enlisted.head.fields, &head, policy)
+            Selection::of(enlisted.entry.fetch.known(), &enlisted.head.fields, &head, policy)
                 .includes(&self.head().fields)
         };
         let cannot_be_used =
@@ -387,12 +387,12 @@ impl<'a> Visit<'a> {
         // nothing about the stored form, so a GET refreshes the page.
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
-            self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
+            self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
             self.refresh_in_background(wanted, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
-            enlisted.entry.flight.publish(|| {
+            enlisted.entry.fetch.publish(|| {
                 store.remove(&enlisted.entry.key);
                 self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
             });
@@ -404,7 +404,7 @@ impl<'a> Visit<'a> {
                 // Without this, a client that sends only HEAD requests would find the page expired
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
-                self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
+                self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
                 self.refresh_in_background(wanted, Base::new(object, softened));
             }
             return None;
@@ -415,7 +415,7 @@ impl<'a> Visit<'a> {
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
-            enlisted.entry.flight.publish(|| {
+            enlisted.entry.fetch.publish(|| {
                 store.remove(&enlisted.entry.key);
                 self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
             });
@@ -424,14 +424,14 @@ impl<'a> Visit<'a> {
         let Ok(tags) = subject.site.tags_of(&enlisted.entry.key, &updated.fields) else {
             return None;
         };
-        let rule = enlisted.entry.flight.known().union(&rule);
+        let rule = enlisted.entry.fetch.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
         let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
-        enlisted.entry.flight.publish(|| {
+        enlisted.entry.fetch.publish(|| {
             // The size is not checked: the body was stored before.
-            let (key, begun) = (&enlisted.entry.key, enlisted.entry.flight.begun());
+            let (key, begun) = (&enlisted.entry.key, enlisted.entry.fetch.begun());
             // An object that was stored since is newer than the one that the response was compared
             // with.
             let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));

@@ -11,7 +11,7 @@
 //!   every step may [refuse]; [wait] may join the next fetch, [pass] or look for a stale response
 //!   [deliver], [refuse], [reply] -> send -> record                              (`conclude`)
 //!          '--> damage on the disk: the rest comes from the origin              (`mender`)
-//!   the fetch of [wait]: fetch -> judge -> { store and stream | stream only }   (`fly`)
+//!   the fetch of [wait]: fetch -> judge -> { store and stream | stream only }   (`task`)
 //! ```
 //!
 //! Invariant: every request passes through these steps once and ends in exactly one recorded
@@ -94,7 +94,7 @@ impl<'a> Visit<'a> {
             Asking::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),
             Asking::LookUp(mut wanted, head) => {
                 self.looked_up = head;
-                wanted.fetches = self.fetches;
+                wanted.must_fetch = self.must_fetch;
                 Step::Lookup(wanted)
             }
         }
@@ -112,12 +112,12 @@ impl<'a> Visit<'a> {
 
     /// The step that a look-up has decided on.
     pub(crate) fn follow(&self, mut wanted: Wanted<'a>, decision: Decision) -> Step<'a> {
-        if matches!(decision, Decision::Alone(_) | Decision::Fly { .. })
+        if matches!(decision, Decision::Alone(_) | Decision::Fetch { .. })
             && let Some(step) = self.flooded(&wanted)
         {
             return step;
         }
-        if matches!(decision, Decision::Fly { .. }) && self.is_beyond_foreign_ports(&wanted) {
+        if matches!(decision, Decision::Fetch { .. }) && self.is_beyond_foreign_ports(&wanted) {
             return wanted.pass(Reason::PassForeignPort);
         }
         match decision {
@@ -141,7 +141,7 @@ impl<'a> Visit<'a> {
             Decision::Load(shelved) => Step::Load(wanted, shelved),
             Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
             Decision::Alone(reason) => wanted.pass(reason),
-            Decision::Fly { reason, solo } => {
+            Decision::Fetch { reason, solo } => {
                 wanted.solo |= solo;
                 self.join(wanted, reason)
             }

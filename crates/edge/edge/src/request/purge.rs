@@ -38,7 +38,7 @@ impl<'a> Visit<'a> {
     /// anew without the order.
     pub(crate) async fn refresh(&mut self, order: Order) -> Step<'a> {
         self.strip_order();
-        self.fetches = true;
+        self.must_fetch = true;
         self.cells().count(Metric::Purges);
         let outcome = purge_orders::carry_out(self.shared, &order).await;
         if outcome.is_complete() {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: ARCHITECTURE.md and `pipeline` describe exactly these steps. A test compares them.
 
-use crate::fetch::flight::Progress;
+use crate::fetch::coalesced_fetch::Progress;
 use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
 use crate::request::lookup::Wanted;

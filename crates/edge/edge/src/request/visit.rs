@@ -49,7 +49,7 @@ pub(crate) struct Visit<'a> {
     pub(crate) begun: Moment,
     pub(crate) asker: Asker,
     /// Whether the page is fetched even if it is stored.
-    pub(crate) fetches: bool,
+    pub(crate) must_fetch: bool,
     /// The request as the look-up sees it, if that differs from the request that was sent.
     pub(crate) looked_up: Option<Box<RequestHead>>,
     /// The site, once it is known.
@@ -76,7 +76,7 @@ impl<'a> Visit<'a> {
             stripped,
             begun,
             asker,
-            fetches: false,
+            must_fetch: false,
             looked_up: None,
             site: None,
         }

@@ -6,7 +6,7 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
 use crate::request::delivery::{Content, Delivery};
 use crate::request::lookup::Wanted;
 use crate::request::refusal::Refusal;
@@ -22,7 +22,7 @@ use store::FillingReader;
 use tokio::time::Instant;
 
 /// After this many fetches whose response was for another variant, a request sends its own.
-pub(crate) const FLIGHTS_MAX: u32 = 3;
+pub(crate) const FETCHES_MAX: u32 = 3;
 
 impl<'a> Visit<'a> {
     /// *wait*: waits until the fetch has a result, and passes on informational responses meanwhile.
@@ -40,7 +40,7 @@ impl<'a> Visit<'a> {
         // newer response than the stored one.
         let reloads = reason == Reason::MissReload;
         let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
-        let mut end = own_end.min(receiver.borrow().departed + patience);
+        let mut end = own_end.min(receiver.borrow().started_at + patience);
         let (mut informed, mut is_silent) = (0, false);
         loop {
             let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
@@ -135,7 +135,7 @@ impl<'a> Visit<'a> {
 
     /// After an origin error: pauses, then shares one new fetch with the other followers.
     async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        if wanted.flights >= FLIGHTS_MAX {
+        if wanted.fetches_joined >= FETCHES_MAX {
             return Step::Refuse(wanted.subject.site.refusal(Refusal::failing_origin));
         }
         self.cells().count(Metric::FailurePauses);
@@ -199,10 +199,10 @@ impl<'a> Visit<'a> {
     }
 
     /// Looks up or fetches again, because the result of the fetch does not fit this request: it is
-    /// another variant, outdated or unusable. After [`FLIGHTS_MAX`] fetches the request is sent
+    /// another variant, outdated or unusable. After [`FETCHES_MAX`] fetches the request is sent
     /// alone.
     fn ask_again(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
+        if wanted.fetches_joined < FETCHES_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
     }
 
     /// Whether a response was invalidated after its fetch began. The leader is not concerned: it

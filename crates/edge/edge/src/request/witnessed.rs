@@ -4,7 +4,7 @@
 //! invalidations that it proves are in force.
 
 use crate::control::purge_orders;
-use crate::fetch::flight::Parcel;
+use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::witness::Witness;
 use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;

@@ -86,7 +86,7 @@ pub(crate) fn within_rate(shared: &Shared, cells: &Cells, site: &Site, pages: Ve
                 None => site.writes.refresh.schedule(now),
             }
             // A fetch from before the write may end after the refresh.
-            shared.flights.overtake(key);
+            shared.fetches.overtake(key);
         }
         admitted
     };

@@ -10,13 +10,13 @@
 //! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
 //! only while no request waits for the origin, so visitors have priority. A busy or dead origin
 //! delays only the pages of its own site. Refill sends nothing personal (see `popular`). Its
-//! fetches are ordinary flights: requests join them, and a purge revokes them.
+//! fetches are ordinary ones: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::base::Base;
-use crate::fetch::flight::State;
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::State;
 use crate::fetch::refetch;
+use crate::fetch::task;
 use crate::memory::popular::Page;
 use crate::memory::refiller::ORDERED_MAX;
 use crate::shared::Shared;
@@ -40,7 +40,7 @@ const FAILURES_MAX: u32 = 3;
 
 /// Maximum number of fetches for one page. The first may show that the page varies on more fields
 /// than was known.
-const FLIGHTS_MAX: u32 = 2;
+const FETCHES_MAX: u32 = 2;
 
 /// Number of pages that are checked before the task yields.
 const LOOKS_MAX: usize = 32;
@@ -185,16 +185,15 @@ impl Refill {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return Refilled::Done;
         };
-        for flight in 0..FLIGHTS_MAX {
-            let is_wanted =
-                if ordered && flight == 0 { !self.is_paused(page) } else { self.is_missing(page) };
+        for fetch in 0..FETCHES_MAX {
+            let is_wanted = if ordered && fetch == 0 { !self.is_paused(page) } else { self.is_missing(page) };
             if !is_wanted {
                 break;
             }
             if !self.turn(&site).await {
                 return Refilled::Postponed;
             }
-            if !self.fly(&site, page, ordered && flight == 0).await {
+            if !self.fetch(&site, page, ordered && fetch == 0).await {
                 self.cells().count(Metric::RefillFailures);
                 return Refilled::Failed;
             }
@@ -236,17 +235,16 @@ impl Refill {
     }
 
     /// Fetches a page; false if the origin failed.
-    async fn fly(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
+    async fn fetch(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
         let base = self.base(page, ordered);
-        let Some((flight, mut departure)) = refetch::departure(&self.shared, 0, site, page, base, is_renewed)
-        else {
+        let Some((fetch, mut task)) = refetch::task(&self.shared, 0, site, page, base, is_renewed) else {
             return true;
         };
-        departure.request.probe = site.origin.claim_probe();
+        task.request.probe = site.origin.claim_probe();
         self.cells().count(Metric::Refills);
-        fly::fly(departure).await;
-        match &flight.subscribe().borrow().state {
+        task::run(task).await;
+        match &fetch.subscribe().borrow().state {
             State::Failed(_) => false,
             State::Private(answer) => !is_server_error(answer.status),
             State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Denied | State::Void => true,

@@ -4,9 +4,9 @@
 //! did not end as its framing declared. A part never replaces the whole.
 
 use super::spilling::Spilling;
-use super::{Answer, Departure, Source, count_failure};
+use super::{Answer, FetchTask, Source, count_failure};
 use crate::control::counters::Metric;
-use crate::fetch::flight::{SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{SharedAnswer, State};
 use crate::fetch::publish;
 use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
@@ -22,7 +22,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication, Spill};
 
-impl Departure {
+impl FetchTask {
     /// *store and stream*: the waiting requests read the body while it fills; the store receives it
     /// when it is complete.
     pub(super) async fn store_and_stream<S: Source>(
@@ -41,14 +41,14 @@ impl Departure {
             spilling.begin(Some(bytes), &[]).await;
         }
         let part = ContentRange::of(&head).map(|extent| {
-            let asked = Bytes::copy_from_slice(self.flight.range().unwrap_or_default());
+            let asked = Bytes::copy_from_slice(self.fetch.range().unwrap_or_default());
             Part { extent, asked }
         });
         let (head, own_head) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let shared_answer = Arc::new(SharedAnswer {
             tags: self.tags(&head.fields),
-            begun: self.flight.begun(),
+            begun: self.fetch.begun(),
             stored: !too_large || spilling.is_under_way(),
             head,
             own_head,
@@ -60,7 +60,7 @@ impl Departure {
             filling,
             object: OnceLock::new(),
         });
-        self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
+        self.fetch.announce(State::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
             self.ail(self.failing());
@@ -173,11 +173,11 @@ impl Departure {
         tokio::select! {
             biased;
             ready = ready => return ready,
-            () = self.flight.unawaited() => {}
+            () = self.fetch.unawaited() => {}
         }
         // A request that comes now starts its own fetch; earlier ones already have their readers.
         // The body may still be stored on the disk, so the fetch stays in the table.
-        self.shared.flights.close(&self.flight);
+        self.shared.fetches.close(&self.fetch);
         writer.close();
         poll_fn(|context| writer.poll_ready(context, window_bytes)).await
     }
@@ -211,9 +211,9 @@ impl Departure {
     /// Publishes a body that was written to disk.
     fn publish_spilled(&self, answer: &SharedAnswer, spill: Spill, bytes: u64) {
         let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
-        self.flight.publish(|| {
+        self.fetch.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
-            let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
+            let (key, begun, tags) = (&self.key, self.fetch.begun(), &answer.tags[..]);
             let (shared, own, head) = (Arc::clone(&self.shared), key.detached(), object.head());
             // Until the writer of the disk has stored the body, an invalidation finds its host only
             // in the table.
@@ -241,8 +241,8 @@ impl Departure {
         object: Arc<Object>,
         tags: &[Bytes],
     ) {
-        self.flight.publish(|| {
-            let (key, begun) = (&self.key, self.flight.begun());
+        self.fetch.publish(|| {
+            let (key, begun) = (&self.key, self.fetch.begun());
             let head = object.head();
             publish::learn_equivalents(&self.shared, key, &head, begun, || {
                 publish::publish(

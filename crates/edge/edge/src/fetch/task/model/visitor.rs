@@ -6,12 +6,12 @@
 
 use super::world::{Act, World, parsed, peer, text};
 use crate::fetch::base::Base;
-use crate::fetch::flight::{SharedAnswer, State};
-use crate::fetch::flights::Joined;
+use crate::fetch::coalesced_fetch::{SharedAnswer, State};
+use crate::fetch::fetch_table::Joined;
 use crate::request::delivery::Content;
 use crate::request::guard::guard;
 use crate::request::lookup::{Decision, Found, Touch, Wanted};
-use crate::request::wait::FLIGHTS_MAX;
+use crate::request::wait::FETCHES_MAX;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::ResponseHead;
@@ -62,8 +62,8 @@ impl World {
                 self.refresh(wanted, request, base);
                 Some(stored(&delivery.content))
             }
-            Decision::Alone(_) | Decision::Fly { solo: true, .. } => Some(Got::Alone),
-            Decision::Fly { .. } | Decision::OnlyIfCached => None,
+            Decision::Alone(_) | Decision::Fetch { solo: true, .. } => Some(Got::Alone),
+            Decision::Fetch { .. } | Decision::OnlyIfCached => None,
             Decision::Load(_) => panic!("there is no disk here"),
         }
     }
@@ -75,7 +75,7 @@ impl World {
         if let Some(got) = self.found_at_once(&wanted, request) {
             return got;
         }
-        for _ in 0..FLIGHTS_MAX {
+        for _ in 0..FETCHES_MAX {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
                 Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
@@ -86,19 +86,19 @@ impl World {
                     None
                 }
             };
-            let (mut receiver, leads) =
-                match wanted.ask_flights(shared, head, &head.fields, self.now(), found) {
-                    Joined::Found(delivery) => return stored(&delivery.content),
-                    Joined::Filling(answer, reader) => {
-                        return self.read(&wanted, request, &answer, reader).await;
-                    }
-                    Joined::Waiter(receiver) => (receiver, false),
-                    Joined::Leader(flight) => {
-                        let receiver = flight.subscribe();
-                        self.depart(&wanted, request, flight, base);
-                        (receiver, true)
-                    }
-                };
+            let (mut receiver, leads) = match wanted.join_fetch(shared, head, &head.fields, self.now(), found)
+            {
+                Joined::Found(delivery) => return stored(&delivery.content),
+                Joined::Filling(answer, reader) => {
+                    return self.read(&wanted, request, &answer, reader).await;
+                }
+                Joined::Waiter(receiver) => (receiver, false),
+                Joined::Leader(fetch) => {
+                    let receiver = fetch.subscribe();
+                    self.start(&wanted, request, fetch, base);
+                    (receiver, true)
+                }
+            };
             let current = |begun: u64, tags: &[Bytes], head: &ResponseHead| {
                 leads || shared.store.may_join(begun, &wanted.key, tags, head)
             };
@@ -163,8 +163,8 @@ impl World {
     }
 
     fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Base) {
-        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
-            self.depart(wanted, request, flight, Some(stale));
+        if let Some(fetch) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
+            self.start(wanted, request, fetch, Some(stale));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The task of one coalesced fetch ([`Flight`]): fetch -> judge -> { store and stream | stream only
-//! | confirm | complete }.
+//! The task of one coalesced fetch: fetch -> judge -> { store and stream | stream only | confirm |
+//! complete }.
 //!
 //! Invariants: a response is published to the store before its fetch leaves the table and before
 //! any reader sees its end. A fetch leaves the table earlier only if nothing of it will be
@@ -15,7 +15,7 @@ mod spilling;
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::breaker;
-use crate::fetch::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Confirmed, Parcel, PrivateAnswer, State};
 use crate::fetch::room::Room;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
@@ -50,7 +50,7 @@ const FORBIDDING: [Reason; 6] = [
 ];
 
 /// Everything that the task of a fetch needs.
-pub(crate) struct Departure {
+pub(crate) struct FetchTask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) worker: usize,
     pub(crate) site: Arc<Site>,
@@ -58,8 +58,8 @@ pub(crate) struct Departure {
     /// The request as it is forwarded, without the conditions and ranges added for the fetch.
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
-    pub(crate) flight: Arc<Flight>,
-    /// The flight's place in the table. A body on its way to the disk holds it too.
+    pub(crate) fetch: Arc<CoalescedFetch>,
+    /// The fetch's place in the table. A body on its way to the disk holds it too.
     pub(crate) entry: Arc<TableEntry>,
     /// The stored object of the page, if there is one.
     pub(crate) base: Option<Arc<Object>>,
@@ -99,37 +99,37 @@ impl Source for Exchange {
 
 /// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves at
 /// once. The scheduled task might run only after many requests for the same page.
-pub(crate) fn depart(departure: Departure) {
-    let mut flight = Box::pin(fly(departure));
+pub(crate) fn start(task: FetchTask) {
+    let mut fetch = Box::pin(run(task));
     // The task polls it again with the waker that counts.
-    if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        tokio::spawn(flight);
+    if fetch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(fetch);
     }
 }
 
 /// Runs the fetch until its outcome is announced.
-pub(crate) async fn fly(departure: Departure) {
-    departure.cells().count(Metric::FlightsStarted);
+pub(crate) async fn run(task: FetchTask) {
+    task.cells().count(Metric::FlightsStarted);
     let fetched = tokio::select! {
         // Polled first, so that a fetch which receives its permit from another one that was given
         // up does not reach the origin.
         biased;
-        () = departure.forsaken() => Err(FetchError::BreakerOpen),
-        fetched = departure.fetch() => fetched,
+        () = task.forsaken() => Err(FetchError::BreakerOpen),
+        fetched = task.send() => fetched,
     };
     match fetched {
-        Ok(answer) => departure.land(answer).await,
+        Ok(answer) => task.receive(answer).await,
         Err(error) => {
-            count_failure(departure.cells(), &error);
+            count_failure(task.cells(), &error);
             match error {
                 // The failure is not the page's if the breaker is open.
                 FetchError::BreakerOpen => {}
                 // The failure is not the origin's if the client has too many fetches under way, so
                 // the next request is sent.
-                FetchError::Busy(_) => departure.ail(Reason::StoreRefusedStatus),
-                _ => departure.ail(departure.failing()),
+                FetchError::Busy(_) => task.ail(Reason::StoreRefusedStatus),
+                _ => task.ail(task.failing()),
             }
-            departure.flight.announce(State::Failed(error));
+            task.fetch.announce(State::Failed(error));
         }
     }
 }
@@ -156,14 +156,14 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
 
 /// However a fetch ends, even by a panic or before it began, its waiting requests are told. Then
 /// its entry in the table is dropped.
-impl Drop for Departure {
+impl Drop for FetchTask {
     fn drop(&mut self) {
         // Has no effect after an earlier announcement.
-        self.flight.announce(State::Failed(FetchError::Closed));
+        self.fetch.announce(State::Failed(FetchError::Closed));
     }
 }
 
-impl Departure {
+impl FetchTask {
     fn cells(&self) -> &Cells {
         self.shared.cells(self.worker)
     }
@@ -175,7 +175,7 @@ impl Departure {
 
     /// Leaves the table early. Nothing of the fetch may be published afterwards.
     fn leave_table(&self) {
-        self.shared.flights.remove(&self.key, &self.flight);
+        self.shared.fetches.remove(&self.key, &self.fetch);
     }
 
     /// Ready when the origin's breaker is open and no client waits for the fetch, so that it can
@@ -186,22 +186,22 @@ impl Departure {
         }
         loop {
             self.site.origin.opened().await;
-            self.flight.unawaited().await;
+            self.fetch.unawaited().await;
             if !self.site.origin.is_open() {
                 continue;
             }
             // If a client has joined at this moment, the fetch continues for it. A client that
             // comes later leads a new fetch.
-            self.shared.flights.close(&self.flight);
-            if !self.flight.is_awaited() {
+            self.shared.fetches.close(&self.fetch);
+            if !self.fetch.is_awaited() {
                 return;
             }
         }
     }
 
     /// *fetch*: sends the request and waits for the head of the response.
-    async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
-        let (urgency, page) = (self.flight.urgency(), Some(breaker::digest(&self.key)));
+    async fn send(&self) -> Result<Answer<Exchange>, FetchError> {
+        let (urgency, page) = (self.fetch.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
@@ -211,7 +211,7 @@ impl Departure {
             match exchange.next_event().await? {
                 // The request has no content, so 100 (Continue) means nothing to it.
                 Event::Informational(head) if head.status.code() == 100 => {}
-                Event::Informational(head) => self.flight.inform(head),
+                Event::Informational(head) => self.fetch.inform(head),
                 Event::Head { head, .. } if head.status.code() == 101 => {
                     return Err(FetchError::UnaskedSwitch);
                 }
@@ -246,12 +246,12 @@ impl Departure {
             return Err(Reason::StoreRefusedTags);
         }
         match judge_response(&self.head, head, asked, answered, policy) {
-            Judgement::Store(storable) => rule.map(|rule| (storable, self.flight.known().union(&rule))),
+            Judgement::Store(storable) => rule.map(|rule| (storable, self.fetch.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
         }
     }
 
-    async fn land(&self, answer: Answer<Exchange>) {
+    async fn receive(&self, answer: Answer<Exchange>) {
         let status = answer.head.status;
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
@@ -261,23 +261,23 @@ impl Departure {
         }
         if is_server_error(status) {
             self.ail(self.failing());
-        } else if !is_refusal(status) && self.flight.range().is_none() {
+        } else if !is_refusal(status) && self.fetch.range().is_none() {
             self.shared.ailing.forget(&self.key);
         }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
-                Status::PARTIAL_CONTENT if self.flight.range().is_none() && base.part().is_some() => {
+                Status::PARTIAL_CONTENT if self.fetch.range().is_none() && base.part().is_some() => {
                     return self.complete(answer, base).await;
                 }
-                Status::RANGE_NOT_SATISFIABLE if self.flight.range().is_none() => return self.give_up_base(),
+                Status::RANGE_NOT_SATISFIABLE if self.fetch.range().is_none() => return self.give_up_base(),
                 _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
                     return self.give_away(answer, Reason::StoreRefusedStatus);
                 }
                 _ => {}
             }
         }
-        if status == Status::PARTIAL_CONTENT && self.flight.range().is_none() {
+        if status == Status::PARTIAL_CONTENT && self.fetch.range().is_none() {
             return self.give_away(answer, Reason::StoreRefusedPartial);
         }
         match self.judge(&answer.head, answer.asked, answer.answered) {
@@ -288,7 +288,7 @@ impl Departure {
             Err(reason) => {
                 // A server error is only the origin's current state, and a part says nothing about
                 // the whole.
-                if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
+                if !is_server_error(status) && self.fetch.range().is_none() && self.speaks_for_clients() {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
                 }
@@ -321,7 +321,7 @@ impl Departure {
         let policy = self.site.policy();
         let is_of_client = policy.forwarding == Forwarding::Everything
             || is_personal(&self.head.fields, policy)
-            || self.flight.range().is_some();
+            || self.fetch.range().is_some();
         if is_of_client { Reason::StoreRefusedStatus } else { Reason::OriginFailing }
     }
 
@@ -391,7 +391,7 @@ impl Departure {
     /// Removes the stored objects of the page. After an invalidation `publish` does nothing:
     /// whatever is stored then is newer and stays.
     fn forget_stored(&self) {
-        self.flight.publish(|| {
+        self.fetch.publish(|| {
             self.shared.store.remove(&self.key);
             self.shared.static_tree.withdraw(&self.site, &self.key);
         });
@@ -413,7 +413,7 @@ impl Departure {
     /// *stream only*: the response goes to the leader only.
     fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
         let Answer { head, framing, exchange, .. } = answer;
-        let selection = Selection::of(self.flight.known(), &self.head.fields, &head, self.site.policy());
+        let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
         let parcel = Parcel { head, framing, exchange };
         self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
     }
@@ -422,7 +422,7 @@ impl Departure {
     /// waiting are told.
     fn part(&self, state: State) {
         self.leave_table();
-        self.flight.announce(state);
+        self.fetch.announce(state);
     }
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
@@ -464,7 +464,7 @@ impl Departure {
     /// Neither the response nor the stored object can be used.
     fn give_up_base(&self) {
         self.forget_stored();
-        self.flight.announce(State::Void);
+        self.fetch.announce(State::Void);
     }
 
     /// Publishes a complete response that was renewed by a response with `status`, and hands it to
@@ -484,9 +484,9 @@ impl Departure {
         if !self.is_base_replaced() {
             self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
         }
-        let begun = self.flight.begun();
+        let begun = self.fetch.begun();
         let confirmed = Confirmed { status, object, rule, variant, tags, begun };
-        self.flight.announce(State::Confirmed(Arc::new(confirmed)));
+        self.fetch.announce(State::Confirmed(Arc::new(confirmed)));
     }
 
     /// Whether another fetch has replaced the object that this one began with, or removed it

@@ -1,4 +1,4 @@
-//! One flight: a fetch whose response is shared by all requests that wait for it.
+//! One coalesced fetch: all requests that wait for it share its response.
 //!
 //! ```text
 //!   Waiting ──> Shared     shareable: requests stream the body while it fills
@@ -9,11 +9,11 @@
 //!          └──> Failed     no response: each receives a stale object or an error
 //! ```
 //!
-//! Invariants: the end of a flight is announced exactly once. Nothing of a flight is published
-//! after it was revoked. A flight belongs to no client: it runs as a task (see `fly`). The table
-//! of flights under way is in `flights`.
+//! Invariants: the end of a fetch is announced exactly once. Nothing of a fetch is published
+//! after it was revoked. A fetch belongs to no client: it runs as a task (see `task`). The table
+//! of fetches under way is in `fetch_table`.
 
-use crate::fetch::flights::Joined;
+use crate::fetch::fetch_table::Joined;
 use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 /// A coalesced fetch under way.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct CoalescedFetch {
     /// The fields that responses of the key were known to vary on when it was sent.
     known: VaryRule,
     /// The variant that it requests under that rule.
@@ -47,23 +47,23 @@ pub(crate) struct Flight {
     /// Set by an invalidation. `publish` runs under this lock, so an invalidation comes before or
     /// after it.
     revoked: Mutex<bool>,
-    /// Whether no further request may join it; see [`Flight::close`].
+    /// Whether no further request may join it; see [`CoalescedFetch::close`].
     closed: AtomicBool,
-    /// Whether its page was written to since it began; see [`Flight::overtake`].
+    /// Whether its page was written to since it began; see [`CoalescedFetch::overtake`].
     overtaken: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
-/// The progress of a flight, as its waiting requests see it.
+/// The progress of a fetch, as its waiting requests see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    pub(crate) departed: Instant,
+    pub(crate) started_at: Instant,
     /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
     pub(crate) state: State,
 }
 
-/// The state of a flight; all except `Waiting` are final.
+/// The state of a fetch; all except `Waiting` are final.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Waiting,
@@ -131,7 +131,7 @@ pub(crate) struct Parcel {
     pub(crate) exchange: Box<Exchange>,
 }
 
-/// The properties of a request that decide which flight it may join.
+/// The properties of a request that decide which fetch it may join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) fields: &'a Fields,
@@ -146,12 +146,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) client: Option<IpAddr>,
 }
 
-impl Flight {
-    /// A flight for the request `asked` under the rule `known`, begun at sequence number `begun`.
+impl CoalescedFetch {
+    /// A fetch for the request `asked` under the rule `known`, begun at sequence number `begun`.
     /// No request waits for it yet.
     pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(asked.fields);
-        let progress = Progress { departed: Instant::now(), hints: Vec::new(), state: State::Waiting };
+        let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: State::Waiting };
         Arc::new(Self {
             known,
             variant,
@@ -184,7 +184,7 @@ impl Flight {
         self.urgency.clone()
     }
 
-    /// Records that this request waits for the flight.
+    /// Records that this request waits for the fetch.
     pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
         self.urgency.is_wanted_by(asked.client);
         if !asked.is_robot {
@@ -196,7 +196,7 @@ impl Flight {
         self.progress.subscribe()
     }
 
-    /// The rule that the flight's response has stated, once it is known to be shareable.
+    /// The rule that the fetch's response has stated, once it is known to be shareable.
     pub(crate) fn rule_so_far(&self) -> Option<VaryRule> {
         match &self.progress.borrow().state {
             State::Shared(answer) => Some(answer.rule.clone()),
@@ -220,7 +220,7 @@ impl Flight {
         self.progress.closed().await;
     }
 
-    /// Whether any request waits for the flight.
+    /// Whether any request waits for the fetch.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.receiver_count() > 0
     }
@@ -256,12 +256,12 @@ impl Flight {
         self.overtaken.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing of the flight is published.
+    /// From now on nothing of the fetch is published.
     pub(crate) fn revoke(&self) {
         *self.gate() = true;
     }
 
-    /// Runs `publish` unless the flight was revoked. An invalidation comes before or after it,
+    /// Runs `publish` unless the fetch was revoked. An invalidation comes before or after it,
     /// never in between.
     ///
     /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
@@ -285,7 +285,7 @@ impl Flight {
         self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
     }
 
-    /// Joins this flight if it serves the request. `usable` says whether the request may have a
+    /// Joins this fetch if it serves the request. `usable` says whether the request may have a
     /// response that has already begun.
     pub(crate) fn join<T>(
         &self,

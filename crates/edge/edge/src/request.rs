@@ -1,7 +1,5 @@
 //! The steps of a request, one file each, and what they share.
 
-pub(crate) mod asked_target;
-pub(crate) mod asking;
 pub(crate) mod client;
 pub(crate) mod client_address;
 pub(crate) mod coalesce;
@@ -17,9 +15,11 @@ pub(crate) mod forward;
 pub(crate) mod guard;
 pub(crate) mod gunzip;
 pub(crate) mod interrupted;
+pub(crate) mod key;
 pub(crate) mod leak_check;
 pub(crate) mod leak_guard;
 pub(crate) mod lookup;
+pub(crate) mod own_target;
 pub(crate) mod pace;
 pub(crate) mod parameter_flood;
 pub(crate) mod pass;

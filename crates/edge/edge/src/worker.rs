@@ -12,7 +12,7 @@ use crate::fetch::breaker;
 use crate::request::client::{Client, Received};
 use crate::request::pipeline;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Asker};
+use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::After;
 use crate::shared::{NoPlace, Place, Shared};
@@ -180,8 +180,8 @@ pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, 
 
 /// Answers bytes that are no request, and closes. Without a request there is nothing to log.
 async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Refusal) {
-    let asker = Asker::new(&Method::Get, Version::Http11, false);
-    let (written, page) = respond::write_refusal(refusal, shared.clock.now(), asker);
+    let recipient = Recipient::new(&Method::Get, Version::Http11, false);
+    let (written, page) = respond::write_refusal(refusal, shared.clock.now(), recipient);
     client.push(written.octets);
     client.push(page);
     let flushed = client.flush().await;

@@ -17,7 +17,7 @@ use crate::fetch::breaker::state_name;
 use crate::memory::detection::Found;
 use crate::request::client::{Client, Received};
 use crate::request::date::http_date;
-use crate::request::respond::{self, Asker};
+use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::upkeep::detection_call;
 use crate::worker::goes_on;
@@ -103,8 +103,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 
 /// Tells a client that the limit of connections is reached, and closes.
 async fn refuse(shared: Arc<Shared>, mut client: Client) {
-    let asker = Asker::new(&Method::Get, Version::Http11, false);
-    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), asker).await {
+    let recipient = Recipient::new(&Method::Get, Version::Http11, false);
+    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), recipient).await {
         client.linger().await;
     }
 }
@@ -128,8 +128,8 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             }
         };
         let persistent = request.persistent && client.is_content_read();
-        let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        let is_sent = send(&shared, &mut client, reply, asker).await;
+        let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
+        let is_sent = send(&shared, &mut client, reply, recipient).await;
         if !is_sent || !persistent {
             return client.linger().await;
         }
@@ -137,12 +137,12 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
 }
 
 /// Sends a response; returns whether all of it was sent.
-async fn send(shared: &Shared, client: &mut Client, reply: Reply, asker: Asker) -> bool {
+async fn send(shared: &Shared, client: &mut Client, reply: Reply, recipient: Recipient) -> bool {
     let Reply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
-    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
+    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
     client.push(written.octets);
-    if !asker.head_only {
+    if !recipient.head_only {
         client.push(content);
     }
     client.flush().await.is_ok()

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a worker writes only to its own cells, so workers do not contend for a cache line.
 //! Background threads use the cells of worker 0. A reading is the sum over all workers. Gauges and
-//! counters of other components are read on demand in `shared`. Rendering is done in `metrics`.
+//! counters of other components are read on demand in `metrics`, which renders all of them.
 
 use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -31,7 +31,7 @@ pub(crate) struct Scope<'a> {
     hosts: Hosts,
     /// The host as the client named it, because pages under it may be on their way or in another
     /// edge's cache.
-    asked: Bytes,
+    named: Bytes,
 }
 
 /// The covered hosts of a site.
@@ -45,7 +45,7 @@ enum Hosts {
 /// The scopes of a purge that names `host`: a name with or without a port, or nothing.
 pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
     let name = name_of(host);
-    let all = |site| Scope { site, hosts: Hosts::All, asked: host.clone() };
+    let all = |site| Scope { site, hosts: Hosts::All, named: host.clone() };
     if let Some(site) = sites.named(&name) {
         return vec![all(site)];
     }
@@ -55,7 +55,7 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
         return vec![all(site)];
     }
     if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
-        return vec![Scope { site, hosts: Hosts::Named(name), asked: host.clone() }];
+        return vec![Scope { site, hosts: Hosts::Named(name), named: host.clone() }];
     }
     sites.iter().map(all).collect()
 }
@@ -63,9 +63,9 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
 /// The scope of a host that an origin names within its own site.
 pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<Scope<'a>> {
     let site = sites.iter().find(|site| site.id == key.site())?;
-    let asked = Bytes::copy_from_slice(key.host());
-    let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&asked)) } else { Hosts::All };
-    Some(Scope { site, hosts, asked })
+    let named = Bytes::copy_from_slice(key.host());
+    let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&named)) } else { Hosts::All };
+    Some(Scope { site, hosts, named })
 }
 
 /// The hosts under which pages of a site are stored or being fetched; `None` if there are more
@@ -108,12 +108,12 @@ impl Scope<'_> {
     /// The keys of a stored page, under both schemes; beyond the limit, only those of the named
     /// host. If none is stored, the key that it would have.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
-        let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.asked.clone()]);
+        let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.named.clone()]);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
         let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
         let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();
         if keys.is_empty() {
-            let own = self.site.plan.public_host.as_ref().map_or(&self.asked[..], |public| public.as_bytes());
+            let own = self.site.plan.public_host.as_ref().map_or(&self.named[..], |public| public.as_bytes());
             keys.push(key(self.site.plan.public_https, &Bytes::copy_from_slice(own)));
         }
         keys
@@ -155,7 +155,7 @@ impl Scope<'_> {
         let mut hosts = hosts(shared, self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {
             Some(public) => Bytes::copy_from_slice(public.as_bytes()),
-            None => self.asked.clone(),
+            None => self.named.clone(),
         };
         let own = Bytes::copy_from_slice(Key::new(self.site.id, false, &own, Bytes::new()).host());
         if !hosts.contains(&own) {

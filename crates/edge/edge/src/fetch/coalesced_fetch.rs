@@ -133,7 +133,7 @@ pub(crate) struct Parcel {
 
 /// The properties of a request that decide which fetch it may join.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Demand<'a> {
     pub(crate) fields: &'a Fields,
     /// The value of `Range`, if the request wants a part.
     pub(crate) range: Option<&'a [u8]>,
@@ -147,17 +147,17 @@ pub(crate) struct Asked<'a> {
 }
 
 impl CoalescedFetch {
-    /// A fetch for the request `asked` under the rule `known`, begun at sequence number `begun`.
+    /// A fetch that meets `demand` under the rule `known`, begun at sequence number `begun`.
     /// No request waits for it yet.
-    pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
-        let variant = known.key(asked.fields);
+    pub(crate) fn new(known: VaryRule, demand: Demand<'_>, begun: u64) -> Arc<Self> {
+        let variant = known.key(demand.fields);
         let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: State::Waiting };
         Arc::new(Self {
             known,
             variant,
-            range: asked.range.map(<[u8]>::to_vec),
-            if_range: asked.if_range().map(<[u8]>::to_vec),
-            solo: asked.solo,
+            range: demand.range.map(<[u8]>::to_vec),
+            if_range: demand.if_range().map(<[u8]>::to_vec),
+            solo: demand.solo,
             begun,
             urgency: Urgency::default(),
             revoked: Mutex::new(false),
@@ -185,9 +185,9 @@ impl CoalescedFetch {
     }
 
     /// Records that this request waits for the fetch.
-    pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
-        self.urgency.is_wanted_by(asked.client);
-        if !asked.is_robot {
+    pub(crate) fn is_awaited_by(&self, demand: Demand<'_>) {
+        self.urgency.is_wanted_by(demand.client);
+        if !demand.is_robot {
             self.urgency.rise();
         }
     }
@@ -277,34 +277,34 @@ impl CoalescedFetch {
     }
 
     /// Whether it requests the same part of the same variant, and further requests may join it.
-    pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
-        !self.is_closed() && self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
+    pub(crate) fn is_alike(&self, demand: Demand<'_>) -> bool {
+        !self.is_closed() && self.is_same_part(demand) && self.known.matches(demand.fields, &self.variant)
     }
 
-    fn is_same_part(&self, asked: Asked<'_>) -> bool {
-        self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
+    fn is_same_part(&self, demand: Demand<'_>) -> bool {
+        self.range.as_deref() == demand.range && self.if_range.as_deref() == demand.if_range()
     }
 
     /// Joins this fetch if it serves the request. `usable` says whether the request may have a
     /// response that has already begun.
     pub(crate) fn join<T>(
         &self,
-        asked: Asked<'_>,
+        demand: Demand<'_>,
         usable: impl FnOnce(&SharedAnswer) -> bool,
     ) -> Option<Joined<T>> {
-        if asked.solo || self.is_closed() || !self.is_same_part(asked) {
+        if demand.solo || self.is_closed() || !self.is_same_part(demand) {
             return None;
         }
         // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a
         // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
-            State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
-                self.is_awaited_by(asked);
+            State::Waiting if !self.solo && self.known.matches(demand.fields, &self.variant) => {
+                self.is_awaited_by(demand);
                 Some(Joined::Waiter(self.subscribe()))
             }
             State::Shared(answer)
-                if answer.rule.matches(asked.fields, &answer.variant) && usable(&answer) =>
+                if answer.rule.matches(demand.fields, &answer.variant) && usable(&answer) =>
             {
                 let reader = answer.filling.reader()?;
                 Some(Joined::Filling(answer, reader))
@@ -314,7 +314,7 @@ impl CoalescedFetch {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Demand<'a> {
     /// The value of `If-Range`, which has no meaning without `Range`.
     fn if_range(self) -> Option<&'a [u8]> {
         self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])

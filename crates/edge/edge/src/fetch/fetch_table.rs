@@ -8,7 +8,7 @@
 //! Lock order: the table, then a shard of the store or the queue of the static tree. A fetch's
 //! gate is never taken under the table's lock.
 
-use crate::fetch::coalesced_fetch::{Asked, CoalescedFetch, Progress, SharedAnswer};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, Progress, SharedAnswer};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use semantics::{VaryRule, canonical_target};
@@ -46,7 +46,7 @@ impl FetchTable {
     pub(crate) fn join<T>(
         &self,
         key: &Key,
-        asked: Asked<'_>,
+        demand: Demand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         find: impl FnOnce() -> Option<T>,
@@ -57,11 +57,11 @@ impl FetchTable {
             return Joined::Found(found);
         }
         let fetches = table.entry(key.clone()).or_default();
-        if let Some(joined) = fetches.iter().find_map(|fetch| fetch.join(asked, &usable)) {
+        if let Some(joined) = fetches.iter().find_map(|fetch| fetch.join(demand, &usable)) {
             return joined;
         }
-        let fetch = add(fetches, asked, known(), begun());
-        fetch.is_awaited_by(asked);
+        let fetch = add(fetches, demand, known(), begun());
+        fetch.is_awaited_by(demand);
         Joined::Leader(fetch)
     }
 
@@ -71,29 +71,29 @@ impl FetchTable {
     pub(crate) fn renew(
         &self,
         key: &Key,
-        asked: Asked<'_>,
+        demand: Demand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         is_renewed: impl FnOnce() -> bool,
     ) -> Option<Arc<CoalescedFetch>> {
         let mut table = self.table();
-        let under_way = table.get(key).is_some_and(|all| all.iter().any(|fetch| fetch.is_alike(asked)));
+        let under_way = table.get(key).is_some_and(|all| all.iter().any(|fetch| fetch.is_alike(demand)));
         if under_way || is_renewed() {
             return None;
         }
-        Some(add(table.entry(key.clone()).or_default(), asked, known(), begun()))
+        Some(add(table.entry(key.clone()).or_default(), demand, known(), begun()))
     }
 
     /// Puts a fetch into the table that no request joins, so that an invalidation reaches it.
     pub(crate) fn enlist(
         &self,
         key: &Key,
-        asked: Asked<'_>,
+        demand: Demand<'_>,
         known: VaryRule,
         begun: impl FnOnce() -> u64,
     ) -> Arc<CoalescedFetch> {
         let mut table = self.table();
-        let fetch = CoalescedFetch::new(known, Asked { solo: true, ..asked }, begun());
+        let fetch = CoalescedFetch::new(known, Demand { solo: true, ..demand }, begun());
         table.entry(key.clone()).or_default().push(Arc::clone(&fetch));
         fetch
     }
@@ -168,12 +168,12 @@ impl FetchTable {
 /// under way have stated.
 fn add(
     fetches: &mut Vec<Arc<CoalescedFetch>>,
-    asked: Asked<'_>,
+    demand: Demand<'_>,
     known: VaryRule,
     begun: u64,
 ) -> Arc<CoalescedFetch> {
     let so_far = fetches.iter().filter_map(|fetch| fetch.rule_so_far());
-    let fetch = CoalescedFetch::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
+    let fetch = CoalescedFetch::new(so_far.fold(known, |known, rule| known.union(&rule)), demand, begun);
     fetches.push(Arc::clone(&fetch));
     fetch
 }
@@ -195,7 +195,7 @@ fn path_of(key: &Key) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::{FetchTable, Joined};
-    use crate::fetch::coalesced_fetch::{Asked, State};
+    use crate::fetch::coalesced_fetch::{Demand, State};
     use bytes::Bytes;
     use message::Fields;
     use origin::FetchError;
@@ -213,7 +213,7 @@ mod tests {
         let fields = Fields::new();
         fetches.join(
             key,
-            Asked { fields: &fields, range, solo, is_robot: true, client: None },
+            Demand { fields: &fields, range, solo, is_robot: true, client: None },
             VaryRule::default,
             || 0,
             || None,
@@ -258,8 +258,8 @@ mod tests {
         let fetches = FetchTable::default();
         let fields = Fields::new();
         let renew = |range, solo, is_renewed| {
-            let asked = Asked { fields: &fields, range, solo, is_robot: true, client: None };
-            fetches.renew(&key("/a"), asked, VaryRule::default, || 0, || is_renewed)
+            let demand = Demand { fields: &fields, range, solo, is_robot: true, client: None };
+            fetches.renew(&key("/a"), demand, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && fetches.len() == 0);
         let fetch = renew(None, true, false).unwrap();
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn object_found_under_the_lock_prevents_a_flight() {
         let (fetches, fields) = (FetchTable::default(), Fields::new());
-        let asked = Asked { fields: &fields, range: None, solo: false, is_robot: true, client: None };
-        let joined = fetches.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
+        let demand = Demand { fields: &fields, range: None, solo: false, is_robot: true, client: None };
+        let joined = fetches.join(&key("/a"), demand, VaryRule::default, || 0, || Some(1), |_| true);
         assert!(matches!(joined, Joined::Found(1)));
         assert_eq!(fetches.len(), 0);
     }

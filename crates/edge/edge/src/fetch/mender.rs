@@ -15,7 +15,7 @@ use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -97,7 +97,8 @@ impl<'a> Mender<'a> {
         let subject = guard(self.shared, self.peer, self.request).ok()?;
         let reduced = looked_up_head(&self.request.head, subject.site.policy(), true);
         let visitor = reduced.as_ref().unwrap_or(&self.request.head);
-        let Wanted { subject, key, .. } = Wanted::new(self.shared, subject, visitor, Directives::default());
+        let PageRequest { subject, key, .. } =
+            PageRequest::new(self.shared, subject, visitor, Directives::default());
         let known = self.shared.store.known_rule(&key);
         let mark = &self.shared.loop_mark;
         let head = forward::shared_head(&subject, mark, &key, Method::Get, &visitor.fields, &known);

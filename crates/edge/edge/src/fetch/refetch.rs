@@ -4,7 +4,7 @@
 //! nothing of any client.
 
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Asked, CoalescedFetch};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::FetchTask;
 use crate::memory::popular::Page;
@@ -30,7 +30,7 @@ pub(crate) fn task(
     let Page { key, fields, rule } = page;
     let fetch = shared.fetches.renew(
         key,
-        Asked { fields, range: None, solo: false, is_robot: true, client: None },
+        Demand { fields, range: None, solo: false, is_robot: true, client: None },
         || shared.store.known_rule(key).union(rule),
         || shared.store.sequence(),
         is_renewed,

@@ -72,8 +72,8 @@ struct Answer<S> {
     head: ResponseHead,
     framing: BodyFraming,
     exchange: Box<S>,
-    asked: Moment,
-    answered: Moment,
+    sent_at: Moment,
+    received_at: Moment,
 }
 
 /// The source of a response's content: an exchange, or a script in the models.
@@ -206,7 +206,7 @@ impl FetchTask {
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
         // The request leaves only now; waiting for a turn must not make the response older.
-        let asked = Moment::read(&*self.shared.clock);
+        let sent_at = Moment::read(&*self.shared.clock);
         loop {
             match exchange.next_event().await? {
                 // The request has no content, so 100 (Continue) means nothing to it.
@@ -216,15 +216,15 @@ impl FetchTask {
                     return Err(FetchError::UnaskedSwitch);
                 }
                 Event::Head { mut head, framing } => {
-                    let answered = Moment::read(&*self.shared.clock);
+                    let received_at = Moment::read(&*self.shared.clock);
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
                         // returns its turn.
                         exchange.release_turn();
                     }
-                    respond::tidy(&mut head, answered.wall);
+                    respond::tidy(&mut head, received_at.wall);
                     recognition::look(&self.shared, &self.site, self.sent(), &head);
-                    return Ok(Answer { head, framing, exchange, asked, answered });
+                    return Ok(Answer { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.
                 Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
@@ -236,8 +236,8 @@ impl FetchTask {
     fn judge(
         &self,
         head: &ResponseHead,
-        asked: Moment,
-        answered: Moment,
+        sent_at: Moment,
+        received_at: Moment,
     ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
         let selecting = selecting_rule(&self.head.fields, policy);
@@ -245,7 +245,7 @@ impl FetchTask {
         if self.site.tags_of(&self.key, &head.fields).is_err() {
             return Err(Reason::StoreRefusedTags);
         }
-        match judge_response(&self.head, head, asked, answered, policy) {
+        match judge_response(&self.head, head, sent_at, received_at, policy) {
             Judgement::Store(storable) => rule.map(|rule| (storable, self.fetch.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
         }
@@ -271,7 +271,7 @@ impl FetchTask {
                     return self.complete(answer, base).await;
                 }
                 Status::RANGE_NOT_SATISFIABLE if self.fetch.range().is_none() => return self.give_up_base(),
-                _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
+                _ if is_server_error(status) && self.has_reserve(base, answer.received_at) => {
                     return self.give_away(answer, Reason::StoreRefusedStatus);
                 }
                 _ => {}
@@ -280,7 +280,7 @@ impl FetchTask {
         if status == Status::PARTIAL_CONTENT && self.fetch.range().is_none() {
             return self.give_away(answer, Reason::StoreRefusedPartial);
         }
-        match self.judge(&answer.head, answer.asked, answer.answered) {
+        match self.judge(&answer.head, answer.sent_at, answer.received_at) {
             Ok((storable, rule)) => {
                 self.remember_use(&storable.freshness, &answer.head.fields);
                 self.store_and_stream(answer, storable, rule).await;
@@ -328,7 +328,7 @@ impl FetchTask {
     /// Records why the response is not for everyone.
     fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
-        self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.answered.monotonic);
+        self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.received_at.monotonic);
     }
 
     /// Records whether requests for the page should wait for one another. They should not if each
@@ -427,11 +427,11 @@ impl FetchTask {
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
     async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, asked, answered, .. } = answer;
+        let Answer { head, exchange, sent_at, received_at, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
             let updated = updated_head(&base.head(), &head);
-            if let Ok(judged) = self.judge(&updated, asked, answered) {
+            if let Ok(judged) = self.judge(&updated, sent_at, received_at) {
                 return self.announce_stored(head.status, updated, base.body(), judged);
             }
         }
@@ -441,7 +441,7 @@ impl FetchTask {
 
     /// *complete*: joins `base` with the missing part of its content.
     async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, asked, answered, .. } = answer;
+        let Answer { head, exchange, sent_at, received_at, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
                 .filter(ContentRange::is_whole)
@@ -452,7 +452,7 @@ impl FetchTask {
             && let Some(content) = self.gather(*exchange, missing.bytes()).await
         {
             let combined = combined_head(&base.head(), &head, whole);
-            if let Ok(judged) = self.judge(&combined, asked, answered) {
+            if let Ok(judged) = self.judge(&combined, sent_at, received_at) {
                 let body = joined_body((&base.body(), stored), (&content, missing));
                 return self.announce_stored(head.status, combined, body, judged);
             }

@@ -80,7 +80,7 @@ pub(crate) enum State {
 
 /// The reason why a visitor does not receive the stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct Withheld {
     pub(crate) culprit: Culprit,
     /// Whether this visitor's request may check the page again.
     pub(crate) may_look: bool,
@@ -94,7 +94,7 @@ impl Distrust {
     }
 
     /// Why a visitor with these cookies does not receive the stored page; `None` if it does.
-    pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Kept> {
+    pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Withheld> {
         self.entry(key, |entry| {
             let has_all = || {
                 let names = names();
@@ -103,7 +103,7 @@ impl Distrust {
             };
             let is_due = entry.state != State::Suspected && now >= entry.again;
             let may_look = is_due && (now >= entry.since.plus(ANYBODY) || has_all());
-            Kept { culprit: Culprit { kind: CulpritKind::Cookie, name: entry.names.clone() }, may_look }
+            Withheld { culprit: Culprit { kind: CulpritKind::Cookie, name: entry.names.clone() }, may_look }
         })
     }
 
@@ -233,7 +233,7 @@ mod tests {
     /// Whether the page is withheld from a visitor with these cookies, and whether it may check
     /// again.
     fn kept(pages: &Distrust, names: &str, secs: u64) -> Option<bool> {
-        pages.of(&key("/"), || names.to_owned(), at(secs)).map(|kept| kept.may_look)
+        pages.of(&key("/"), || names.to_owned(), at(secs)).map(|withheld| withheld.may_look)
     }
 
     #[test]

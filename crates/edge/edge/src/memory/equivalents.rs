@@ -6,7 +6,7 @@
 //! response arrives. Therefore a response with a rule is not stored if any target of its path was
 //! invalidated since its fetch began. The memory is bounded. A page that it drops is removed from
 //! the store too, because no invalidation of an equivalent target would find it. Each variant of a
-//! page may state another rule; `asked_target` checks the variant that is to be delivered.
+//! page may state another rule; `own_target` checks the variant that is to be delivered.
 //!
 //! Objects of an earlier process obey the same invariants: each is learned before it is taken over
 //! from disk. It is not taken over if the journal has a later invalidation of any target of its

@@ -7,7 +7,7 @@
 //! itself (`distrust`). Requests without cookies are not checked. For a known site, a hit that is
 //! not checked writes to no memory that another worker writes to.
 
-use crate::memory::distrust::{Distrust, Kept, State};
+use crate::memory::distrust::{Distrust, State, Withheld};
 use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
@@ -132,13 +132,13 @@ impl LeakGuard {
 
     /// Why a client with these cookies does not receive the stored page of `key`; `None` if it
     /// does.
-    pub(crate) fn kept_back(
+    pub(crate) fn withheld(
         &self,
         key: &Key,
         fields: &Fields,
         policy: &Policy,
         now: Monotonic,
-    ) -> Option<Kept> {
+    ) -> Option<Withheld> {
         self.distrust.of(key, || cookie_names(fields, policy), now)
     }
 

@@ -5,13 +5,13 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Asked, CoalescedFetch, SharedAnswer};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, SharedAnswer};
 use crate::fetch::fetch_table::Joined;
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{self, FetchTask};
 use crate::request::client_address::client_of;
 use crate::request::forward;
-use crate::request::lookup::{Found, Touch, Wanted};
+use crate::request::lookup::{LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::step::{Step, Waiting};
 use crate::request::visit::Visit;
@@ -23,30 +23,31 @@ use std::sync::Arc;
 use store::{Object, Part};
 
 impl<'a> Visit<'a> {
-    pub(crate) fn find(&self, wanted: &Wanted<'_>, touch: Touch, now: Moment) -> Found {
-        wanted.find(self.shared, self.head(), touch, now)
+    pub(crate) fn find(&self, page_request: &PageRequest<'_>, touch: Touch, now: Moment) -> LookupResult {
+        page_request.find(self.shared, self.head(), touch, now)
     }
 
-    /// Joins the fetch for the wanted page, or starts it.
-    pub(crate) fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+    /// Joins the fetch for the requested page, or starts it.
+    pub(crate) fn join(&self, mut page_request: PageRequest<'a>, reason: Reason) -> Step<'a> {
         let mut base = None;
-        let find = || match self.find(&wanted, Touch::No, self.now()) {
-            Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+        let find = || match self.find(&page_request, Touch::No, self.now()) {
+            LookupResult::Deliver(delivery) | LookupResult::Refresh(delivery, _) => Some(delivery),
             // It was in memory a moment ago, and was evicted or replaced since.
-            Found::Load(_) | Found::Unfit | Found::Unusable => None,
-            Found::Fetch(_, stored) => {
+            LookupResult::Load(_) | LookupResult::Unfit | LookupResult::Unusable => None,
+            LookupResult::Fetch(_, stored) => {
                 base = stored;
                 None
             }
         };
-        let joined = wanted.join_fetch(self.shared, self.head(), &self.request.head.fields, self.now(), find);
+        let joined =
+            page_request.join_fetch(self.shared, self.head(), &self.request.head.fields, self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
-            Joined::Filling(answer, _) if !wanted.is_answered_by_head(&answer.head, self.head()) => {
-                wanted.pass(reason)
+            Joined::Filling(answer, _) if !page_request.is_answered_by_head(&answer.head, self.head()) => {
+                page_request.pass(reason)
             }
-            Joined::Filling(answer, _) if wanted.cannot_use(&answer.head.fields) => {
-                wanted.pass(Reason::MissVariant)
+            Joined::Filling(answer, _) if page_request.cannot_use(&answer.head.fields) => {
+                page_request.pass(Reason::MissVariant)
             }
             Joined::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
@@ -54,20 +55,20 @@ impl<'a> Visit<'a> {
             }
             Joined::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
-                wanted.fetches_joined += 1;
-                Step::Wait(Waiting { wanted, reason, receiver, leads: false })
+                page_request.fetches_joined += 1;
+                Step::Wait(Waiting { page_request, reason, receiver, leads: false })
             }
             Joined::Leader(fetch) => {
                 // Checked after the fetch has its sequence number: a later change of the site's
                 // rules then invalidates the response.
-                if wanted.is_outdated() {
-                    self.shared.fetches.remove(&wanted.key, &fetch);
+                if page_request.is_outdated() {
+                    self.shared.fetches.remove(&page_request.key, &fetch);
                     return Step::Guard;
                 }
-                wanted.fetches_joined += 1;
+                page_request.fetches_joined += 1;
                 let receiver = fetch.subscribe();
-                match self.start(&wanted, fetch, base, None) {
-                    Ok(()) => Step::Wait(Waiting { wanted, reason, receiver, leads: true }),
+                match self.start(&page_request, fetch, base, None) {
+                    Ok(()) => Step::Wait(Waiting { page_request, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
             }
@@ -76,41 +77,43 @@ impl<'a> Visit<'a> {
 
     /// Starts a background fetch that replaces a stale response, unless one is under way. While the
     /// origin's breaker is open, only the next probe is sent.
-    pub(crate) fn refresh_in_background(&self, wanted: &Wanted<'_>, stale: Base) {
-        let origin = &wanted.subject.site.origin;
+    pub(crate) fn refresh_in_background(&self, page_request: &PageRequest<'_>, stale: Base) {
+        let origin = &page_request.subject.site.origin;
         let is_probe = origin.is_open();
         let is_paused = if is_probe {
             !origin.is_probe_due()
         } else {
-            self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some()
+            self.shared.ailing.reason(&page_request.key, self.begun.monotonic).is_some()
         };
         if is_paused {
             self.cells().count(Metric::RefreshesPaused);
             return;
         }
-        let Some(fetch) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
+        let Some(fetch) = page_request.renew(self.shared, self.head(), &stale.object, self.now()) else {
+            return;
+        };
         // The probe is claimed only now: a page that is already being fetched would waste it.
         let probe = if is_probe { origin.claim_probe() } else { None };
         if is_probe && probe.is_none() {
-            self.shared.fetches.remove(&wanted.key, &fetch);
+            self.shared.fetches.remove(&page_request.key, &fetch);
             return;
         }
         self.cells().count(Metric::BackgroundRefreshes);
         // A request that cannot be written was refused to clients before its response was ever
         // stored.
-        let _ = self.start(wanted, fetch, Some(stale), probe);
+        let _ = self.start(page_request, fetch, Some(stale), probe);
     }
 
     /// Starts a fetch as a separate task. `base` is the stored response that the origin may
     /// confirm.
     fn start(
         &self,
-        wanted: &Wanted<'_>,
+        page_request: &PageRequest<'_>,
         fetch: Arc<CoalescedFetch>,
         base: Option<Base>,
         probe: Option<Arc<ProbeTurn>>,
     ) -> Result<(), Refusal> {
-        let (subject, key) = (&wanted.subject, &wanted.key);
+        let (subject, key) = (&page_request.subject, &page_request.key);
         let completable = |part: &Part| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
@@ -146,7 +149,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-impl Wanted<'_> {
+impl PageRequest<'_> {
     /// The fields that stored responses for the key vary on, and those by which the request itself
     /// selects.
     fn known_rule(&self, shared: &Shared, head: &RequestHead) -> VaryRule {
@@ -171,9 +174,9 @@ impl Wanted<'_> {
         };
         let client = client_of(shared, &self.subject, &head.fields);
         let (range, solo, is_robot) = (self.range.as_deref(), self.solo, is_robot(sent));
-        let asked = Asked { fields: &head.fields, range, solo, is_robot, client };
+        let demand = Demand { fields: &head.fields, range, solo, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
-        shared.fetches.join(&self.key, asked, known, begun, find, usable)
+        shared.fetches.join(&self.key, demand, known, begun, find, usable)
     }
 
     /// A fetch that renews a stale response, or `None` if one is under way or the stored response
@@ -187,9 +190,9 @@ impl Wanted<'_> {
         now: Moment,
     ) -> Option<Arc<CoalescedFetch>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let asked = Asked { fields: &head.fields, range, solo: self.solo, is_robot: true, client: None };
+        let demand = Demand { fields: &head.fields, range, solo: self.solo, is_robot: true, client: None };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
-        let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
-        shared.fetches.renew(&self.key, asked, known, begun, is_renewed)
+        let is_renewed = || matches!(self.find(shared, head, Touch::No, now), LookupResult::Deliver(_));
+        shared.fetches.renew(&self.key, demand, known, begun, is_renewed)
     }
 }

@@ -37,7 +37,7 @@ impl Visit<'_> {
     pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
-        self.asker.persistent &= self.client.is_content_read();
+        self.recipient.persistent &= self.client.is_content_read();
         let decoded = self.decoded(&content);
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
@@ -64,8 +64,8 @@ impl Visit<'_> {
         if let Some(detail) = &refusal.detail {
             self.shared.complaints.tell(detail, self.now().monotonic);
         }
-        self.asker.persistent &= self.client.is_content_read();
-        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
+        self.recipient.persistent &= self.client.is_content_read();
+        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.recipient);
         self.client.push(written.octets.clone());
         let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
         if page_bytes > 0 {
@@ -142,7 +142,7 @@ impl Visit<'_> {
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, object, account).await;
         }
-        let written = respond::write_hit(object, account, self.asker);
+        let written = respond::write_hit(object, account, self.recipient);
         let has_content = written.framing != BodyFraming::Empty;
         let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
@@ -187,7 +187,7 @@ impl Visit<'_> {
         account: &Account,
     ) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
-        if self.asker.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+        if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
             // The client sent HEAD, but the fetch was a GET: its content is not needed.
             drop(exchange);
             return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
@@ -268,7 +268,7 @@ impl Visit<'_> {
 
     /// The head of a response that is not a plain hit.
     pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
-        respond::write_head(&self.sent(head), source, Some(account), self.asker)
+        respond::write_head(&self.sent(head), source, Some(account), self.recipient)
     }
 
     /// The head as the site's profile wants it sent to clients.

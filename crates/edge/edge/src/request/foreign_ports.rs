@@ -5,7 +5,7 @@
 
 use crate::control::counters::Metric;
 use crate::memory::foreign_ports::{Foreign, is_own_port};
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use clock::Monotonic;
@@ -18,28 +18,31 @@ const X_FORWARDED_PORT: &str = "X-Forwarded-Port";
 /// and counts nothing.
 pub(crate) fn is_beyond_foreign_ports(
     shared: &Shared,
-    wanted: &Wanted<'_>,
+    page_request: &PageRequest<'_>,
     fields: &Fields,
     now: Monotonic,
 ) -> bool {
-    let ports = &wanted.subject.site.foreign_ports;
-    let foreign = foreign_port(shared, wanted, fields);
+    let ports = &page_request.subject.site.foreign_ports;
+    let foreign = foreign_port(shared, page_request, fields);
     foreign.is_some_and(|port| !ports.is_admitted(port, shared.limits.foreign_ports_max, now))
 }
 
-fn foreign_port(shared: &Shared, wanted: &Wanted<'_>, fields: &Fields) -> Option<Foreign> {
-    let (_, Some(port)) = h1::split_port(wanted.key.host()) else { return None };
-    let claim = fields.list(X_FORWARDED_PORT).last().filter(|_| wanted.subject.trusted);
-    let is_own = claim == Some(port) || is_own_port(&shared.plan, &wanted.subject.site.plan, &wanted.key);
+fn foreign_port(shared: &Shared, page_request: &PageRequest<'_>, fields: &Fields) -> Option<Foreign> {
+    let (_, Some(port)) = h1::split_port(page_request.key.host()) else { return None };
+    let claim = fields.list(X_FORWARDED_PORT).last().filter(|_| page_request.subject.trusted);
+    let is_own =
+        claim == Some(port) || is_own_port(&shared.plan, &page_request.subject.site.plan, &page_request.key);
     let number = || std::str::from_utf8(port).ok()?.parse::<u16>().ok();
     (!is_own).then(|| number().filter(|number| number.to_string().as_bytes() == port))
 }
 
 impl<'a> Visit<'a> {
     /// Whether a request that needs a fetch must pass because of the port in its `Host`.
-    pub(crate) fn is_beyond_foreign_ports(&self, wanted: &Wanted<'a>) -> bool {
-        let Some(port) = foreign_port(self.shared, wanted, &self.request.head.fields) else { return false };
-        let (site, ports_max) = (wanted.subject.site, self.shared.limits.foreign_ports_max);
+    pub(crate) fn is_beyond_foreign_ports(&self, page_request: &PageRequest<'a>) -> bool {
+        let Some(port) = foreign_port(self.shared, page_request, &self.request.head.fields) else {
+            return false;
+        };
+        let (site, ports_max) = (page_request.subject.site, self.shared.limits.foreign_ports_max);
         let passes = !site.foreign_ports.admit(port, ports_max, self.begun.monotonic);
         if passes {
             self.cells().count(Metric::ForeignPorts);

@@ -102,12 +102,12 @@ impl LeakCheck {
         sent: &Fields,
     ) -> RequestHead {
         let (key, known) = (&self.page.key, shared.store.known_rule(&self.page.key));
-        let mut asked =
+        let mut request =
             forward::shared_head(subject, &shared.loop_mark, key, Method::Get, &head.fields, &known);
         // The cookies of the key are among the client's, which are added below.
-        asked.fields.remove(names::COOKIE);
+        request.fields.remove(names::COOKIE);
         let cookies = sent.iter().filter(|field| field.is(names::COOKIE)).cloned();
-        forward::with_fields(&asked, cookies.collect())
+        forward::with_fields(&request, cookies.collect())
     }
 
     /// The stored response that the client would have received; `None` if it is withheld.

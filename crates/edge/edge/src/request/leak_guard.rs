@@ -8,14 +8,14 @@ use crate::control::counters::Metric;
 use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::task;
 use crate::memory::detection::Sent;
-use crate::memory::distrust::Kept;
+use crate::memory::distrust::Withheld;
 use crate::memory::leak_guard::COMPARED_BYTES_MAX;
 use crate::request::delivery::{Content, Delivery, Watcher};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::leak_check::{GuardedHit, LeakCheck};
-use crate::request::lookup::{Decision, Found, Touch, Wanted};
+use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
 use crate::request::step::{Passing, Step};
@@ -31,53 +31,62 @@ use std::sync::Arc;
 /// profile ignores its cookies. `None` if it does not.
 pub(crate) fn withheld(
     shared: &Shared,
-    wanted: &Wanted<'_>,
+    page_request: &PageRequest<'_>,
     head: &RequestHead,
     now: Moment,
-) -> Option<Kept> {
-    let policy = wanted.subject.site.policy();
-    shared.leak_guard.kept_back(&wanted.key, &head.fields, policy, now.monotonic)
+) -> Option<Withheld> {
+    let policy = page_request.subject.site.policy();
+    shared.leak_guard.withheld(&page_request.key, &head.fields, policy, now.monotonic)
 }
 
 impl<'a> Visit<'a> {
     /// *leak guard*: looks a request with cookies up, and sends it to the origin if the page is
     /// withheld or the hit is sampled.
-    pub(crate) async fn leak_guard(&mut self, wanted: Wanted<'a>) -> Step<'a> {
-        let check = if let Some(kept) = withheld(self.shared, &wanted, &self.request.head, self.begun) {
-            let Some(check) = self.renewed_check(&wanted, &kept) else { return alone(&wanted.subject) };
-            check
-        } else {
-            let decision = wanted.decide(self.shared, self.head(), Touch::Yes, self.begun);
-            let Some(check) = self.sampled_check(&wanted, &decision) else {
-                return self.follow(wanted, decision);
+    pub(crate) async fn leak_guard(&mut self, page_request: PageRequest<'a>) -> Step<'a> {
+        let check =
+            if let Some(withheld) = withheld(self.shared, &page_request, &self.request.head, self.begun) {
+                let Some(check) = self.renewed_check(&page_request, &withheld) else {
+                    return alone(&page_request.subject);
+                };
+                check
+            } else {
+                let decision = page_request.decide(self.shared, self.head(), Touch::Yes, self.begun);
+                let Some(check) = self.sampled_check(&page_request, &decision) else {
+                    return self.follow(page_request, decision);
+                };
+                self.note(&page_request);
+                check
             };
-            self.note(&wanted);
-            check
-        };
-        self.compare(&wanted.subject, check).await
+        self.compare(&page_request.subject, check).await
     }
 
     /// The check of a page that is withheld from this client, if one is due.
-    fn renewed_check(&self, wanted: &Wanted<'a>, kept: &Kept) -> Option<Arc<LeakCheck>> {
-        if !kept.may_look || wanted.subject.site.origin.is_open() {
+    fn renewed_check(&self, page_request: &PageRequest<'a>, withheld: &Withheld) -> Option<Arc<LeakCheck>> {
+        if !withheld.may_look || page_request.subject.site.origin.is_open() {
             return None;
         }
-        let Found::Deliver(delivery) = self.find(wanted, Touch::No, self.begun) else { return None };
-        LeakCheck::again(self.shared, self.guarded_hit(wanted, &delivery)?, self.begun)
+        let LookupResult::Deliver(delivery) = self.find(page_request, Touch::No, self.begun) else {
+            return None;
+        };
+        LeakCheck::again(self.shared, self.guarded_hit(page_request, &delivery)?, self.begun)
     }
 
     /// The check of a hit, if the hit is sampled. An origin that does not answer is not asked.
-    fn sampled_check(&self, wanted: &Wanted<'a>, decision: &Decision) -> Option<Arc<LeakCheck>> {
+    fn sampled_check(&self, page_request: &PageRequest<'a>, decision: &Decision) -> Option<Arc<LeakCheck>> {
         let Decision::Deliver(delivery) = decision else { return None };
-        let hit = self.guarded_hit(wanted, delivery)?;
+        let hit = self.guarded_hit(page_request, delivery)?;
         let check = LeakCheck::draw(self.shared, self.worker, hit, delivery.account)?;
-        if wanted.subject.site.origin.is_open() { None } else { Some(check) }
+        if page_request.subject.site.origin.is_open() { None } else { Some(check) }
     }
 
-    fn guarded_hit<'v>(&'v self, wanted: &'v Wanted<'a>, delivery: &'v Delivery) -> Option<GuardedHit<'v>> {
+    fn guarded_hit<'v>(
+        &'v self,
+        page_request: &'v PageRequest<'a>,
+        delivery: &'v Delivery,
+    ) -> Option<GuardedHit<'v>> {
         let Content::Stored(stored) = &delivery.content else { return None };
-        let (site, key) = (wanted.subject.site, &wanted.key);
-        let is_file = wanted.left_out.has_cookies();
+        let (site, key) = (page_request.subject.site, &page_request.key);
+        let is_file = page_request.left_out.has_cookies();
         Some(GuardedHit { site, key, sent: &self.request.head, looked_up: self.head(), stored, is_file })
     }
 

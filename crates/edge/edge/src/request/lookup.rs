@@ -4,9 +4,9 @@
 //! avoids that too. A decision can therefore be computed without being carried out.
 
 use crate::fetch::base::Base;
-use crate::request::asked_target::AskedTarget;
 use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
+use crate::request::own_target::OwnTarget;
 use crate::request::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -20,12 +20,12 @@ use std::time::Duration;
 use store::{Key, Lookup, Object, Shelved};
 use tokio::time::Instant;
 
-/// A look-up and the request it is made for.
-pub(crate) struct Wanted<'a> {
+/// A request whose response may be shared, as it is looked up.
+pub(crate) struct PageRequest<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) key: Key,
     /// The client's own target, if the key is that of an equivalent target.
-    pub(crate) asked_target: AskedTarget,
+    pub(crate) own_target: OwnTarget,
     pub(crate) directives: Directives,
     /// The parts of the request that the look-up ignores.
     pub(crate) left_out: LeftOut,
@@ -49,7 +49,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) const LOADS_MAX: u32 = 3;
 
 /// The store's result for a request.
-pub(crate) enum Found {
+pub(crate) enum LookupResult {
     /// A response that may be delivered.
     Deliver(Delivery),
     /// A stale response that may be delivered while a newer one is fetched in the background.
@@ -92,7 +92,7 @@ pub(crate) enum Touch {
     No,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PageRequest<'a> {
     /// Whether the site's rules have changed since the request was read.
     pub(crate) fn is_outdated(&self) -> bool {
         self.subject.rules != self.subject.site.rules()
@@ -108,11 +108,11 @@ impl<'a> Wanted<'a> {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
         let solo = is_personal(&head.fields, subject.site.policy());
         let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
-        let (key, asked_target) = AskedTarget::looked_up(shared, subject.key(), &head.fields);
+        let (key, own_target) = OwnTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
             subject,
             key,
-            asked_target,
+            own_target,
             directives,
             left_out: LeftOut::default(),
             range,
@@ -128,15 +128,17 @@ impl<'a> Wanted<'a> {
     /// Decides the next step of the request.
     pub(crate) fn decide(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Decision {
         let (reason, base) = match self.find(shared, head, touch, now) {
-            Found::Deliver(delivery) => return Decision::Deliver(delivery),
-            Found::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
-            Found::Load(shelved) => return Decision::Load(shelved),
-            Found::Unfit => return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant)),
-            Found::Unusable if !self.directives.only_if_cached => {
+            LookupResult::Deliver(delivery) => return Decision::Deliver(delivery),
+            LookupResult::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
+            LookupResult::Load(shelved) => return Decision::Load(shelved),
+            LookupResult::Unfit => {
+                return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant));
+            }
+            LookupResult::Unusable if !self.directives.only_if_cached => {
                 return Decision::Alone(Reason::MissVariant);
             }
-            Found::Unusable => return Decision::OnlyIfCached,
-            Found::Fetch(reason, base) => (reason, base),
+            LookupResult::Unusable => return Decision::OnlyIfCached,
+            LookupResult::Fetch(reason, base) => (reason, base),
         };
         if self.directives.only_if_cached {
             return Decision::OnlyIfCached;
@@ -167,29 +169,35 @@ impl<'a> Wanted<'a> {
     }
 
     /// Finds the stored response for the request and judges it.
-    pub(crate) fn find(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Found {
+    pub(crate) fn find(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        touch: Touch,
+        now: Moment,
+    ) -> LookupResult {
         let looked_up = match touch {
             Touch::Yes => shared.store.lookup(&self.key, &head.fields),
             Touch::No => shared.store.peek(&self.key, &head.fields),
         };
         let (object, softened) = match looked_up {
             Lookup::Found { object, softened } => (object, softened),
-            Lookup::Shelved(shelved) if self.loads < LOADS_MAX => return Found::Load(shelved),
-            Lookup::Shelved(_) => return Found::Fetch(Reason::MissAbsent, None),
-            Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
-            Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
+            Lookup::Shelved(shelved) if self.loads < LOADS_MAX => return LookupResult::Load(shelved),
+            Lookup::Shelved(_) => return LookupResult::Fetch(Reason::MissAbsent, None),
+            Lookup::NoVariant => return LookupResult::Fetch(Reason::MissVariant, None),
+            Lookup::Absent => return LookupResult::Fetch(Reason::MissAbsent, None),
         };
         if !self.is_answered_by(&object, head) {
-            return Found::Unfit;
+            return LookupResult::Unfit;
         }
         if self.is_unusable(&object) {
-            return Found::Unusable;
+            return LookupResult::Unusable;
         }
         if self.must_fetch {
-            return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
+            return LookupResult::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
         }
         if !self.is_served_by(&object, head) {
-            return Found::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
+            return LookupResult::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
         }
         let policy = self.subject.site.policy();
         match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
@@ -202,24 +210,24 @@ impl<'a> Wanted<'a> {
                     let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                     // A write has changed the page, so the object counts as invalidated: its
                     // validators must prove more than those of an expired one.
-                    return Found::Refresh(delivery, Base::new(object, true));
+                    return LookupResult::Refresh(delivery, Base::new(object, true));
                 }
-                Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
+                LookupResult::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
             Reuse::Stale { refresh: true, .. } if self.is_closed(shared, now) => {
-                Found::Fetch(Reason::MissExpired, Some(Base::new(object, softened)))
+                LookupResult::Fetch(Reason::MissExpired, Some(Base::new(object, softened)))
             }
             Reuse::Stale { age_secs, ttl_secs, reason, refresh } => {
                 let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                 if refresh {
-                    Found::Refresh(delivery, Base::new(object, softened))
+                    LookupResult::Refresh(delivery, Base::new(object, softened))
                 } else {
-                    Found::Deliver(delivery)
+                    LookupResult::Deliver(delivery)
                 }
             }
             Reuse::Revalidate(reason) => {
                 let reason = if softened { Reason::MissInvalidated } else { reason };
-                Found::Fetch(reason, Some(Base::new(object, softened)))
+                LookupResult::Fetch(reason, Some(Base::new(object, softened)))
             }
         }
     }
@@ -276,15 +284,15 @@ impl<'a> Wanted<'a> {
     /// Whether the object answers the request with its own target and with the parts that the
     /// look-up ignored.
     pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {
-        let concerns = |name: &[u8]| LeftOut::concerns(name) || AskedTarget::concerns(name);
-        let is_looked_up_whole = self.left_out.reason().is_none() && !self.asked_target.is_another();
+        let concerns = |name: &[u8]| LeftOut::concerns(name) || OwnTarget::concerns(name);
+        let is_looked_up_whole = self.left_out.reason().is_none() && !self.own_target.is_another();
         is_looked_up_whole || self.is_answered_by_head(&object.head_of(concerns), head)
     }
 
-    /// As [`Wanted::is_answered_by`], for a response whose content has not arrived yet.
+    /// As [`PageRequest::is_answered_by`], for a response whose content has not arrived yet.
     pub(crate) fn is_answered_by_head(&self, response: &ResponseHead, head: &RequestHead) -> bool {
         let (target, policy) = (&self.subject.target, self.subject.site.policy());
-        self.asked_target.is_answered(&self.key, &response.fields)
+        self.own_target.is_answered(&self.key, &response.fields)
             && self.left_out.permits(target, &head.fields, response, policy)
     }
 

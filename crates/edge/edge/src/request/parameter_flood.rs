@@ -3,7 +3,7 @@
 //! Invariant: hits are never counted. The URLs themselves are counted in `memory`.
 
 use crate::control::counters::Metric;
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::step::Step;
 use crate::request::visit::Visit;
@@ -12,23 +12,23 @@ use semantics::{BeyondLimit, has_unknown_parameters, without_unknown_parameters}
 impl<'a> Visit<'a> {
     /// The next step of a request that needs a fetch but exceeds the limit of unknown parameters;
     /// `None` for any other request.
-    pub(crate) fn flooded(&self, wanted: &Wanted<'a>) -> Option<Step<'a>> {
-        let (site, policy) = (wanted.subject.site, wanted.subject.site.policy());
+    pub(crate) fn flooded(&self, page_request: &PageRequest<'a>) -> Option<Step<'a>> {
+        let (site, policy) = (page_request.subject.site, page_request.subject.site.policy());
         let limit = policy.unknown_parameters?;
-        if wanted.must_fetch || !has_unknown_parameters(wanted.key.target(), policy) {
+        if page_request.must_fetch || !has_unknown_parameters(page_request.key.target(), policy) {
             return None;
         }
         let flood = &site.parameter_flood;
-        let wait = flood.admit(&wanted.key, limit.per_minute, self.begun.monotonic).err()?;
+        let wait = flood.admit(&page_request.key, limit.per_minute, self.begun.monotonic).err()?;
         self.cells().count(Metric::ParameterFloods);
         if limit.beyond == BeyondLimit::Refuse {
             return Some(Step::Refuse(Refusal::parameter_flood(wait)));
         }
-        let mut subject = wanted.subject.clone();
+        let mut subject = page_request.subject.clone();
         subject.target = without_unknown_parameters(&subject.target, policy);
         // It has no unknown parameter left, so it is not counted again.
-        let mut page = Wanted::new(self.shared, subject, self.head(), wanted.directives.clone());
-        page.left_out = wanted.left_out;
+        let mut page = PageRequest::new(self.shared, subject, self.head(), page_request.directives.clone());
+        page.left_out = page_request.left_out;
         Some(Step::Lookup(page))
     }
 }

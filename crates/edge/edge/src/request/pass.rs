@@ -8,7 +8,7 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Asked, Parcel};
+use crate::fetch::coalesced_fetch::{Demand, Parcel};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
@@ -21,7 +21,7 @@ use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
 use crate::request::step::{Passing, Step};
@@ -51,7 +51,8 @@ impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
     /// for a HEAD request, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let instead = passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false));
+        let instead =
+            passing.page_request.as_ref().and_then(|page_request| self.when_late(page_request, false));
         let Some(instead) = instead else { return self.ask(passing).await };
         let limits = &self.shared.limits;
         let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
@@ -71,7 +72,7 @@ impl<'a> Visit<'a> {
             return Step::Refuse(Refusal::unwritable());
         };
         match self.exchange(&passing.subject, request).await {
-            Ok((asked, parcel)) => self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await,
+            Ok((sent_at, parcel)) => self.take_passed(&passing, sent_at, parcel, enlisted.as_ref()).await,
             Err(error) => self.fail_passing(&passing, &error),
         }
     }
@@ -101,7 +102,7 @@ impl<'a> Visit<'a> {
         }
         let mut exchange = Box::new(subject.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
-        let asked = self.now();
+        let sent_at = self.now();
         loop {
             match exchange.next(self.client).await? {
                 Event::Informational(head) if head.status.code() != 100 => self.inform(head).await,
@@ -111,7 +112,7 @@ impl<'a> Visit<'a> {
                 {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { head, framing } => return Ok((asked, Parcel { head, framing, exchange })),
+                Event::Head { head, framing } => return Ok((sent_at, Parcel { head, framing, exchange })),
                 Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
             }
         }
@@ -142,20 +143,21 @@ impl<'a> Visit<'a> {
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted> {
-        let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
-        if wanted.asked_target.is_another() {
+        let page_request =
+            passing.page_request.as_ref().filter(|_| self.request.head.method == Method::Head)?;
+        if page_request.own_target.is_another() {
             return None;
         }
-        if self.is_denied(&wanted.key) {
+        if self.is_denied(&page_request.key) {
             return None;
         }
-        let (shared, key, fields) = (self.shared, &wanted.key, &self.head().fields);
-        let selecting = selecting_rule(fields, wanted.subject.site.policy());
+        let (shared, key, fields) = (self.shared, &page_request.key, &self.head().fields);
+        let selecting = selecting_rule(fields, page_request.subject.site.policy());
         let known = shared.store.known_rule(key).union(&selecting);
         let head =
-            forward::shared_head(&wanted.subject, &shared.loop_mark, key, Method::Head, fields, &known);
-        let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
-        let fetch = shared.fetches.enlist(key, asked, known, || shared.store.sequence());
+            forward::shared_head(&page_request.subject, &shared.loop_mark, key, Method::Head, fields, &known);
+        let demand = Demand { fields, range: None, solo: true, is_robot: true, client: None };
+        let fetch = shared.fetches.enlist(key, demand, known, || shared.store.sequence());
         Some(Enlisted { entry: TableEntry::of(shared, key, &fetch), head })
     }
 
@@ -207,8 +209,8 @@ impl<'a> Visit<'a> {
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
         }
-        match &passing.wanted {
-            Some(wanted) => self.fail(wanted, error),
+        match &passing.page_request {
+            Some(page_request) => self.fail(page_request, error),
             None => Step::Refuse(passing.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
         }
     }
@@ -216,14 +218,14 @@ impl<'a> Visit<'a> {
     async fn take_passed(
         &self,
         passing: &Passing<'a>,
-        asked: Moment,
+        sent_at: Moment,
         parcel: Parcel,
         enlisted: Option<&Enlisted>,
     ) -> Step<'a> {
         let Parcel { mut head, framing, mut exchange } = parcel;
         let is_page = is_maintenance(&head, passing.subject.site.policy());
-        if let Some(wanted) = passing.wanted.as_ref().filter(|_| !is_page)
-            && let Some(stale) = self.instead_of_error(wanted, head.status)
+        if let Some(page_request) = passing.page_request.as_ref().filter(|_| !is_page)
+            && let Some(stale) = self.instead_of_error(page_request, head.status)
         {
             return Step::Deliver(stale);
         }
@@ -254,11 +256,13 @@ impl<'a> Visit<'a> {
         }
         respond::tidy(&mut head, self.shared.clock.now());
         self.learn_file(passing, &head);
-        let judged = match (&passing.wanted, enlisted) {
-            (Some(wanted), Some(enlisted)) => self.learn_from_head(wanted, enlisted, asked, &head),
-            (Some(wanted), None) => self.learn(wanted, asked, &head),
+        let judged = match (&passing.page_request, enlisted) {
+            (Some(page_request), Some(enlisted)) => {
+                self.learn_from_head(page_request, enlisted, sent_at, &head)
+            }
+            (Some(page_request), None) => self.learn(page_request, sent_at, &head),
             (None, _) => {
-                self.learn_mark(passing, asked, &head);
+                self.learn_mark(passing, sent_at, &head);
                 None
             }
         };
@@ -322,15 +326,15 @@ impl<'a> Visit<'a> {
 
     /// Learns from the response to one client whether responses for the page could be shared.
     /// Returns the reason if not.
-    fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
-        let is_of_another = wanted.asked_target.is_another();
-        let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
+    fn learn(&self, page_request: &PageRequest<'_>, sent_at: Moment, head: &ResponseHead) -> Option<Reason> {
+        let is_of_another = page_request.own_target.is_another();
+        let is_partial = head.status == Status::NOT_MODIFIED || page_request.range.is_some();
         if is_of_another || is_partial || is_server_error(head.status) {
             // The response depends on a copy or range of this client, is an origin error, or
             // belongs to another target. It says nothing about the responses to other clients.
             return None;
         }
-        if self.is_denied(&wanted.key) {
+        if self.is_denied(&page_request.key) {
             // This client's response says nothing about others; the next shared fetch does.
             return Some(Reason::StoreRefusedDenied);
         }
@@ -340,29 +344,29 @@ impl<'a> Visit<'a> {
         if head.status == Status::PARTIAL_CONTENT {
             return Some(Reason::StoreRefusedPartial);
         }
-        let (policy, answered) = (wanted.subject.site.policy(), self.now());
-        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
+        let (policy, received_at) = (page_request.subject.site.policy(), self.now());
+        let judgement = judge_response(&self.request.head, head, sent_at, received_at, policy);
         let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
             (Judgement::Store(_), Ok(_)) => None,
             (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
         };
         match refusal {
-            None => self.shared.hit_for_miss.forget(&wanted.key),
+            None => self.shared.hit_for_miss.forget(&page_request.key),
             Some(reason) => {
                 let culprit = explain_refusal(reason, &head.fields, policy);
-                self.shared.hit_for_miss.remember(&wanted.key, reason, culprit, answered.monotonic);
+                self.shared.hit_for_miss.remember(&page_request.key, reason, culprit, received_at.monotonic);
             }
         }
         refusal
     }
 
     /// Records that the response is marked as shareable, if the profile relies on that mark.
-    fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
+    fn learn_mark(&self, passing: &Passing<'_>, sent_at: Moment, head: &ResponseHead) {
         if passing.reason != Reason::PassUnmarked {
             return;
         }
         let policy = passing.subject.site.policy();
-        let judgement = judge_response(&self.request.head, head, asked, self.now(), policy);
+        let judgement = judge_response(&self.request.head, head, sent_at, self.now(), policy);
         if matches!(judgement, Judgement::Store(_)) && VaryRule::from_response(&head.fields, policy).is_ok() {
             self.shared.mark(&passing.subject.key());
         }
@@ -371,12 +375,12 @@ impl<'a> Visit<'a> {
     /// Learns from the response to a HEAD request about the stored page (RFC 9111 section 4.3.5).
     fn learn_from_head(
         &self,
-        wanted: &Wanted<'_>,
+        page_request: &PageRequest<'_>,
         enlisted: &Enlisted,
-        asked: Moment,
+        sent_at: Moment,
         head: &ResponseHead,
     ) -> Option<Reason> {
-        let subject = &wanted.subject;
+        let subject = &page_request.subject;
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
         let Lookup::Found { object, softened } = store.peek(&enlisted.entry.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
@@ -388,7 +392,7 @@ impl<'a> Visit<'a> {
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
             self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
-            self.refresh_in_background(wanted, Base::new(object, softened));
+            self.refresh_in_background(page_request, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
@@ -405,14 +409,14 @@ impl<'a> Visit<'a> {
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
                 self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
-                self.refresh_in_background(wanted, Base::new(object, softened));
+                self.refresh_in_background(page_request, Base::new(object, softened));
             }
             return None;
         }
         let updated = updated_head(&object.head(), head);
         let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
-        let answered = self.now();
-        let judgement = judge_response(&get, &updated, asked, answered, policy);
+        let received_at = self.now();
+        let judgement = judge_response(&get, &updated, sent_at, received_at, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
             enlisted.entry.fetch.publish(|| {

@@ -23,10 +23,10 @@ use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, Loaded};
 use crate::memory::leak_guard::is_guarded;
 use crate::memory::popular::Page;
-use crate::request::asking::Asking;
 use crate::request::client::Client;
 use crate::request::guard::{Subject, guard};
-use crate::request::lookup::{Decision, LOADS_MAX, Touch, Wanted};
+use crate::request::key::Classified;
+use crate::request::lookup::{Decision, LOADS_MAX, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::step::{Passing, Step};
 use crate::request::visit::{After, Visit};
@@ -54,9 +54,9 @@ pub(crate) async fn run(
             Step::Purge => visit.purge().await,
             Step::Refresh(order) => visit.refresh(order).await,
             Step::Key(subject) => visit.key(subject),
-            Step::Lookup(wanted) => visit.lookup(wanted),
-            Step::LeakGuard(wanted) => visit.leak_guard(wanted).await,
-            Step::Load(wanted, shelved) => visit.load(wanted, shelved).await,
+            Step::Lookup(page_request) => visit.lookup(page_request),
+            Step::LeakGuard(page_request) => visit.leak_guard(page_request).await,
+            Step::Load(page_request, shelved) => visit.load(page_request, shelved).await,
             Step::Wait(waiting) => visit.wait(waiting).await,
             Step::Pass(passing) => visit.pass(passing).await,
             Step::Deliver(delivery) => break visit.deliver(delivery).await,
@@ -90,88 +90,90 @@ impl<'a> Visit<'a> {
     /// *key*: computes the cache key, if the request may share a response at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match Asking::new(self.shared, subject, &self.request.head, has_content) {
-            Asking::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),
-            Asking::LookUp(mut wanted, head) => {
+        match Classified::new(self.shared, subject, &self.request.head, has_content) {
+            Classified::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),
+            Classified::LookUp(mut page_request, head) => {
                 self.looked_up = head;
-                wanted.must_fetch = self.must_fetch;
-                Step::Lookup(wanted)
+                page_request.must_fetch = self.must_fetch;
+                Step::Lookup(page_request)
             }
         }
     }
 
     /// *lookup*: finds a stored response that this request may receive, or decides on a fetch.
     /// Leaves requests that the leak guard watches to it.
-    fn lookup(&self, wanted: Wanted<'a>) -> Step<'a> {
-        if is_guarded(&self.request.head.fields, wanted.subject.site.policy()) {
-            return Step::LeakGuard(wanted);
+    fn lookup(&self, page_request: PageRequest<'a>) -> Step<'a> {
+        if is_guarded(&self.request.head.fields, page_request.subject.site.policy()) {
+            return Step::LeakGuard(page_request);
         }
-        let decision = wanted.decide(self.shared, self.head(), Touch::Yes, self.begun);
-        self.follow(wanted, decision)
+        let decision = page_request.decide(self.shared, self.head(), Touch::Yes, self.begun);
+        self.follow(page_request, decision)
     }
 
     /// The step that a look-up has decided on.
-    pub(crate) fn follow(&self, mut wanted: Wanted<'a>, decision: Decision) -> Step<'a> {
+    pub(crate) fn follow(&self, mut page_request: PageRequest<'a>, decision: Decision) -> Step<'a> {
         if matches!(decision, Decision::Alone(_) | Decision::Fetch { .. })
-            && let Some(step) = self.flooded(&wanted)
+            && let Some(step) = self.flooded(&page_request)
         {
             return step;
         }
-        if matches!(decision, Decision::Fetch { .. }) && self.is_beyond_foreign_ports(&wanted) {
-            return wanted.pass(Reason::PassForeignPort);
+        if matches!(decision, Decision::Fetch { .. }) && self.is_beyond_foreign_ports(&page_request) {
+            return page_request.pass(Reason::PassForeignPort);
         }
         match decision {
             Decision::Deliver(delivery) => {
-                self.note(&wanted);
+                self.note(&page_request);
                 Step::Deliver(delivery)
             }
             Decision::StandIn(delivery, base) => {
-                self.note(&wanted);
+                self.note(&page_request);
                 if delivery.account.reason == Reason::StaleBreakerOpen {
                     self.cells().count(Metric::BreakerStale);
                 }
-                self.refresh_in_background(&wanted, base);
+                self.refresh_in_background(&page_request, base);
                 Step::Deliver(delivery)
             }
             Decision::Refresh(delivery, base) => {
-                self.note(&wanted);
-                self.refresh_in_background(&wanted, base);
+                self.note(&page_request);
+                self.refresh_in_background(&page_request, base);
                 Step::Deliver(delivery)
             }
-            Decision::Load(shelved) => Step::Load(wanted, shelved),
+            Decision::Load(shelved) => Step::Load(page_request, shelved),
             Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
-            Decision::Alone(reason) => wanted.pass(reason),
+            Decision::Alone(reason) => page_request.pass(reason),
             Decision::Fetch { reason, solo } => {
-                wanted.solo |= solo;
-                self.join(wanted, reason)
+                page_request.solo |= solo;
+                self.join(page_request, reason)
             }
         }
     }
 
     /// *load*: reads the object from disk; then the request is looked up again.
-    async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
+    async fn load(&self, mut page_request: PageRequest<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
-        wanted.loads += 1;
-        match disk_reads::load(self.shared, &wanted.key, shelved).await {
+        page_request.loads += 1;
+        match disk_reads::load(self.shared, &page_request.key, shelved).await {
             Loaded::Ended => {}
-            Loaded::Late => wanted.loads = LOADS_MAX,
+            Loaded::Late => page_request.loads = LOADS_MAX,
             Loaded::Refused => {
                 self.cells().count(Metric::DiskReadsRefused);
-                wanted.loads = LOADS_MAX;
+                page_request.loads = LOADS_MAX;
             }
         }
-        Step::Lookup(wanted)
+        Step::Lookup(page_request)
     }
 
     /// Counts a request for a stored page towards its popularity. Only plain GET requests for a
     /// whole page count, because any visitor may have sent them.
-    pub(crate) fn note(&self, wanted: &Wanted<'_>) {
+    pub(crate) fn note(&self, page_request: &PageRequest<'_>) {
         let head = self.head();
-        if wanted.solo || wanted.range.is_some() || head.method != Method::Get {
+        if page_request.solo || page_request.range.is_some() || head.method != Method::Get {
             return;
         }
-        let policy = wanted.subject.site.policy();
-        let page = || Page::of(&wanted.key, &head.fields, self.shared.store.known_rule(&wanted.key), policy);
+        let policy = page_request.subject.site.policy();
+        let page = || {
+            Page::of(&page_request.key, &head.fields, self.shared.store.known_rule(&page_request.key), policy)
+        };
         self.shared.popular.note(self.worker, page);
     }
 }

@@ -49,13 +49,13 @@ impl<'a> Visit<'a> {
 
     /// *reply*: answers an order.
     pub(crate) async fn reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
-        self.asker.persistent &= self.client.is_content_read();
+        self.recipient.persistent &= self.client.is_content_read();
         let Reply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
         let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;
         let framing = BodyFraming::Length(content_bytes);
-        let written = respond::write_head(&head, framing, Some(&account), self.asker);
+        let written = respond::write_head(&head, framing, Some(&account), self.recipient);
         self.client.push(written.octets.clone());
         self.client.push(content);
         let sent = self.client.flush().await.map_err(Interrupted::from);

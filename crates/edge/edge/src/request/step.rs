@@ -5,7 +5,7 @@
 use crate::fetch::coalesced_fetch::Progress;
 use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use purge::{Order, Reply};
 use semantics::Reason;
@@ -35,11 +35,11 @@ steps! { 'a:
     /// Computes the cache key.
     Key(Subject<'a>),
     /// Asks the store.
-    Lookup(Wanted<'a>),
+    Lookup(PageRequest<'a>),
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
-    LeakGuard(Wanted<'a>),
+    LeakGuard(PageRequest<'a>),
     /// Reads an object from disk.
-    Load(Wanted<'a>, Shelved),
+    Load(PageRequest<'a>, Shelved),
     /// Waits for a coalesced fetch.
     Wait(Waiting<'a>),
     /// Sends the client's own request to the origin.
@@ -54,7 +54,7 @@ steps! { 'a:
 
 /// A request that waits for a coalesced fetch.
 pub(crate) struct Waiting<'a> {
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) page_request: PageRequest<'a>,
     /// Why it was not answered from the store.
     pub(crate) reason: Reason,
     pub(crate) receiver: watch::Receiver<Progress>,
@@ -68,17 +68,17 @@ pub(crate) struct Passing<'a> {
     pub(crate) reason: Reason,
     /// The look-up, if the response could have been shared. The response is then judged for the
     /// benefit of later requests.
-    pub(crate) wanted: Option<Wanted<'a>>,
+    pub(crate) page_request: Option<PageRequest<'a>>,
 }
 
 impl<'a> Passing<'a> {
     /// A request whose response says nothing about other requests.
     pub(crate) const fn alone(subject: Subject<'a>, reason: Reason) -> Self {
-        Self { subject, reason, wanted: None }
+        Self { subject, reason, page_request: None }
     }
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PageRequest<'a> {
     /// Sends the request to the origin without sharing, after a look-up.
     pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
         let subject = self.subject.clone();
@@ -86,7 +86,7 @@ impl<'a> Wanted<'a> {
             // If the look-up ignored a part of the request, the response says nothing about clients
             // that do not send that part.
             Some(reason) => Step::Pass(Passing::alone(subject, reason)),
-            None => Step::Pass(Passing { subject, reason, wanted: Some(self) }),
+            None => Step::Pass(Passing { subject, reason, page_request: Some(self) }),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::control::counters::Cells;
 use crate::request::client::Client;
-use crate::request::respond::{self, Asker};
+use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::BytesMut;
@@ -47,7 +47,7 @@ pub(crate) struct Visit<'a> {
     /// Holds the request without the fields of an order, once the order was carried out.
     stripped: &'a OnceLock<Request>,
     pub(crate) begun: Moment,
-    pub(crate) asker: Asker,
+    pub(crate) recipient: Recipient,
     /// Whether the page is fetched even if it is stored.
     pub(crate) must_fetch: bool,
     /// The request as the look-up sees it, if that differs from the request that was sent.
@@ -66,7 +66,7 @@ impl<'a> Visit<'a> {
         stripped: &'a OnceLock<Request>,
     ) -> Self {
         let persistent = request.persistent && !shared.is_draining();
-        let asker = Asker::new(&request.head.method, request.head.version, persistent);
+        let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
         let begun = Moment::read(&*shared.clock);
         Self {
             shared,
@@ -75,7 +75,7 @@ impl<'a> Visit<'a> {
             request,
             stripped,
             begun,
-            asker,
+            recipient,
             must_fetch: false,
             looked_up: None,
             site: None,

@@ -10,7 +10,7 @@ use crate::fetch::coalesced_fetch::{SharedAnswer, State};
 use crate::fetch::fetch_table::Joined;
 use crate::request::delivery::Content;
 use crate::request::guard::guard;
-use crate::request::lookup::{Decision, Found, Touch, Wanted};
+use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::wait::FETCHES_MAX;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// The result of the first look-up; `None` if the request must join a fetch.
-    fn found_at_once(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request) -> Option<Got> {
+    fn found_at_once(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request) -> Option<Got> {
         match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
             Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
             Decision::Refresh(delivery, base) => {
@@ -71,17 +71,19 @@ impl World {
     async fn ask(self: &Arc<Self>, request: &Request) -> Got {
         let (shared, head) = (&*self.shared, &request.head);
         let subject = guard(shared, peer(), request).ok().unwrap();
-        let wanted = Wanted::new(shared, subject, head, Directives::default());
+        let wanted = PageRequest::new(shared, subject, head, Directives::default());
         if let Some(got) = self.found_at_once(&wanted, request) {
             return got;
         }
         for _ in 0..FETCHES_MAX {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
-                Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
-                Found::Load(_) | Found::Unfit => panic!("there is no disk here, and nothing is left out"),
-                Found::Unusable => panic!("nothing is compressed here"),
-                Found::Fetch(_, object) => {
+                LookupResult::Deliver(delivery) | LookupResult::Refresh(delivery, _) => Some(delivery),
+                LookupResult::Load(_) | LookupResult::Unfit => {
+                    panic!("there is no disk here, and nothing is left out")
+                }
+                LookupResult::Unusable => panic!("nothing is compressed here"),
+                LookupResult::Fetch(_, object) => {
                     base = object;
                     None
                 }
@@ -140,7 +142,7 @@ impl World {
     /// large or outdated.
     async fn read(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PageRequest<'_>,
         request: &Request,
         answer: &SharedAnswer,
         mut reader: FillingReader,
@@ -162,7 +164,7 @@ impl World {
         Got::Whole(text(&pieces))
     }
 
-    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Base) {
+    fn refresh(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request, stale: Base) {
         if let Some(fetch) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
             self.start(wanted, request, fetch, Some(stale));
         }

@@ -10,7 +10,7 @@ use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{Answer, FetchTask, Source};
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::request::lookup::Wanted;
+use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};
@@ -105,7 +105,7 @@ impl World {
     /// Starts a fetch as a separate task.
     pub(super) fn start(
         self: &Arc<Self>,
-        wanted: &Wanted<'_>,
+        wanted: &PageRequest<'_>,
         request: &Request,
         fetch: Arc<CoalescedFetch>,
         base: Option<Base>,
@@ -141,7 +141,7 @@ impl World {
         if act == Act::Never {
             return;
         }
-        let (asked, version) = (self.now(), self.version.load(Ordering::SeqCst));
+        let (sent_at, version) = (self.now(), self.version.load(Ordering::SeqCst));
         self.fetches.fetch_add(1, Ordering::SeqCst);
         let language = task.head.fields.first("Accept-Language").cloned().unwrap_or_default();
         // A fetch that can no longer be joined may leave the table before its end.
@@ -160,7 +160,7 @@ impl World {
         let pieces = if confirms { VecDeque::new() } else { pieces.into() };
         let exchange = Box::new(Script { pieces, dies: act == Act::Half, waited: false });
         let (head, framing) = (self.head(version, confirms), BodyFraming::Length(bytes));
-        let answer = Answer { head, framing, exchange, asked, answered: self.now() };
+        let answer = Answer { head, framing, exchange, sent_at, received_at: self.now() };
         match &task.base {
             _ if act == Act::Private => {
                 let now = self.now().monotonic;
@@ -169,7 +169,7 @@ impl World {
             }
             Some(base) if confirms => task.confirm(answer, base).await,
             _ => {
-                let judged = task.judge(&answer.head, answer.asked, answer.answered);
+                let judged = task.judge(&answer.head, answer.sent_at, answer.received_at);
                 let Ok((storable, rule)) = judged else { panic!("the page can be stored") };
                 task.store_and_stream(answer, storable, rule).await;
             }

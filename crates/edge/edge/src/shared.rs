@@ -7,7 +7,7 @@ use crate::control::access_log::AccessLog;
 use crate::control::counters::{Cells, Counters, Metric};
 use crate::control::purge_access::PurgeAccess;
 use crate::fetch::fetch_table::FetchTable;
-use crate::fetch::loads::Loads;
+use crate::fetch::read_queues::ReadQueues;
 use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
@@ -76,7 +76,7 @@ pub(crate) struct Shared {
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
-    pub(crate) loads: Loads,
+    pub(crate) read_queues: ReadQueues,
     pub(crate) equivalents: Equivalents,
     /// Memory budget of the bodies outside the store.
     pub(crate) transit: Arc<MemoryShare>,
@@ -152,7 +152,7 @@ impl Shared {
             popular: Popular::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),
-            loads: Loads::default(),
+            read_queues: ReadQueues::default(),
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),

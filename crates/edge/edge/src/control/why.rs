@@ -310,7 +310,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     // Blocks on the disk. That is acceptable for an operator's question, but not for a client's
     // request.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
-        disk_reads::load_here(shared, &key, shelved);
+        disk_reads::read_blocking(shared, &key, shelved);
     }
     let decided = match &page_request {
         Err(reason) => {
@@ -382,7 +382,7 @@ fn looked_up(
             Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Load(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
+        Decision::Read(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
         Decision::Alone(reason) => match page_request.left_out.reason() {
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
@@ -399,7 +399,7 @@ fn looked_up(
                 LookupResult::Fetch(_, None)
                 | LookupResult::Deliver(_)
                 | LookupResult::Refresh(..)
-                | LookupResult::Load(_)
+                | LookupResult::OnDisk(_)
                 | LookupResult::Unfit
                 | LookupResult::Unusable => false,
             };

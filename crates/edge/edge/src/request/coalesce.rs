@@ -33,7 +33,7 @@ impl<'a> Visit<'a> {
         let find = || match self.find(&page_request, Touch::No, self.now()) {
             LookupResult::Deliver(delivery) | LookupResult::Refresh(delivery, _) => Some(delivery),
             // It was in memory a moment ago, and was evicted or replaced since.
-            LookupResult::Load(_) | LookupResult::Unfit | LookupResult::Unusable => None,
+            LookupResult::OnDisk(_) | LookupResult::Unfit | LookupResult::Unusable => None,
             LookupResult::Fetch(_, stored) => {
                 base = stored;
                 None

@@ -40,13 +40,13 @@ pub(crate) struct PageRequest<'a> {
     /// Number of coalesced fetches that this request has taken part in.
     pub(crate) fetches_joined: u32,
     /// Number of times that the stored object had to be read from disk.
-    pub(crate) loads: u32,
+    pub(crate) disk_reads: u32,
     /// When the request stops waiting for other requests' fetches; set by the first wait.
     pub(crate) patience_ends: Option<Instant>,
 }
 
 /// After this many disk reads whose result was evicted before use, the request goes to the origin.
-pub(crate) const LOADS_MAX: u32 = 3;
+pub(crate) const DISK_READS_MAX: u32 = 3;
 
 /// The store's result for a request.
 pub(crate) enum LookupResult {
@@ -55,7 +55,7 @@ pub(crate) enum LookupResult {
     /// A stale response that may be delivered while a newer one is fetched in the background.
     Refresh(Delivery, Base),
     /// An object on disk, which must be read before it can be judged.
-    Load(Shelved),
+    OnDisk(Shelved),
     /// A response that may not be used because of the request's own target, or of a part that the
     /// look-up ignored.
     Unfit,
@@ -76,7 +76,7 @@ pub(crate) enum Decision {
     /// the page has just failed. If a probe is due, it fetches a newer response in the background.
     StandIn(Delivery, Base),
     /// Read the object from disk, then look up again.
-    Load(Shelved),
+    Read(Shelved),
     /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
     /// Send the request to the origin, without sharing its response.
@@ -120,7 +120,7 @@ impl<'a> PageRequest<'a> {
             refuses_gzip,
             must_fetch: false,
             fetches_joined: 0,
-            loads: 0,
+            disk_reads: 0,
             patience_ends: None,
         }
     }
@@ -130,7 +130,7 @@ impl<'a> PageRequest<'a> {
         let (reason, base) = match self.find(shared, head, touch, now) {
             LookupResult::Deliver(delivery) => return Decision::Deliver(delivery),
             LookupResult::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
-            LookupResult::Load(shelved) => return Decision::Load(shelved),
+            LookupResult::OnDisk(shelved) => return Decision::Read(shelved),
             LookupResult::Unfit => {
                 return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant));
             }
@@ -182,7 +182,9 @@ impl<'a> PageRequest<'a> {
         };
         let (object, softened) = match looked_up {
             Lookup::Found { object, softened } => (object, softened),
-            Lookup::Shelved(shelved) if self.loads < LOADS_MAX => return LookupResult::Load(shelved),
+            Lookup::Shelved(shelved) if self.disk_reads < DISK_READS_MAX => {
+                return LookupResult::OnDisk(shelved);
+            }
             Lookup::Shelved(_) => return LookupResult::Fetch(Reason::MissAbsent, None),
             Lookup::NoVariant => return LookupResult::Fetch(Reason::MissVariant, None),
             Lookup::Absent => return LookupResult::Fetch(Reason::MissAbsent, None),

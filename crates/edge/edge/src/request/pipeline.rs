@@ -3,7 +3,7 @@
 //! ```text
 //!   receive -> [guard] -> [key] -> [lookup] -> [leak guard] -> { [deliver] | [wait] | [pass] }
 //!               |   ^                ^  |
-//!               |   |                |  '-> [load] (from the disk) -.
+//!               |   |                |  '-> [read] (from the disk) -.
 //!               |   |                '------------------------------'
 //!               |   '- [refresh]  (an order to purge the page and to fetch it again)
 //!               '----> [purge] -> [reply]
@@ -20,13 +20,13 @@
 
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
-use crate::fetch::disk_reads::{self, Loaded};
+use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::leak_guard::is_guarded;
 use crate::memory::popular::Page;
 use crate::request::client::Client;
 use crate::request::guard::{Subject, guard};
 use crate::request::key::Classified;
-use crate::request::lookup::{Decision, LOADS_MAX, PageRequest, Touch};
+use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::step::{Passing, Step};
 use crate::request::visit::{After, Visit};
@@ -56,7 +56,7 @@ pub(crate) async fn run(
             Step::Key(subject) => visit.key(subject),
             Step::Lookup(page_request) => visit.lookup(page_request),
             Step::LeakGuard(page_request) => visit.leak_guard(page_request).await,
-            Step::Load(page_request, shelved) => visit.load(page_request, shelved).await,
+            Step::Read(page_request, shelved) => visit.read(page_request, shelved).await,
             Step::Wait(waiting) => visit.wait(waiting).await,
             Step::Pass(passing) => visit.pass(passing).await,
             Step::Deliver(delivery) => break visit.deliver(delivery).await,
@@ -138,7 +138,7 @@ impl<'a> Visit<'a> {
                 self.refresh_in_background(&page_request, base);
                 Step::Deliver(delivery)
             }
-            Decision::Load(shelved) => Step::Load(page_request, shelved),
+            Decision::Read(shelved) => Step::Read(page_request, shelved),
             Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
             Decision::Alone(reason) => page_request.pass(reason),
             Decision::Fetch { reason, solo } => {
@@ -148,16 +148,16 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// *load*: reads the object from disk; then the request is looked up again.
-    async fn load(&self, mut page_request: PageRequest<'a>, shelved: Shelved) -> Step<'a> {
+    /// *read*: reads the object from disk; then the request is looked up again.
+    async fn read(&self, mut page_request: PageRequest<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
-        page_request.loads += 1;
-        match disk_reads::load(self.shared, &page_request.key, shelved).await {
-            Loaded::Ended => {}
-            Loaded::Late => page_request.loads = LOADS_MAX,
-            Loaded::Refused => {
+        page_request.disk_reads += 1;
+        match disk_reads::read(self.shared, &page_request.key, shelved).await {
+            ReadOutcome::Ended => {}
+            ReadOutcome::Late => page_request.disk_reads = DISK_READS_MAX,
+            ReadOutcome::Refused => {
                 self.cells().count(Metric::DiskReadsRefused);
-                page_request.loads = LOADS_MAX;
+                page_request.disk_reads = DISK_READS_MAX;
             }
         }
         Step::Lookup(page_request)

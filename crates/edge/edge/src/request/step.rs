@@ -39,7 +39,7 @@ steps! { 'a:
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
     LeakGuard(PageRequest<'a>),
     /// Reads an object from disk.
-    Load(PageRequest<'a>, Shelved),
+    Read(PageRequest<'a>, Shelved),
     /// Waits for a coalesced fetch.
     Wait(Waiting<'a>),
     /// Sends the client's own request to the origin.

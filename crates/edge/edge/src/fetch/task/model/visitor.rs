@@ -64,7 +64,7 @@ impl World {
             }
             Decision::Alone(_) | Decision::Fetch { solo: true, .. } => Some(Got::Alone),
             Decision::Fetch { .. } | Decision::OnlyIfCached => None,
-            Decision::Load(_) => panic!("there is no disk here"),
+            Decision::Read(_) => panic!("there is no disk here"),
         }
     }
 
@@ -79,7 +79,7 @@ impl World {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
                 LookupResult::Deliver(delivery) | LookupResult::Refresh(delivery, _) => Some(delivery),
-                LookupResult::Load(_) | LookupResult::Unfit => {
+                LookupResult::OnDisk(_) | LookupResult::Unfit => {
                     panic!("there is no disk here, and nothing is left out")
                 }
                 LookupResult::Unusable => panic!("nothing is compressed here"),

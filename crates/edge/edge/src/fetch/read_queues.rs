@@ -21,12 +21,12 @@ const WAITING_MAX: usize = 4096;
 
 /// The reads under way.
 #[derive(Debug)]
-pub(crate) struct Loads {
+pub(crate) struct ReadQueues {
     pub(crate) objects: Arc<Backlog<Shelved>>,
     pub(crate) ahead: Arc<Semaphore>,
 }
 
-impl Default for Loads {
+impl Default for ReadQueues {
     fn default() -> Self {
         Self {
             objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),

@@ -21,7 +21,7 @@ mod sites;
 mod upkeep;
 mod worker;
 
-pub use control::counters::{Kind, METRICS, Metric, Row};
+pub use control::counters::{METRICS, Metric, MetricKind, Row};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
 pub use control::why;

@@ -16,8 +16,8 @@ use crate::memory::disk_turns::DiskTurns;
 use crate::memory::ending::Ending;
 use crate::memory::equivalents::Equivalents;
 use crate::memory::hit_for_miss::HitForMiss;
+use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
-use crate::memory::popular::Popular;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     marked: HitForMiss,
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
     pub(crate) ailing: HitForMiss,
-    pub(crate) popular: Popular,
+    pub(crate) hot_pages: HotPages,
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
@@ -109,7 +109,7 @@ pub(crate) struct Shared {
 }
 
 /// A permitted connection. Dropping it makes room for another one.
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     shared: Arc<Shared>,
     /// The address that the connection counts for; `None` if its address has no limit.
     address: Option<IpAddr>,
@@ -117,7 +117,7 @@ pub(crate) struct Place {
 
 /// Why a connection is not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoSlot {
     /// `limits.connections_max` are open.
     Full,
     /// The client's address has `limits.connections_per_address_max` open.
@@ -149,7 +149,7 @@ impl Shared {
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
             ailing: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
-            popular: Popular::new(plan.workers, plan.refill.pages_max),
+            hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),
             read_queues: ReadQueues::default(),
@@ -311,18 +311,18 @@ impl Shared {
     }
 
     /// Reserves one more connection for this client, if the limits allow it.
-    pub(crate) fn take_place(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
+    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, NoSlot> {
         // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });
-        taken.map_err(|_| NoPlace::Full)?;
+        taken.map_err(|_| NoSlot::Full)?;
         let limited = self.limited_address(peer);
         let is_free = limited
             .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
         // Its drop gives the global count back, also if the address has reached its limit.
-        let place = Place { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
-        if is_free { Ok(place) } else { Err(NoPlace::Address) }
+        let place = ConnectionSlot { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
+        if is_free { Ok(place) } else { Err(NoSlot::Address) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are
@@ -339,7 +339,7 @@ impl Shared {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         if let Some(address) = self.address {
@@ -362,7 +362,7 @@ impl fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{NoPlace, Shared};
+    use super::{NoSlot, Shared};
     use address::Prefix;
     use config::Plan;
     use net::Peer;
@@ -376,14 +376,14 @@ mod tests {
         plan.limits.connections_per_address_max = 2;
         plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
-        let take = |peer: &str| shared.take_place(peer.parse().map_or(Peer::Unix, Peer::Ip));
+        let take = |peer: &str| shared.take_slot(peer.parse().map_or(Peer::Unix, Peer::Ip));
         let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
-        assert_eq!(take("192.0.2.1:6").err(), Some(NoPlace::Address));
+        assert_eq!(take("192.0.2.1:6").err(), Some(NoSlot::Address));
         assert_eq!(shared.connections(), 2, "a refused one takes no place");
         let others = ["192.0.2.2:5", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7", "unix", "198.51.100.1:5"];
         let mut others: Vec<_> = others.map(|peer| take(peer).unwrap()).into_iter().collect();
         others.push(take("198.51.100.1:6").unwrap());
-        assert_eq!(take("192.0.2.3:5").err(), Some(NoPlace::Full));
+        assert_eq!(take("192.0.2.3:5").err(), Some(NoSlot::Full));
         drop((kept, others));
         assert!(shared.connections() == 0 && take("192.0.2.1:5").is_ok());
     }

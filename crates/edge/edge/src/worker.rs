@@ -15,7 +15,7 @@ use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::After;
-use crate::shared::{NoPlace, Place, Shared};
+use crate::shared::{ConnectionSlot, NoSlot, Shared};
 use crate::upkeep::supervisor::{self, End};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
@@ -120,21 +120,21 @@ async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor)
 /// Serves a connection if the limits allow it.
 fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
-    match shared.take_place(peer) {
-        Ok(place) => {
+    match shared.take_slot(peer) {
+        Ok(slot) => {
             cells.count(Metric::ConnectionsAccepted);
-            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, place));
+            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, slot));
         }
-        Err(NoPlace::Full) => cells.count(Metric::ConnectionsRefused),
-        Err(NoPlace::Address) => cells.count(Metric::ConnectionsRefusedAddress),
+        Err(NoSlot::Full) => cells.count(Metric::ConnectionsRefused),
+        Err(NoSlot::Address) => cells.count(Metric::ConnectionsRefusedAddress),
     }
 }
 
 /// Serves one connection to its end.
-async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, place: Place) {
+async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, slot: ConnectionSlot) {
     let client = Client::new(stream, peer, Arc::clone(&shared.limits));
     serve_requests(&shared, index, client).await;
-    drop(place);
+    drop(slot);
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) {

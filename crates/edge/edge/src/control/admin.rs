@@ -66,7 +66,7 @@ const FULL: &str = "This address has its maximum of connections, limits.admin_co
                     later; if this persists, close connections that are not needed or raise the limit.";
 
 /// One answer.
-struct Page {
+struct AdminPage {
     status: Status,
     media_type: &'static str,
     text: String,
@@ -104,7 +104,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 /// Tells a client that the limit of connections is reached, and closes.
 async fn refuse(shared: Arc<Shared>, mut client: Client) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
-    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), recipient).await {
+    if send(&shared, &mut client, AdminPage::plain(503, &format!("{FULL}\n")).into(), recipient).await {
         client.linger().await;
     }
 }
@@ -149,7 +149,7 @@ async fn send(shared: &Shared, client: &mut Client, reply: Reply, recipient: Rec
 }
 
 /// The answer to a request that its client may not send here. It depends on the head alone.
-fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
+fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPage> {
     let is_call = api::Route::of(&request.target).is_some() || path(request) == detection_call::PATH;
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
@@ -163,7 +163,7 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
     if is_call {
         shared.cells(0).count(Metric::PurgesForbidden);
     }
-    Some(Page::plain(403, &format!("{refused}\n")))
+    Some(AdminPage::plain(403, &format!("{refused}\n")))
 }
 
 /// The answer to a call that changes something; `None` for all other requests.
@@ -212,20 +212,20 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
 }
 
 /// The answer to a request that changes nothing.
-fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if path(request) == WHY_PATH {
         return answer_why(shared, request, content);
     }
     if !matches!(request.method, Method::Get | Method::Head) {
-        return Page::plain(405, "Only GET and HEAD are served here.\n");
+        return AdminPage::plain(405, "Only GET and HEAD are served here.\n");
     }
     match path(request) {
-        HEALTH_PATH => Page::plain(200, "ok\n"),
+        HEALTH_PATH => AdminPage::plain(200, "ok\n"),
         b"/metrics" => {
-            Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
+            AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
-        b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
-        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
+        b"/status" => AdminPage { status: Status::OK, media_type: JSON, text: status(shared) },
+        _ => AdminPage::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
     }
 }
 
@@ -235,44 +235,44 @@ fn path(request: &RequestHead) -> &[u8] {
 }
 
 /// Explains the request that the content describes.
-fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
-        return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
+        return AdminPage::plain(405, "POST a question here; docs/why.md describes it.\n");
     }
     if !has_json(request) {
-        return Page::plain(415, "A question is application/json.\n");
+        return AdminPage::plain(415, "A question is application/json.\n");
     }
     if content.len() > QUESTION_BYTES_MAX {
-        return Page::plain(413, "The question is too long.\n");
+        return AdminPage::plain(413, "The question is too long.\n");
     }
     let question: Question = match serde_json::from_slice(content) {
         Ok(question) => question,
-        Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
+        Err(error) => return AdminPage::plain(400, &format!("The question cannot be read: {error}.\n")),
     };
     match why::answer(shared, &question) {
         // Serialisation cannot fail: an answer is plain data with strings as keys.
         Ok(answer) => match serde_json::to_string_pretty(&answer) {
-            Ok(text) => Page { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
-            Err(error) => Page::plain(500, &format!("{error}\n")),
+            Ok(text) => AdminPage { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
+            Err(error) => AdminPage::plain(500, &format!("{error}\n")),
         },
-        Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
+        Err(problem) => AdminPage::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
 }
 
 /// Carries out a call about a site's detected profile.
-async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
-        return Page::plain(405, "POST a call here; docs/profiles.md describes it.\n");
+        return AdminPage::plain(405, "POST a call here; docs/profiles.md describes it.\n");
     }
     if !has_json(request) {
-        return Page::plain(415, "A call is application/json.\n");
+        return AdminPage::plain(415, "A call is application/json.\n");
     }
     if content.len() > detection_call::CONTENT_BYTES_MAX {
-        return Page::plain(413, "The call is too long.\n");
+        return AdminPage::plain(413, "The call is too long.\n");
     }
     let (code, value) = detection_call::carry_out(shared, content).await;
     let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
-    Page { status, media_type: JSON, text: format!("{value:#}\n") }
+    AdminPage { status, media_type: JSON, text: format!("{value:#}\n") }
 }
 
 /// Whether the content is declared as JSON. A form on another site cannot send that media type.
@@ -281,15 +281,15 @@ fn has_json(request: &RequestHead) -> bool {
     media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes()))
 }
 
-impl Page {
+impl AdminPage {
     fn plain(code: u16, text: &str) -> Self {
         let status = Status::from_code(code).unwrap_or(Status::NOT_FOUND);
         Self { status, media_type: "text/plain; charset=utf-8", text: text.to_owned() }
     }
 }
 
-impl From<Page> for Reply {
-    fn from(page: Page) -> Self {
+impl From<AdminPage> for Reply {
+    fn from(page: AdminPage) -> Self {
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::CONTENT_TYPE, page.media_type);
         head.fields.push(names::CACHE_CONTROL, "no-store");
@@ -381,7 +381,7 @@ fn disk_status(shared: &Shared) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, answer, refusal};
+    use super::{AdminPage, answer, refusal};
     use crate::shared::Shared;
     use config::Plan;
     use message::{Fields, Method, RequestHead, Version};
@@ -392,7 +392,7 @@ mod tests {
 
     const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
 
-    fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> Page {
+    fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> AdminPage {
         refusal(shared, peer, head).unwrap_or_else(|| answer(shared, head, content))
     }
 

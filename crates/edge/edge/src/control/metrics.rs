@@ -4,7 +4,7 @@
 //! can be built before anything goes wrong.
 
 use crate::control::access_log::AccessLog;
-use crate::control::counters::{Kind, METRICS, Metric, Row};
+use crate::control::counters::{METRICS, Metric, MetricKind, Row};
 use crate::control::operator;
 use crate::fetch::breaker::state_number;
 use crate::shared::Shared;
@@ -70,8 +70,8 @@ impl Table {
 
 fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Reading]) -> fmt::Result {
     let metric_type = match row.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
+        MetricKind::Counter => MetricType::Counter,
+        MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
     for reading in readings {
@@ -86,10 +86,10 @@ fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Readin
     Ok(())
 }
 
-fn encode_value(encoder: MetricEncoder<'_>, kind: Kind, value: u64) -> fmt::Result {
+fn encode_value(encoder: MetricEncoder<'_>, kind: MetricKind, value: u64) -> fmt::Result {
     match kind {
-        Kind::Counter => ConstCounter::new(value).encode(encoder),
-        Kind::Gauge => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder),
+        MetricKind::Counter => ConstCounter::new(value).encode(encoder),
+        MetricKind::Gauge => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder),
     }
 }
 
@@ -110,7 +110,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
         Metric::UncompressedSites => {
             shared.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
         }
-        Metric::PopularPages => shared.popular.len() as u64,
+        Metric::PopularPages => shared.hot_pages.len() as u64,
         Metric::FillingBytes => shared.transit.taken(),
         Metric::BufferedBytes => shared.buffers.bytes(),
         Metric::SpoolBytes => shared.buffers.spool.bytes(),

@@ -60,16 +60,16 @@ pub(crate) struct Progress {
     pub(crate) started_at: Instant,
     /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
-    pub(crate) state: State,
+    pub(crate) state: FetchState,
 }
 
 /// The state of a fetch; all except `Waiting` are final.
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum FetchState {
     Waiting,
-    Shared(Arc<SharedAnswer>),
+    Shared(Arc<SharedResponse>),
     Confirmed(Arc<Confirmed>),
-    Private(Arc<PrivateAnswer>),
+    Private(Arc<PrivateResponse>),
     Denied,
     Void,
     Failed(FetchError),
@@ -77,7 +77,7 @@ pub(crate) enum State {
 
 /// A shareable response whose body is still arriving.
 #[derive(Debug)]
-pub(crate) struct SharedAnswer {
+pub(crate) struct SharedResponse {
     /// Without hop-by-hop fields, and without fields that only the leader may see.
     pub(crate) head: ResponseHead,
     /// The head with those fields, for the leader; `None` if there are none.
@@ -114,7 +114,7 @@ pub(crate) struct Confirmed {
 
 /// A response for one client.
 #[derive(Debug)]
-pub(crate) struct PrivateAnswer {
+pub(crate) struct PrivateResponse {
     pub(crate) reason: Reason,
     pub(crate) status: Status,
     /// The clients that the response is for.
@@ -151,7 +151,7 @@ impl CoalescedFetch {
     /// No request waits for it yet.
     pub(crate) fn new(known: VaryRule, demand: Demand<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(demand.fields);
-        let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: State::Waiting };
+        let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: FetchState::Waiting };
         Arc::new(Self {
             known,
             variant,
@@ -199,15 +199,15 @@ impl CoalescedFetch {
     /// The rule that the fetch's response has stated, once it is known to be shareable.
     pub(crate) fn rule_so_far(&self) -> Option<VaryRule> {
         match &self.progress.borrow().state {
-            State::Shared(answer) => Some(answer.rule.clone()),
+            FetchState::Shared(answer) => Some(answer.rule.clone()),
             _ => None,
         }
     }
 
     /// Announces a state to all waiting requests. After a final state it has no effect.
-    pub(crate) fn announce(&self, state: State) {
+    pub(crate) fn announce(&self, state: FetchState) {
         self.progress.send_if_modified(|progress| {
-            let changes = matches!(progress.state, State::Waiting);
+            let changes = matches!(progress.state, FetchState::Waiting);
             if changes {
                 progress.state = state;
             }
@@ -290,7 +290,7 @@ impl CoalescedFetch {
     pub(crate) fn join<T>(
         &self,
         demand: Demand<'_>,
-        usable: impl FnOnce(&SharedAnswer) -> bool,
+        usable: impl FnOnce(&SharedResponse) -> bool,
     ) -> Option<Joined<T>> {
         if demand.solo || self.is_closed() || !self.is_same_part(demand) {
             return None;
@@ -299,11 +299,11 @@ impl CoalescedFetch {
         // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
-            State::Waiting if !self.solo && self.known.matches(demand.fields, &self.variant) => {
+            FetchState::Waiting if !self.solo && self.known.matches(demand.fields, &self.variant) => {
                 self.is_awaited_by(demand);
                 Some(Joined::Waiter(self.subscribe()))
             }
-            State::Shared(answer)
+            FetchState::Shared(answer)
                 if answer.rule.matches(demand.fields, &answer.variant) && usable(&answer) =>
             {
                 let reader = answer.filling.reader()?;
@@ -321,7 +321,7 @@ impl<'a> Demand<'a> {
     }
 }
 
-impl PrivateAnswer {
+impl PrivateResponse {
     pub(crate) fn new(reason: Reason, selection: Selection, parcel: Parcel) -> Self {
         Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
     }

@@ -8,7 +8,7 @@
 //! Lock order: the table, then a shard of the store or the queue of the static tree. A fetch's
 //! gate is never taken under the table's lock.
 
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, Progress, SharedAnswer};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, Progress, SharedResponse};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use semantics::{VaryRule, canonical_target};
@@ -30,7 +30,7 @@ pub(crate) enum Joined<T> {
     /// The result of `find`.
     Found(T),
     /// A response whose body is arriving; the reader is at its first byte.
-    Filling(Arc<SharedAnswer>, FillingReader),
+    Filling(Arc<SharedResponse>, FillingReader),
     /// A fetch without a response yet.
     Waiter(watch::Receiver<Progress>),
     /// A new fetch, already in the table, which the caller must start.
@@ -50,7 +50,7 @@ impl FetchTable {
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         find: impl FnOnce() -> Option<T>,
-        usable: impl Fn(&SharedAnswer) -> bool,
+        usable: impl Fn(&SharedResponse) -> bool,
     ) -> Joined<T> {
         let mut table = self.table();
         if let Some(found) = find() {
@@ -195,7 +195,7 @@ fn path_of(key: &Key) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::{FetchTable, Joined};
-    use crate::fetch::coalesced_fetch::{Demand, State};
+    use crate::fetch::coalesced_fetch::{Demand, FetchState};
     use bytes::Bytes;
     use message::Fields;
     use origin::FetchError;
@@ -231,7 +231,7 @@ mod tests {
         let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         assert!(matches!(join(&fetches, &key("/a")), Joined::Waiter(_)));
         assert!(matches!(join(&fetches, &key("/b")), Joined::Leader(_)));
-        fetch.announce(State::Failed(FetchError::Refused));
+        fetch.announce(FetchState::Failed(FetchError::Refused));
         fetches.remove(&key("/a"), &fetch);
         assert!(matches!(join(&fetches, &key("/a")), Joined::Leader(_)));
         assert_eq!(fetches.len(), 2);
@@ -273,9 +273,9 @@ mod tests {
     fn first_final_state_is_not_replaced() {
         let fetches = FetchTable::default();
         let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
-        fetch.announce(State::Failed(FetchError::Refused));
-        fetch.announce(State::Failed(FetchError::Closed));
-        assert!(matches!(fetch.subscribe().borrow().state, State::Failed(FetchError::Refused)));
+        fetch.announce(FetchState::Failed(FetchError::Refused));
+        fetch.announce(FetchState::Failed(FetchError::Closed));
+        assert!(matches!(fetch.subscribe().borrow().state, FetchState::Failed(FetchError::Refused)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::FetchTask;
-use crate::memory::popular::Page;
+use crate::memory::hot_pages::PageVariant;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::shared::Shared;
@@ -23,11 +23,11 @@ pub(crate) fn task(
     shared: &Arc<Shared>,
     worker: usize,
     site: &Arc<Site>,
-    page: &Page,
+    page: &PageVariant,
     base: Option<Base>,
     is_renewed: impl FnOnce() -> bool,
 ) -> Option<(Arc<CoalescedFetch>, FetchTask)> {
-    let Page { key, fields, rule } = page;
+    let PageVariant { key, fields, rule } = page;
     let fetch = shared.fetches.renew(
         key,
         Demand { fields, range: None, solo: false, is_robot: true, client: None },

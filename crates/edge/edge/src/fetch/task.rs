@@ -15,7 +15,7 @@ mod spilling;
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::breaker;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Confirmed, Parcel, PrivateAnswer, State};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Confirmed, FetchState, Parcel, PrivateResponse};
 use crate::fetch::room::Room;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
@@ -68,7 +68,7 @@ pub(crate) struct FetchTask {
 }
 
 /// The origin's response before it is judged.
-struct Answer<S> {
+struct OriginResponse<S> {
     head: ResponseHead,
     framing: BodyFraming,
     exchange: Box<S>,
@@ -129,7 +129,7 @@ pub(crate) async fn run(task: FetchTask) {
                 FetchError::Busy(_) => task.ail(Reason::StoreRefusedStatus),
                 _ => task.ail(task.failing()),
             }
-            task.fetch.announce(State::Failed(error));
+            task.fetch.announce(FetchState::Failed(error));
         }
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
 impl Drop for FetchTask {
     fn drop(&mut self) {
         // Has no effect after an earlier announcement.
-        self.fetch.announce(State::Failed(FetchError::Closed));
+        self.fetch.announce(FetchState::Failed(FetchError::Closed));
     }
 }
 
@@ -200,7 +200,7 @@ impl FetchTask {
     }
 
     /// *fetch*: sends the request and waits for the head of the response.
-    async fn send(&self) -> Result<Answer<Exchange>, FetchError> {
+    async fn send(&self) -> Result<OriginResponse<Exchange>, FetchError> {
         let (urgency, page) = (self.fetch.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
@@ -224,7 +224,7 @@ impl FetchTask {
                     }
                     respond::tidy(&mut head, received_at.wall);
                     recognition::look(&self.shared, &self.site, self.sent(), &head);
-                    return Ok(Answer { head, framing, exchange, sent_at, received_at });
+                    return Ok(OriginResponse { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.
                 Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
@@ -251,7 +251,7 @@ impl FetchTask {
         }
     }
 
-    async fn receive(&self, answer: Answer<Exchange>) {
+    async fn receive(&self, answer: OriginResponse<Exchange>) {
         let status = answer.head.status;
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
@@ -300,7 +300,7 @@ impl FetchTask {
     /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
     /// The stored object stays for the case that the origin becomes unreachable, but does not
     /// replace this response.
-    fn close(&self, answer: Answer<Exchange>) {
+    fn close(&self, answer: OriginResponse<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
         self.ail(reason);
         if self.speaks_for_clients() {
@@ -326,7 +326,7 @@ impl FetchTask {
     }
 
     /// Records why the response is not for everyone.
-    fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
+    fn remember(&self, reason: Reason, answer: &OriginResponse<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
         self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.received_at.monotonic);
     }
@@ -359,7 +359,7 @@ impl FetchTask {
         if is_rate_limit {
             self.ail(Reason::StoreRefusedDenied);
         }
-        self.part(State::Denied);
+        self.part(FetchState::Denied);
     }
 
     /// Whether the response says something about what clients receive. It does not if responses
@@ -411,23 +411,23 @@ impl FetchTask {
     }
 
     /// *stream only*: the response goes to the leader only.
-    fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
-        let Answer { head, framing, exchange, .. } = answer;
+    fn give_away(&self, answer: OriginResponse<Exchange>, reason: Reason) {
+        let OriginResponse { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
         let parcel = Parcel { head, framing, exchange };
-        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
+        self.part(FetchState::Private(Arc::new(PrivateResponse::new(reason, selection, parcel))));
     }
 
     /// Ends the sharing: later requests for the page start their own fetch, and only those already
     /// waiting are told.
-    fn part(&self, state: State) {
+    fn part(&self, state: FetchState) {
         self.leave_table();
         self.fetch.announce(state);
     }
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
-    async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, sent_at, received_at, .. } = answer;
+    async fn confirm<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+        let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
             let updated = updated_head(&base.head(), &head);
@@ -440,8 +440,8 @@ impl FetchTask {
     }
 
     /// *complete*: joins `base` with the missing part of its content.
-    async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, sent_at, received_at, .. } = answer;
+    async fn complete<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+        let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
                 .filter(ContentRange::is_whole)
@@ -464,7 +464,7 @@ impl FetchTask {
     /// Neither the response nor the stored object can be used.
     fn give_up_base(&self) {
         self.forget_stored();
-        self.fetch.announce(State::Void);
+        self.fetch.announce(FetchState::Void);
     }
 
     /// Publishes a complete response that was renewed by a response with `status`, and hands it to
@@ -486,7 +486,7 @@ impl FetchTask {
         }
         let begun = self.fetch.begun();
         let confirmed = Confirmed { status, object, rule, variant, tags, begun };
-        self.fetch.announce(State::Confirmed(Arc::new(confirmed)));
+        self.fetch.announce(FetchState::Confirmed(Arc::new(confirmed)));
     }
 
     /// Whether another fetch has replaced the object that this one began with, or removed it

@@ -24,7 +24,7 @@ pub(crate) struct Recognition {
     rules: AtomicU64,
     /// Time of the next inspection, in nanoseconds of the monotonic clock.
     next_look: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<DetectionState>,
 }
 
 /// The rules in force and the number of changes so far. The same rules after a change are a
@@ -34,7 +34,7 @@ pub(crate) struct Rules(u64);
 
 /// The detection and its circumstances.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct DetectionState {
     pub(crate) found: Option<Found>,
     /// Whether an operator has switched off detection.
     pub(crate) is_off: bool,
@@ -157,17 +157,17 @@ impl Recognition {
     }
 
     /// Switches detection off or on. It then looks for signs at once.
-    pub(crate) fn set_off(&self, state: &mut State, is_off: bool) {
+    pub(crate) fn set_off(&self, state: &mut DetectionState, is_off: bool) {
         state.is_off = is_off;
         self.next_look.store(if is_off { u64::MAX } else { 0 }, Ordering::Relaxed);
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, DetectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl DetectionState {
     /// Whether one more document may be parsed in this minute.
     pub(crate) fn take_document(&mut self, now: Monotonic) -> bool {
         let minute = now.as_nanos() / 60_000_000_000;
@@ -186,7 +186,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{DOCUMENTS_PER_MINUTE_MAX, Rules, State};
+    use super::{DOCUMENTS_PER_MINUTE_MAX, DetectionState, Rules};
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn documents_are_parsed_at_a_bounded_rate() {
-        let (mut state, now) = (State::default(), Monotonic::from_nanos(1));
+        let (mut state, now) = (DetectionState::default(), Monotonic::from_nanos(1));
         for _ in 0..DOCUMENTS_PER_MINUTE_MAX {
             assert!(state.take_document(now));
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 /// Wakes and ends the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    state: Mutex<State>,
+    state: Mutex<SweeperState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SweeperState {
     due: bool,
     ended: bool,
 }
@@ -29,7 +29,7 @@ impl Sweeper {
         self.change(|state| state.ended = true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut SweeperState)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
@@ -38,7 +38,7 @@ impl Sweeper {
     /// continue.
     pub(crate) fn wait(&self, rest: Duration, wakes: bool) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |state: &mut State| !(state.ended || wakes && state.due);
+        let idle = |state: &mut SweeperState| !(state.ended || wakes && state.due);
         let waited = self.changed.wait_timeout_while(state, rest, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.due = false;

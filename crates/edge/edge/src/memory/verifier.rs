@@ -19,14 +19,14 @@ const END_WAIT: Duration = Duration::from_secs(1);
 /// The counters of the thread, and whether it must end.
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
-    state: Mutex<State>,
+    state: Mutex<VerifierState>,
     changed: Condvar,
     verified_bytes: AtomicU64,
     damaged: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct VerifierState {
     is_ended: bool,
     is_in_step: bool,
 }
@@ -47,11 +47,11 @@ impl Verifier {
         let mut state = self.state();
         state.is_ended = true;
         self.changed.notify_all();
-        let in_step = |state: &mut State| state.is_in_step;
+        let in_step = |state: &mut VerifierState| state.is_in_step;
         drop(self.changed.wait_timeout_while(state, END_WAIT, in_step));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, VerifierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

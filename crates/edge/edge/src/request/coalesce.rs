@@ -5,7 +5,7 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, SharedAnswer};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, SharedResponse};
 use crate::fetch::fetch_table::Joined;
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{self, FetchTask};
@@ -167,7 +167,7 @@ impl PageRequest<'_> {
         now: Moment,
         find: impl FnOnce() -> Option<T>,
     ) -> Joined<T> {
-        let usable = |answer: &SharedAnswer| {
+        let usable = |answer: &SharedResponse| {
             let reused = reuse(&answer.freshness, &self.directives, self.subject.site.policy(), now);
             let current = shared.store.may_join(answer.begun, &self.key, &answer.tags, &answer.head);
             current && !matches!(reused, Reuse::Revalidate(_))

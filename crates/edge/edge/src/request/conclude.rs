@@ -4,7 +4,7 @@
 //! the request was read to its end. Every request is recorded once, with the bytes that were really
 //! sent.
 
-use crate::control::access_log::Entry;
+use crate::control::access_log::LogEntry;
 use crate::control::counters::Metric;
 use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::mender::Mender;
@@ -19,7 +19,7 @@ use crate::request::excerpt::Excerpt;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
-use crate::request::visit::{After, Outcome, Visit};
+use crate::request::visit::{After, RequestOutcome, Visit};
 use crate::upkeep::recognition;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
@@ -34,7 +34,7 @@ use store::{FillingReader, Object};
 
 impl Visit<'_> {
     /// *deliver*: evaluates conditions and sends head and content.
-    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
+    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> RequestOutcome {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
         self.recipient.persistent &= self.client.is_content_read();
@@ -60,7 +60,7 @@ impl Visit<'_> {
     }
 
     /// *refuse*: sends a response made by the edge.
-    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> RequestOutcome {
         if let Some(detail) = &refusal.detail {
             self.shared.complaints.tell(detail, self.now().monotonic);
         }
@@ -76,14 +76,14 @@ impl Visit<'_> {
     }
 
     /// *record*: updates counters and writes the access log.
-    pub(crate) fn record(&mut self, outcome: &Outcome) {
+    pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
         let (received, sent) = self.client.take_octet_counts();
         cells.add(Metric::BytesReceived, received);
         cells.add(Metric::BytesSent, sent);
         let Some(log) = &self.shared.log else { return };
-        let recorded = log.record(&Entry {
+        let recorded = log.record(&LogEntry {
             peer: self.client.peer(),
             now: self.begun.wall,
             request: &self.request.head,
@@ -134,7 +134,7 @@ impl Visit<'_> {
         object: &Arc<Object>,
         decoded: Option<ResponseHead>,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let mender = Mender::of(self);
         if let Some(head) = decoded {
             return self.send_decoded(&head, Source::stored(object, &mender), account).await.0;
@@ -150,7 +150,12 @@ impl Visit<'_> {
     }
 
     /// Sends the parts of a stored response that the request wants.
-    async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
+    async fn send_excerpt(
+        &mut self,
+        excerpt: &Excerpt,
+        object: &Arc<Object>,
+        account: &Account,
+    ) -> RequestOutcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
         let (content, mender) = (&excerpt.content, Mender::of(self));
@@ -165,7 +170,7 @@ impl Visit<'_> {
         decoded: Option<ResponseHead>,
         reader: FillingReader,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if let Some(head) = decoded {
             return self.send_decoded(&head, Source::Filling(reader), account).await.0;
         }
@@ -185,7 +190,7 @@ impl Visit<'_> {
         decoded: Option<ResponseHead>,
         own: bool,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let Parcel { head, framing, exchange } = parcel;
         if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
             // The client sent HEAD, but the fetch was a GET: its content is not needed.
@@ -209,7 +214,12 @@ impl Visit<'_> {
     }
 
     /// Sends a head without its content.
-    async fn send_head(&mut self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Outcome {
+    async fn send_head(
+        &mut self,
+        head: &ResponseHead,
+        source: BodyFraming,
+        account: &Account,
+    ) -> RequestOutcome {
         let written = self.write_head(head, source, account);
         self.client.push(written.octets.clone());
         let sent = self.client.flush().await.map_err(Interrupted::from);
@@ -226,7 +236,7 @@ impl Visit<'_> {
         exchange: Box<Exchange>,
         wanted: Option<&mut Beginning>,
         account: &Account,
-    ) -> (Outcome, bool) {
+    ) -> (RequestOutcome, bool) {
         if let Some(head) = decoded {
             return self.send_decoded(&head, Source::Exchange(exchange, wanted), account).await;
         }
@@ -255,7 +265,7 @@ impl Visit<'_> {
         decoded: Option<ResponseHead>,
         watcher: Watcher,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let Parcel { head, framing, exchange } = parcel;
         let mut content = Beginning::new(watcher.bytes_max);
         let wanted = Some(&mut content);
@@ -285,7 +295,12 @@ impl Visit<'_> {
         self.client.push(written.octets.clone());
     }
 
-    async fn switch(&mut self, head: ResponseHead, exchange: Box<Exchange>, account: &Account) -> Outcome {
+    async fn switch(
+        &mut self,
+        head: ResponseHead,
+        exchange: Box<Exchange>,
+        account: &Account,
+    ) -> RequestOutcome {
         let status = head.status;
         self.cells().count(Metric::Tunnels);
         self.client.push(respond::write_switch(head));
@@ -293,7 +308,7 @@ impl Visit<'_> {
             (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
             _ => After::Gone,
         };
-        Outcome { status, reason: account.reason, content_bytes: 0, after }
+        RequestOutcome { status, reason: account.reason, content_bytes: 0, after }
     }
 
     pub(crate) fn outcome(
@@ -303,7 +318,7 @@ impl Visit<'_> {
         content_bytes: u64,
         sent: Result<(), Interrupted>,
         written: &Written,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if sent.is_ok() && written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(false);
         }
@@ -342,6 +357,6 @@ impl Visit<'_> {
         };
         // After an interruption less was sent than was counted.
         let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);
-        Outcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
+        RequestOutcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
     }
 }

@@ -13,7 +13,7 @@ use crate::request::gunzip::Gunzip;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::request::lookup::stored_without_gzip;
 use crate::request::respond::Account;
-use crate::request::visit::{Outcome, Visit};
+use crate::request::visit::{RequestOutcome, Visit};
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
@@ -129,7 +129,7 @@ impl Visit<'_> {
         head: &ResponseHead,
         source: Source<'_>,
         account: &Account,
-    ) -> (Outcome, bool) {
+    ) -> (RequestOutcome, bool) {
         self.cells().count(Metric::ResponsesDecoded);
         let written = self.write_head(head, BodyFraming::Chunked, account);
         self.begin(&written);

@@ -3,7 +3,7 @@
 //! This module decides nothing. Earlier steps of a request create the delivery, and the last step
 //! sends it (`conclude`).
 
-use crate::fetch::coalesced_fetch::{Parcel, SharedAnswer};
+use crate::fetch::coalesced_fetch::{Parcel, SharedResponse};
 use crate::fetch::witness::Witness;
 use crate::request::respond::Account;
 use message::ResponseHead;
@@ -22,7 +22,7 @@ pub(crate) enum Content {
     Stored(Arc<Object>),
     /// A response whose body is arriving; `own` is true for the leader of its fetch.
     Filling {
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         reader: FillingReader,
         own: bool,
     },

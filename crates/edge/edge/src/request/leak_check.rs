@@ -6,11 +6,11 @@
 //! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::State;
+use crate::fetch::coalesced_fetch::FetchState;
 use crate::fetch::refetch;
 use crate::fetch::task;
+use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained};
-use crate::memory::popular::Page;
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::respond::Account;
@@ -32,7 +32,7 @@ const NO_PAGES: [&[u8]; 6] = [b"image/", b"font/", b"video/", b"audio/", b"text/
 #[derive(Debug)]
 pub(crate) struct LeakCheck {
     site: Arc<Site>,
-    page: Page,
+    page: PageVariant,
     stored: Arc<Object>,
     /// Set if the client would otherwise receive the stored response; `None` if that is withheld
     /// from it.
@@ -84,7 +84,7 @@ impl LeakCheck {
         let rule = shared.store.known_rule(key);
         Some(Arc::new(Self {
             site: Arc::clone(site),
-            page: Page::of(key, &looked_up.fields, rule, site.policy())?,
+            page: PageVariant::of(key, &looked_up.fields, rule, site.policy())?,
             stored: Arc::clone(stored),
             account,
             cookies: cookie_names(&sent.fields, site.policy()),
@@ -166,14 +166,26 @@ impl LeakCheck {
     }
 
     /// The stored response and the one with cookies, if they can be compared.
-    async fn compared(&self, head: ResponseHead, content: Vec<u8>) -> Option<(Answer, Answer)> {
+    async fn compared(
+        &self,
+        head: ResponseHead,
+        content: Vec<u8>,
+    ) -> Option<(ComparedResponse, ComparedResponse)> {
         let stored = Arc::clone(&self.stored);
-        aside(move || Answer::of(&stored).zip(Answer::new(&head, content))).await.flatten()
+        aside(move || ComparedResponse::of(&stored).zip(ComparedResponse::new(&head, content)))
+            .await
+            .flatten()
     }
 
     /// Whether the page changes as much between fetches without cookies. It is fetched several
     /// times before cookies are blamed, because two fetches may be equal by chance.
-    async fn look_into(&self, shared: &Arc<Shared>, worker: usize, before: Answer, own: Answer) -> Finding {
+    async fn look_into(
+        &self,
+        shared: &Arc<Shared>,
+        worker: usize,
+        before: ComparedResponse,
+        own: ComparedResponse,
+    ) -> Finding {
         let mut fetched = vec![before.content];
         let own = Arc::new(own);
         for _ in 0..FETCHES_MAX {
@@ -194,17 +206,17 @@ impl LeakCheck {
     }
 
     /// The page as the origin now sends it without cookies.
-    async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<Answer> {
+    async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<ComparedResponse> {
         let (fetch, task) = refetch::task(shared, worker, &self.site, &self.page, None, || false)?;
         task::run(task).await;
         let state = fetch.subscribe().borrow().state.clone();
-        let State::Shared(answer) = state else { return None };
+        let FetchState::Shared(answer) = state else { return None };
         let object = answer.object.get().cloned()?;
-        aside(move || Answer::of(&object)).await.flatten()
+        aside(move || ComparedResponse::of(&object)).await.flatten()
     }
 
     fn report(&self) {
-        let Page { key, .. } = &self.page;
+        let PageVariant { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
         tracing::warn!(
             "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores; visitors with \
@@ -243,13 +255,13 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 
 /// A response in the form in which it is compared.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct ComparedResponse {
     status: u16,
     /// The decoded content. The value of `Location` precedes it as a first line.
     content: Vec<u8>,
 }
 
-impl Answer {
+impl ComparedResponse {
     /// Prepares a response; `None` if it cannot be compared.
     fn new(head: &ResponseHead, content: Vec<u8>) -> Option<Self> {
         let mut content = Coding::of(&head.fields)?.decoded(content, COMPARED_BYTES_MAX as u64)?;
@@ -268,13 +280,13 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::Answer;
+    use super::ComparedResponse;
     use message::{ResponseHead, Status};
 
-    fn answer(fields: &[(&'static str, &'static str)], content: &[u8]) -> Option<Answer> {
+    fn answer(fields: &[(&'static str, &'static str)], content: &[u8]) -> Option<ComparedResponse> {
         let mut head = ResponseHead::new(Status::OK);
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
-        Answer::new(&head, content.to_vec())
+        ComparedResponse::new(&head, content.to_vec())
     }
 
     #[test]

@@ -21,8 +21,8 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
+use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
-use crate::memory::popular::Page;
 use crate::request::client::Client;
 use crate::request::guard::{Subject, guard};
 use crate::request::key::Classified;
@@ -172,8 +172,13 @@ impl<'a> Visit<'a> {
         }
         let policy = page_request.subject.site.policy();
         let page = || {
-            Page::of(&page_request.key, &head.fields, self.shared.store.known_rule(&page_request.key), policy)
+            PageVariant::of(
+                &page_request.key,
+                &head.fields,
+                self.shared.store.known_rule(&page_request.key),
+                policy,
+            )
         };
-        self.shared.popular.note(self.worker, page);
+        self.shared.hot_pages.note(self.worker, page);
     }
 }

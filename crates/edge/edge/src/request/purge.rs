@@ -9,7 +9,7 @@ use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
 use crate::request::step::Step;
-use crate::request::visit::{Outcome, Visit};
+use crate::request::visit::{RequestOutcome, Visit};
 use h1::BodyFraming;
 use purge::{Order, Reply};
 use semantics::{CacheStatusFacts, Reason};
@@ -48,7 +48,7 @@ impl<'a> Visit<'a> {
     }
 
     /// *reply*: answers an order.
-    pub(crate) async fn reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
+    pub(crate) async fn reply(&mut self, reply: Reply, reason: Reason) -> RequestOutcome {
         self.recipient.persistent &= self.client.is_content_read();
         let Reply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());

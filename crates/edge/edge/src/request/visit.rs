@@ -31,7 +31,7 @@ pub(crate) enum After {
 }
 
 /// The result of a request, for its record.
-pub(crate) struct Outcome {
+pub(crate) struct RequestOutcome {
     pub(crate) status: Status,
     pub(crate) reason: Reason,
     pub(crate) content_bytes: u64,

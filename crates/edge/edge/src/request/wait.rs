@@ -6,7 +6,7 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{Confirmed, FetchState, PrivateResponse, Progress, SharedResponse};
 use crate::request::delivery::{Content, Delivery};
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
@@ -49,18 +49,20 @@ impl<'a> Visit<'a> {
                 self.inform(hint).await;
             }
             match state {
-                State::Waiting => {}
-                State::Shared(answer) => return self.take_shared(page_request, reason, answer, leads),
-                State::Confirmed(confirmed) => {
+                FetchState::Waiting => {}
+                FetchState::Shared(answer) => return self.take_shared(page_request, reason, answer, leads),
+                FetchState::Confirmed(confirmed) => {
                     return self.take_confirmed(page_request, reason, &confirmed, leads);
                 }
-                State::Private(answer) if !leads && self.is_failure(&page_request, &answer) => {
+                FetchState::Private(answer) if !leads && self.is_failure(&page_request, &answer) => {
                     return self.wait_out(page_request, reason).await;
                 }
-                State::Private(answer) => return self.take_private(page_request, reason, &answer, leads),
-                State::Denied => return page_request.pass(Reason::StoreRefusedDenied),
-                State::Void => return self.ask_again(page_request, reason),
-                State::Failed(error) => return self.fail(&page_request, &error),
+                FetchState::Private(answer) => {
+                    return self.take_private(page_request, reason, &answer, leads);
+                }
+                FetchState::Denied => return page_request.pass(Reason::StoreRefusedDenied),
+                FetchState::Void => return self.ask_again(page_request, reason),
+                FetchState::Failed(error) => return self.fail(&page_request, &error),
             }
             let changed = tokio::select! {
                 changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
@@ -129,7 +131,7 @@ impl<'a> Visit<'a> {
 
     /// Whether a response is an origin error that no stale response can replace. If the fetch
     /// carried its client's fields, they may be the cause, so the error does not count for others.
-    fn is_failure(&self, page_request: &PageRequest<'_>, answer: &PrivateAnswer) -> bool {
+    fn is_failure(&self, page_request: &PageRequest<'_>, answer: &PrivateResponse) -> bool {
         let alike = page_request.subject.site.policy().forwarding != Forwarding::Everything;
         is_server_error(answer.status)
             && answer.reason != Reason::StoreRefusedMaintenance
@@ -167,7 +169,7 @@ impl<'a> Visit<'a> {
         &self,
         mut page_request: PageRequest<'a>,
         reason: Reason,
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         leads: bool,
     ) -> Step<'a> {
         if !answer.rule.matches(&self.head().fields, &answer.variant) {
@@ -281,7 +283,7 @@ impl<'a> Visit<'a> {
         &self,
         page_request: PageRequest<'a>,
         reason: Reason,
-        answer: &PrivateAnswer,
+        answer: &PrivateResponse,
         leads: bool,
     ) -> Step<'a> {
         if answer.reason != Reason::StoreRefusedMaintenance
@@ -310,7 +312,7 @@ impl<'a> Visit<'a> {
     /// Delivers a response whose body is arriving. `own` is true for the leader.
     pub(crate) fn shared_delivery(
         &self,
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         reader: FillingReader,
         reason: Reason,
         own: bool,

@@ -10,7 +10,7 @@ use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
 use crate::request::respond::Account;
-use crate::request::visit::{Outcome, Visit};
+use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
 use message::{ResponseHead, names};
 use semantics::{Exchanged, Written, written};
@@ -48,7 +48,7 @@ impl Visit<'_> {
         parcel: Parcel,
         witness: Witness,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let Parcel { head, framing, exchange } = parcel;
         let written = self.write_head(&head, framing, account);
         self.begin(&written);

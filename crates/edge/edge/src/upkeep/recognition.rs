@@ -13,7 +13,7 @@
 //! detected, and once an hour afterwards.
 
 use crate::control::counters::Metric;
-use crate::memory::detection::{Found, Sent, State, UNCONFIRMED_MAX};
+use crate::memory::detection::{DetectionState, Found, Sent, UNCONFIRMED_MAX};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detections_file;
@@ -91,7 +91,7 @@ pub(crate) fn look_into(
 fn recognise(
     shared: &Arc<Shared>,
     site: &Arc<Site>,
-    state: &mut State,
+    state: &mut DetectionState,
     sent: &Sent<'_>,
     head: &ResponseHead,
     document: Option<&DocumentHead>,
@@ -127,7 +127,7 @@ fn recognise(
 }
 
 /// Returns a site to its first rules.
-fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut State, why: Dropped) {
+fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut DetectionState, why: Dropped) {
     let Some(found) = &state.found else { return };
     let why = match why {
         Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
@@ -146,7 +146,7 @@ fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut State, why
 }
 
 /// Changes the rules of a site and invalidates everything of it.
-fn change(shared: &Shared, site: &Site, state: &mut State, found: Option<Found>) {
+fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Option<Found>) {
     site.recognition.set_rules(found.as_ref().map(|found| found.place));
     state.found = found;
     let selector = Selector::Everything { site: Some(site.id) };

@@ -9,15 +9,15 @@
 //!
 //! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
 //! only while no request waits for the origin, so visitors have priority. A busy or dead origin
-//! delays only the pages of its own site. Refill sends nothing personal (see `popular`). Its
+//! delays only the pages of its own site. Refill sends nothing personal (see `hot_pages`). Its
 //! fetches are ordinary ones: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::State;
+use crate::fetch::coalesced_fetch::FetchState;
 use crate::fetch::refetch;
 use crate::fetch::task;
-use crate::memory::popular::Page;
+use crate::memory::hot_pages::PageVariant;
 use crate::memory::refiller::ORDERED_MAX;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -77,7 +77,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 pub(crate) async fn merge(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(MERGE_EVERY).await;
-        shared.popular.merge(shared.clock.monotonic());
+        shared.hot_pages.merge(shared.clock.monotonic());
     }
 }
 
@@ -87,9 +87,9 @@ struct Refill {
     /// When the last fetch began.
     last: Option<Instant>,
     /// Pages to fetch even if they are stored.
-    ordered: VecDeque<Arc<Page>>,
+    ordered: VecDeque<Arc<PageVariant>>,
     /// Purged pages to fetch if they are missing, the most requested first.
-    purged: VecDeque<Arc<Page>>,
+    purged: VecDeque<Arc<PageVariant>>,
     /// Whether a page of the last pass waits because its origin is busy.
     is_postponed: bool,
 }
@@ -121,9 +121,9 @@ impl Refill {
     }
 
     /// The most requested pages.
-    fn ranked(&self) -> Vec<Arc<Page>> {
-        self.shared.popular.merge(self.shared.clock.monotonic());
-        self.shared.popular.ranked()
+    fn ranked(&self) -> Vec<Arc<PageVariant>> {
+        self.shared.hot_pages.merge(self.shared.clock.monotonic());
+        self.shared.hot_pages.ranked()
     }
 
     /// Takes the new orders: for each page its remembered variants, or a plain request if there are
@@ -145,7 +145,7 @@ impl Refill {
             }
             match variants.remove(key).filter(|pages| !pages.is_empty()) {
                 Some(pages) => self.ordered.extend(pages),
-                None => self.ordered.push_back(Arc::new(Page::plain(key))),
+                None => self.ordered.push_back(Arc::new(PageVariant::plain(key))),
             }
         }
         let excess = self.ordered.len().saturating_sub(ORDERED_MAX);
@@ -154,7 +154,7 @@ impl Refill {
 
     /// Looks once at each page and fetches it if necessary. Returns the pages that are left because
     /// their origin is busy, or because work with a higher priority has arrived.
-    async fn pass(&mut self, pages: VecDeque<Arc<Page>>, ordered: bool) -> VecDeque<Arc<Page>> {
+    async fn pass(&mut self, pages: VecDeque<Arc<PageVariant>>, ordered: bool) -> VecDeque<Arc<PageVariant>> {
         let (mut left, mut failures) = (VecDeque::new(), HashMap::<SiteId, u32>::new());
         for (number, page) in pages.into_iter().enumerate() {
             if self.shared.is_draining() || !ordered && self.shared.refiller.has_work() {
@@ -181,7 +181,7 @@ impl Refill {
     }
 
     /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
-    async fn refetch(&mut self, page: &Page, ordered: bool) -> Refilled {
+    async fn refetch(&mut self, page: &PageVariant, ordered: bool) -> Refilled {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return Refilled::Done;
         };
@@ -202,13 +202,13 @@ impl Refill {
     }
 
     /// Whether the origin has just failed on the page, or the page has a hit-for-miss entry.
-    fn is_paused(&self, page: &Page) -> bool {
+    fn is_paused(&self, page: &PageVariant) -> bool {
         let now = self.shared.clock.monotonic();
         self.shared.ailing.reason(&page.key, now).is_some()
             || self.shared.hit_for_miss.reason(&page.key, now).is_some()
     }
 
-    fn is_missing(&self, page: &Page) -> bool {
+    fn is_missing(&self, page: &PageVariant) -> bool {
         if self.is_paused(page) {
             return false;
         }
@@ -235,7 +235,7 @@ impl Refill {
     }
 
     /// Fetches a page; false if the origin failed.
-    async fn fetch(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
+    async fn fetch(&self, site: &Arc<Site>, page: &PageVariant, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
         let base = self.base(page, ordered);
         let Some((fetch, mut task)) = refetch::task(&self.shared, 0, site, page, base, is_renewed) else {
@@ -245,14 +245,18 @@ impl Refill {
         self.cells().count(Metric::Refills);
         task::run(task).await;
         match &fetch.subscribe().borrow().state {
-            State::Failed(_) => false,
-            State::Private(answer) => !is_server_error(answer.status),
-            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Denied | State::Void => true,
+            FetchState::Failed(_) => false,
+            FetchState::Private(answer) => !is_server_error(answer.status),
+            FetchState::Waiting
+            | FetchState::Shared(_)
+            | FetchState::Confirmed(_)
+            | FetchState::Denied
+            | FetchState::Void => true,
         }
     }
 
     /// The stored object of the page, for the origin to confirm.
-    fn base(&self, page: &Page, ordered: bool) -> Option<Base> {
+    fn base(&self, page: &PageVariant, ordered: bool) -> Option<Base> {
         match self.shared.store.peek(&page.key, &page.fields) {
             Lookup::Found { object, softened } => {
                 let whole = Some(object).filter(|object| object.part().is_none());

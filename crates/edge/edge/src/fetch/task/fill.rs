@@ -4,9 +4,9 @@
 //! did not end as its framing declared. A part never replaces the whole.
 
 use super::spilling::Spilling;
-use super::{Answer, FetchTask, Source, count_failure};
+use super::{FetchTask, OriginResponse, Source, count_failure};
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::{SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
 use crate::fetch::publish;
 use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
@@ -27,11 +27,11 @@ impl FetchTask {
     /// when it is complete.
     pub(super) async fn store_and_stream<S: Source>(
         &self,
-        answer: Answer<S>,
+        answer: OriginResponse<S>,
         storable: Storable,
         rule: VaryRule,
     ) {
-        let Answer { head, framing, exchange, .. } = answer;
+        let OriginResponse { head, framing, exchange, .. } = answer;
         let too_large =
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
@@ -46,7 +46,7 @@ impl FetchTask {
         });
         let (head, own_head) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
-        let shared_answer = Arc::new(SharedAnswer {
+        let shared_answer = Arc::new(SharedResponse {
             tags: self.tags(&head.fields),
             begun: self.fetch.begun(),
             stored: !too_large || spilling.is_under_way(),
@@ -60,7 +60,7 @@ impl FetchTask {
             filling,
             object: OnceLock::new(),
         });
-        self.fetch.announce(State::Shared(Arc::clone(&shared_answer)));
+        self.fetch.announce(FetchState::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
             self.ail(self.failing());
@@ -72,7 +72,7 @@ impl FetchTask {
         &self,
         mut exchange: impl Source,
         mut writer: FillingWriter,
-        answer: &SharedAnswer,
+        answer: &SharedResponse,
         mut spilling: Spilling<'_>,
     ) -> Result<(), FetchError> {
         // The last piece is held back until the next event, because the store must have the body
@@ -182,7 +182,7 @@ impl FetchTask {
         poll_fn(|context| writer.poll_ready(context, window_bytes)).await
     }
 
-    fn publish(&self, answer: &SharedAnswer, body: Body) {
+    fn publish(&self, answer: &SharedResponse, body: Body) {
         let policy = self.site.policy();
         let Some(part) = &answer.part else {
             self.site.uncompressed.look(self.site.label(), &self.head, &answer.head, body.len());
@@ -209,7 +209,7 @@ impl FetchTask {
     }
 
     /// Publishes a body that was written to disk.
-    fn publish_spilled(&self, answer: &SharedAnswer, spill: Spill, bytes: u64) {
+    fn publish_spilled(&self, answer: &SharedResponse, spill: Spill, bytes: u64) {
         let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
         self.fetch.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());

@@ -6,7 +6,7 @@
 
 use super::world::{Act, World, parsed, peer, text};
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
 use crate::fetch::fetch_table::Joined;
 use crate::request::delivery::Content;
 use crate::request::guard::guard;
@@ -107,15 +107,15 @@ impl World {
             loop {
                 let state = receiver.borrow_and_update().state.clone();
                 match state {
-                    State::Waiting => {}
-                    State::Shared(answer)
+                    FetchState::Waiting => {}
+                    FetchState::Shared(answer)
                         if answer.rule.matches(&head.fields, &answer.variant)
                             && current(answer.begun, &answer.tags, &answer.head) =>
                     {
                         let Some(reader) = answer.filling.reader() else { return Got::Alone };
                         return self.read(&wanted, request, &answer, reader).await;
                     }
-                    State::Confirmed(confirmed) => {
+                    FetchState::Confirmed(confirmed) => {
                         let object = &confirmed.object;
                         let current = current(confirmed.begun, &confirmed.tags, &object.head());
                         if !current || !confirmed.rule.matches(&head.fields, &confirmed.variant) {
@@ -124,11 +124,11 @@ impl World {
                         return Got::Whole(text(object.body().chunks()));
                     }
                     // Used for a private response, which cannot exist here without a connection.
-                    State::Void if self.script.contains(&Act::Private) => return Got::Alone,
+                    FetchState::Void if self.script.contains(&Act::Private) => return Got::Alone,
                     // Look up again, with the rule known now.
-                    State::Shared(_) | State::Void => break,
-                    State::Private(_) | State::Denied => return Got::Alone,
-                    State::Failed(_) => return Got::Failed,
+                    FetchState::Shared(_) | FetchState::Void => break,
+                    FetchState::Private(_) | FetchState::Denied => return Got::Alone,
+                    FetchState::Failed(_) => return Got::Failed,
                 }
                 if receiver.changed().await.is_err() {
                     return Got::Alone;
@@ -144,7 +144,7 @@ impl World {
         &self,
         wanted: &PageRequest<'_>,
         request: &Request,
-        answer: &SharedAnswer,
+        answer: &SharedResponse,
         mut reader: FillingReader,
     ) -> Got {
         let mut pieces = Vec::new();

@@ -5,9 +5,9 @@
 //! that a visitor may receive is tracked here and checked by `visitor`.
 
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, State};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchState};
 use crate::fetch::table_entry::TableEntry;
-use crate::fetch::task::{Answer, FetchTask, Source};
+use crate::fetch::task::{FetchTask, OriginResponse, Source};
 use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::lookup::PageRequest;
@@ -160,12 +160,12 @@ impl World {
         let pieces = if confirms { VecDeque::new() } else { pieces.into() };
         let exchange = Box::new(Script { pieces, dies: act == Act::Half, waited: false });
         let (head, framing) = (self.head(version, confirms), BodyFraming::Length(bytes));
-        let answer = Answer { head, framing, exchange, sent_at, received_at: self.now() };
+        let answer = OriginResponse { head, framing, exchange, sent_at, received_at: self.now() };
         match &task.base {
             _ if act == Act::Private => {
                 let now = self.now().monotonic;
                 task.shared.hit_for_miss.remember(&task.key, Reason::StoreRefusedPrivate, None, now);
-                return task.part(State::Void);
+                return task.part(FetchState::Void);
             }
             Some(base) if confirms => task.confirm(answer, base).await,
             _ => {

@@ -14,7 +14,7 @@ use crate::control::purge_orders::{carry_out, reply};
 use crate::control::uncompressed::Uncompressed;
 use crate::control::why::{self, QUESTION_BYTES_MAX, Question};
 use crate::fetch::breaker::state_name;
-use crate::memory::detection::Found;
+use crate::memory::detection::Detected;
 use crate::request::client::{Client, Received};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Recipient};
@@ -321,16 +321,16 @@ fn status(shared: &Shared) -> String {
         .iter()
         .map(|site| {
             let gauges = site.origin.gauges();
-            let found = site.recognition.found();
+            let found = site.detection.found();
             json!({
                 "names": site.plan.names,
                 "origin": site.plan.origin.to_string(),
                 "profile": site.plan.profile,
                 "rules": site.policy().name,
-                "recognised_by": found.as_ref().map(Found::evidence),
-                "recognised_since": found.as_ref().map(Found::since_text),
-                "recognition_confirmed": found.as_ref().map(Found::confirmed_text),
-                "recognition_off": site.recognition.is_off(),
+                "recognised_by": found.as_ref().map(Detected::evidence),
+                "recognised_since": found.as_ref().map(Detected::since_text),
+                "recognition_confirmed": found.as_ref().map(Detected::confirmed_text),
+                "recognition_off": site.detection.is_off(),
                 "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
                 "uncompressed": site.uncompressed.found().map(Uncompressed::text),
                 "fetches_active": gauges.active,

@@ -9,7 +9,7 @@ use crate::control::purge_orders::{self, Unserved};
 use crate::control::uncompressed::Uncompressed;
 use crate::fetch::base::Base;
 use crate::fetch::disk_reads;
-use crate::memory::detection::Found as Detected;
+use crate::memory::detection::Detected;
 use crate::memory::hit_for_miss::Remembered;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::head_limits;
@@ -347,7 +347,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Lookup::NoVariant => (None, true),
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
-    let found = subject.site.recognition.found();
+    let found = subject.site.detection.found();
     Answer {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),

@@ -20,12 +20,12 @@ use crate::fetch::room::Room;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
-use crate::memory::detection::Sent;
+use crate::memory::detection::InspectedRequest;
 use crate::request::event_stream::is_event_stream;
 use crate::request::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
@@ -169,8 +169,8 @@ impl FetchTask {
     }
 
     /// The request as the origin receives it.
-    fn sent(&self) -> Sent<'_> {
-        Sent::new(&self.head, self.key.target(), self.key.host())
+    fn sent(&self) -> InspectedRequest<'_> {
+        InspectedRequest::new(&self.head, self.key.target(), self.key.host())
     }
 
     /// Leaves the table early. Nothing of the fetch may be published afterwards.
@@ -223,7 +223,7 @@ impl FetchTask {
                         exchange.release_turn();
                     }
                     respond::tidy(&mut head, received_at.wall);
-                    recognition::look(&self.shared, &self.site, self.sent(), &head);
+                    detection::inspect_head(&self.shared, &self.site, self.sent(), &head);
                     return Ok(OriginResponse { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.

@@ -1,6 +1,6 @@
 //! What is known about the system that a site runs on, and which rules follow from it.
 //!
-//! Invariant: the rules change only under the lock of the state. `recognition` in `upkeep`
+//! Invariant: the rules change only under the lock of the state. `detection` in `upkeep`
 //! inspects responses and changes them.
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ const DOCUMENTS_PER_MINUTE_MAX: u32 = 60;
 
 /// The detection state of a site.
 #[derive(Debug, Default)]
-pub(crate) struct Recognition {
+pub(crate) struct Detection {
     /// The rules in force, encoded as [`Rules`].
     rules: AtomicU64,
     /// Time of the next inspection, in nanoseconds of the monotonic clock.
@@ -35,7 +35,7 @@ pub(crate) struct Rules(u64);
 /// The detection and its circumstances.
 #[derive(Debug, Default)]
 pub(crate) struct DetectionState {
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<Detected>,
     /// Whether an operator has switched off detection.
     pub(crate) is_off: bool,
     /// The target that the start page redirects to.
@@ -46,7 +46,7 @@ pub(crate) struct DetectionState {
 
 /// A detected system.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct Detected {
     /// Index of its rules in the plan's `recognisable`.
     pub(crate) place: usize,
     /// The name of the detected system.
@@ -61,7 +61,7 @@ pub(crate) struct Found {
 
 /// The request of a response, as the origin received it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct InspectedRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) target: &'a [u8],
     pub(crate) host: &'a [u8],
@@ -69,7 +69,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) is_personal: bool,
 }
 
-impl Found {
+impl Detected {
     /// The signs in one line.
     pub(crate) fn evidence(&self) -> String {
         self.signs.join(" and ")
@@ -105,7 +105,7 @@ impl Rules {
     }
 }
 
-impl<'a> Sent<'a> {
+impl<'a> InspectedRequest<'a> {
     /// The request `head`, sent for this target and host.
     pub(crate) fn new(head: &'a RequestHead, target: &'a [u8], host: &'a [u8]) -> Self {
         let is_personal = head.fields.has(names::COOKIE) || head.fields.has(names::AUTHORIZATION);
@@ -113,9 +113,9 @@ impl<'a> Sent<'a> {
     }
 }
 
-impl Recognition {
+impl Detection {
     /// The detection in force.
-    pub(crate) fn found(&self) -> Option<Found> {
+    pub(crate) fn found(&self) -> Option<Detected> {
         self.state().found.clone()
     }
 
@@ -125,7 +125,7 @@ impl Recognition {
     }
 
     /// Takes over a detection of the previous process at the start.
-    pub(crate) fn recall(&self, found: Found) {
+    pub(crate) fn restore(&self, found: Detected) {
         let mut state = self.state();
         self.set_rules(Some(found.place));
         state.found = Some(found);
@@ -179,7 +179,7 @@ impl DetectionState {
     }
 
     /// Whether a request is for the start page and does not identify its visitor.
-    pub(crate) fn is_start(&self, sent: &Sent<'_>) -> bool {
+    pub(crate) fn is_start(&self, sent: &InspectedRequest<'_>) -> bool {
         !sent.is_personal && (sent.target == b"/" || self.start.as_deref() == Some(sent.target))
     }
 }

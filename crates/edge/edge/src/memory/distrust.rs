@@ -134,7 +134,7 @@ impl Distrust {
     }
 
     /// Records that a check has begun, so that no other one starts for a while.
-    pub(crate) fn is_looked_at(&self, key: &Key, now: Monotonic) {
+    pub(crate) fn note_check(&self, key: &Key, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         if let Some(entry) = self.lock().by_key.get_mut(&hash) {
             entry.again = now.plus(IN_DOUBT);
@@ -251,7 +251,7 @@ mod tests {
             "it lacks one of the cookies that made the difference"
         );
         assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "after a day any request may check the page");
-        pages.is_looked_at(&key("/"), at(86_400));
+        pages.note_check(&key("/"), at(86_400));
         assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one investigation at a time");
         pages.trust(&key("/"), true);
         assert_eq!(kept(&pages, "lang, _ga", 86_402), None);

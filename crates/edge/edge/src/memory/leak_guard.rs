@@ -149,8 +149,8 @@ impl LeakGuard {
     }
 
     /// Records that a withheld page is being checked again.
-    pub(crate) fn looks_again(&self, key: &Key, now: Monotonic) {
-        self.distrust.is_looked_at(key, now);
+    pub(crate) fn note_renewed_check(&self, key: &Key, now: Monotonic) {
+        self.distrust.note_check(key, now);
     }
 
     /// Records that a client with these cookies received another page. From now on no client with

@@ -9,7 +9,7 @@ use crate::control::counters::Metric;
 use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::mender::Mender;
 use crate::fetch::task;
-use crate::memory::detection::Sent;
+use crate::memory::detection::InspectedRequest;
 use crate::request::client::SendError;
 use crate::request::decoded::Source;
 use crate::request::deliver::{self, Beginning};
@@ -20,7 +20,7 @@ use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
 use crate::request::visit::{After, RequestOutcome, Visit};
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
@@ -198,7 +198,7 @@ impl Visit<'_> {
             return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
         }
         let now = self.shared.clock.monotonic();
-        let site = self.site.filter(|site| site.is_looked_at(now));
+        let site = self.site.filter(|site| site.is_inspected(now));
         let mut beginning = Beginning::new(HEAD_BYTES_MAX);
         let wanted = site.map(|_| &mut beginning);
         let (outcome, _) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
@@ -206,9 +206,9 @@ impl Visit<'_> {
             let request = &self.request.head;
             let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
             let host = public_host.or_else(|| request.fields.only(names::HOST).map(|host| &host[..]));
-            let sent = Sent::new(request, &request.target, host.unwrap_or_default());
-            let sent = Sent { is_personal: own && sent.is_personal, ..sent };
-            recognition::look_into(self.shared, site, sent, &head, &beginning.octets());
+            let sent = InspectedRequest::new(request, &request.target, host.unwrap_or_default());
+            let sent = InspectedRequest { is_personal: own && sent.is_personal, ..sent };
+            detection::inspect_document(self.shared, site, sent, &head, &beginning.octets());
         }
         outcome
     }

@@ -75,7 +75,7 @@ impl LeakCheck {
         if !hit.can_be_checked() {
             return None;
         }
-        shared.leak_guard.looks_again(hit.key, now.monotonic);
+        shared.leak_guard.note_renewed_check(hit.key, now.monotonic);
         Self::new(shared, hit, None)
     }
 
@@ -147,7 +147,7 @@ impl LeakCheck {
             }
             shared.cells(worker).count(Metric::LeakSuspicions);
             shared.leak_guard.suspect(&self.page.key, &self.cookies, shared.clock.monotonic());
-            let finding = self.look_into(&shared, worker, before, own).await;
+            let finding = self.investigate(&shared, worker, before, own).await;
             self.settle(&shared, finding);
             if finding != Finding::Changes {
                 // The static tree is served to all visitors, with or without cookies.
@@ -179,7 +179,7 @@ impl LeakCheck {
 
     /// Whether the page changes as much between fetches without cookies. It is fetched several
     /// times before cookies are blamed, because two fetches may be equal by chance.
-    async fn look_into(
+    async fn investigate(
         &self,
         shared: &Arc<Shared>,
         worker: usize,

@@ -7,7 +7,7 @@
 use crate::control::counters::Metric;
 use crate::fetch::coalesced_fetch::Parcel;
 use crate::fetch::task;
-use crate::memory::detection::Sent;
+use crate::memory::detection::InspectedRequest;
 use crate::memory::distrust::Withheld;
 use crate::memory::leak_guard::COMPARED_BYTES_MAX;
 use crate::request::delivery::{Content, Delivery, Watcher};
@@ -21,7 +21,7 @@ use crate::request::respond::{self, Account};
 use crate::request::step::{Passing, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use message::{RequestHead, ResponseHead};
 use origin::FetchError;
 use semantics::{CacheStatusFacts, Moment, Reason, WithoutGzip, is_refusal, without_gzip};
@@ -136,8 +136,8 @@ impl<'a> Visit<'a> {
         if self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable {
             return alone(subject);
         }
-        let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
-        recognition::look(self.shared, subject.site, sent, &head);
+        let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
+        detection::inspect_head(self.shared, subject.site, sent, &head);
         // The request is no write, so its content need not be read for further pages.
         let _ = self.invalidate(subject, &head, framing).await;
         if is_event_stream(&head) {

@@ -15,7 +15,7 @@ use crate::fetch::stored::{shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task;
 use crate::fetch::witness::Witness;
-use crate::memory::detection::Sent;
+use crate::memory::detection::InspectedRequest;
 use crate::request::client_address::client_of;
 use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
@@ -27,7 +27,7 @@ use crate::request::respond::{self, Account};
 use crate::request::step::{Passing, Step};
 use crate::request::visit::Visit;
 use crate::request::writes;
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
@@ -243,8 +243,8 @@ impl<'a> Visit<'a> {
             return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
-        let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
-        recognition::look(self.shared, subject.site, sent, &head);
+        let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
+        detection::inspect_head(self.shared, subject.site, sent, &head);
         let witness = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {

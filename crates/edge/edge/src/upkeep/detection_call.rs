@@ -4,7 +4,7 @@
 
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> (u16, Val
         return (409, json!({ "error": error }));
     }
     let before = site.policy().name.clone();
-    if !recognition::set_detection(shared, site, call.detect).await {
+    if !detection::set_detection(shared, site, call.detect).await {
         let error =
             "The change is in force, but it could not be written to the disk, so a restart may undo it.";
         return (503, json!({ "in_force": true, "durable": false, "error": error }));

@@ -174,7 +174,7 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
+    detections_file::restore(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery
@@ -435,7 +435,7 @@ impl Name {
 
     /// The name under the rules in force.
     fn current(&self) -> &[u8] {
-        self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
+        self.site.detected_rules().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
     }
 }
 

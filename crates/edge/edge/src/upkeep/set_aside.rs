@@ -1,9 +1,9 @@
 //! Purges while the disk tier hangs: a record on another device makes the next start begin empty.
 //! The record is taken back when the journal has caught up.
 //!
-//! Invariant: while the state is [`SetAsideState::Recorded`], the next start begins empty. The state
-//! changes before the journal catches up, so that every purge is either covered by the record or
-//! waits for the journal itself.
+//! Invariant: while the state is [`SetAsideState::Recorded`], the next start begins empty. The
+//! state changes before the journal catches up, so that every purge is either covered by the record
+//! or waits for the journal itself.
 
 use disk::{DistrustPlace, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};

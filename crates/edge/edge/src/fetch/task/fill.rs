@@ -11,7 +11,7 @@ use crate::fetch::publish;
 use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
 use crate::request::deliver::Beginning;
-use crate::upkeep::recognition;
+use crate::upkeep::detection;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
@@ -79,8 +79,8 @@ impl FetchTask {
         // before a reader has all of it.
         let mut held = Bytes::new();
         let mut room = Room::new(&self.shared);
-        let is_looked_at = self.site.is_looked_at(self.shared.clock.monotonic());
-        let mut watched = is_looked_at.then(|| Beginning::new(HEAD_BYTES_MAX));
+        let is_inspected = self.site.is_inspected(self.shared.clock.monotonic());
+        let mut watched = is_inspected.then(|| Beginning::new(HEAD_BYTES_MAX));
         loop {
             let event = tokio::select! {
                 biased;
@@ -150,7 +150,7 @@ impl FetchTask {
             }
         }
         if let Some(beginning) = watched.take() {
-            recognition::look_into(&self.shared, &self.site, self.sent(), head, &beginning.octets());
+            detection::inspect_document(&self.shared, &self.site, self.sent(), head, &beginning.octets());
         }
     }
 

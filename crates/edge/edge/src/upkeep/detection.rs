@@ -13,7 +13,7 @@
 //! detected, and once an hour afterwards.
 
 use crate::control::counters::Metric;
-use crate::memory::detection::{DetectionState, Found, Sent, UNCONFIRMED_MAX};
+use crate::memory::detection::{Detected, DetectionState, InspectedRequest, UNCONFIRMED_MAX};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detections_file;
@@ -42,16 +42,21 @@ enum Dropped {
 }
 
 /// Inspects the head of a site's response.
-pub(crate) fn look(shared: &Arc<Shared>, site: &Arc<Site>, sent: Sent<'_>, head: &ResponseHead) {
+pub(crate) fn inspect_head(
+    shared: &Arc<Shared>,
+    site: &Arc<Site>,
+    sent: InspectedRequest<'_>,
+    head: &ResponseHead,
+) {
     let now = Moment::read(&*shared.clock);
-    if !site.is_looked_at(now.monotonic) {
+    if !site.is_inspected(now.monotonic) {
         return;
     }
-    let mut state = site.recognition.state();
+    let mut state = site.detection.state();
     if let Some(start) = redirected(&sent, head).filter(|_| state.is_start(&sent)) {
         state.start = Some(start);
     }
-    recognise(shared, site, &mut state, &sent, head, None, now);
+    detect(shared, site, &mut state, &sent, head, None, now);
     if let Some(found) = &state.found
         && now.since(found.confirmed) >= UNCONFIRMED_MAX
     {
@@ -60,18 +65,18 @@ pub(crate) fn look(shared: &Arc<Shared>, site: &Arc<Site>, sent: Sent<'_>, head:
 }
 
 /// Inspects the beginning of the document in a response.
-pub(crate) fn look_into(
+pub(crate) fn inspect_document(
     shared: &Arc<Shared>,
     site: &Arc<Site>,
-    sent: Sent<'_>,
+    sent: InspectedRequest<'_>,
     head: &ResponseHead,
     octets: &[u8],
 ) {
     let now = Moment::read(&*shared.clock);
-    if !site.is_looked_at(now.monotonic) {
+    if !site.is_inspected(now.monotonic) {
         return;
     }
-    let mut state = site.recognition.state();
+    let mut state = site.detection.state();
     // Unless it is the start page, a document counts only together with a cookie that the
     // response sets.
     let is_start = state.is_start(&sent);
@@ -84,15 +89,15 @@ pub(crate) fn look_into(
     shared.cells(0).count(Metric::DetectionDocuments);
     let media_type = head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
     let document = document_head(&beginning, media_type, sent.host);
-    let mut state = site.recognition.state();
-    recognise(shared, site, &mut state, &sent, head, Some(&document), now);
+    let mut state = site.detection.state();
+    detect(shared, site, &mut state, &sent, head, Some(&document), now);
 }
 
-fn recognise(
+fn detect(
     shared: &Arc<Shared>,
     site: &Arc<Site>,
     state: &mut DetectionState,
-    sent: &Sent<'_>,
+    sent: &InspectedRequest<'_>,
     head: &ResponseHead,
     document: Option<&DocumentHead>,
     now: Moment,
@@ -117,12 +122,12 @@ fn recognise(
                 site.label(),
                 signs.join(" and ")
             );
-            let found = Found { place, software, signs, since: now.wall, confirmed: now };
+            let found = Detected { place, software, signs, since: now.wall, confirmed: now };
             change(shared, site, state, Some(found));
             shared.cells(0).count(Metric::SitesRecognised);
         }
     }
-    site.recognition.look_from(now.monotonic.plus(CONFIRMED_FOR));
+    site.detection.look_from(now.monotonic.plus(CONFIRMED_FOR));
     note_aside(shared, site);
 }
 
@@ -140,14 +145,14 @@ fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut DetectionS
         site.plan.policy.name
     );
     change(shared, site, state, None);
-    site.recognition.look_from(Monotonic::default());
+    site.detection.look_from(Monotonic::default());
     shared.cells(0).count(Metric::DetectionsDropped);
     note_aside(shared, site);
 }
 
 /// Changes the rules of a site and invalidates everything of it.
-fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Option<Found>) {
-    site.recognition.set_rules(found.as_ref().map(|found| found.place));
+fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Option<Detected>) {
+    site.detection.set_rules(found.as_ref().map(|found| found.place));
     state.found = found;
     let selector = Selector::Everything { site: Some(site.id) };
     shared.tell(Invalidation { selector, mode: Mode::Hard });
@@ -161,9 +166,9 @@ fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Optio
 /// confirmed in time that the next process will know.
 pub(crate) async fn set_detection(shared: &Arc<Shared>, site: &Arc<Site>, detects: bool) -> bool {
     {
-        let mut state = site.recognition.state();
+        let mut state = site.detection.state();
         drop_detection(shared, site, &mut state, Dropped::ByOperator);
-        site.recognition.set_off(&mut state, !detects);
+        site.detection.set_off(&mut state, !detects);
     }
     let (shared, site) = (Arc::clone(shared), Arc::clone(site));
     disk_threads::run(shared.limits.disk_timeout, move || note(&shared, &site)).await.unwrap_or(false)
@@ -199,7 +204,7 @@ fn note(shared: &Shared, site: &Site) -> bool {
 }
 
 fn shown<'a>(
-    sent: &Sent<'a>,
+    sent: &InspectedRequest<'a>,
     head: &'a ResponseHead,
     document: Option<&'a DocumentHead>,
     is_start: bool,
@@ -215,7 +220,7 @@ fn shown<'a>(
 }
 
 /// The target on the same host that a response redirects to.
-fn redirected(sent: &Sent<'_>, head: &ResponseHead) -> Option<Bytes> {
+fn redirected(sent: &InspectedRequest<'_>, head: &ResponseHead) -> Option<Bytes> {
     if *sent.method != Method::Get || !matches!(head.status.code(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Coalesced fetches from the origin, and reads from the disk.
 
 pub(crate) mod base;
+pub(crate) mod body_reservation;
 pub(crate) mod breaker;
 pub(crate) mod coalesced_fetch;
 pub(crate) mod disk_reads;
@@ -9,9 +10,7 @@ pub(crate) mod mender;
 pub(crate) mod publish;
 pub(crate) mod read_queues;
 pub(crate) mod refetch;
-pub(crate) mod room;
 pub(crate) mod selection;
 pub(crate) mod stored;
 pub(crate) mod table_entry;
 pub(crate) mod task;
-pub(crate) mod witness;

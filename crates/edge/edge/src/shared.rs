@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     /// passed response did.
     marked: HitForMiss,
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
-    pub(crate) ailing: HitForMiss,
+    pub(crate) recently_failed: HitForMiss,
     pub(crate) hot_pages: HotPages,
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
@@ -148,7 +148,7 @@ impl Shared {
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
-            ailing: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
+            recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),

@@ -119,12 +119,12 @@ pub(crate) struct PrivateResponse {
     pub(crate) status: Status,
     /// The clients that the response is for.
     pub(crate) selection: Selection,
-    parcel: Mutex<Option<Parcel>>,
+    response: Mutex<Option<StreamedResponse>>,
 }
 
 /// A response whose receiver reads the content from the exchange itself.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct StreamedResponse {
     /// Without hop-by-hop fields.
     pub(crate) head: ResponseHead,
     pub(crate) framing: h1::BodyFraming,
@@ -322,12 +322,12 @@ impl<'a> Demand<'a> {
 }
 
 impl PrivateResponse {
-    pub(crate) fn new(reason: Reason, selection: Selection, parcel: Parcel) -> Self {
-        Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
+    pub(crate) fn new(reason: Reason, selection: Selection, response: StreamedResponse) -> Self {
+        Self { reason, status: response.head.status, selection, response: Mutex::new(Some(response)) }
     }
 
     /// Takes the response; only the first call returns it.
-    pub(crate) fn claim(&self) -> Option<Parcel> {
-        self.parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn claim(&self) -> Option<StreamedResponse> {
+        self.response.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

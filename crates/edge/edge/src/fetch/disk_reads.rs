@@ -5,7 +5,7 @@
 //! objects is bounded. A body is read into memory if the budget of bodies outside the store allows
 //! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
 
-use crate::fetch::room::Room;
+use crate::fetch::body_reservation::BodyReservation;
 use crate::shared::Shared;
 use crate::upkeep::disk_threads;
 use semantics::Moment;
@@ -78,9 +78,9 @@ pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
 
 /// Reads an object within the memory budget. Blocks.
 fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
-    let mut room = Room::new(shared);
+    let mut reservation = BodyReservation::new(shared);
     // Twice the size, because the body is read in pieces and then joined.
-    shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
+    shared.store.load(key, shelved, |bytes| reservation.take(2 * bytes), Moment::read(&*shared.clock));
 }
 
 #[cfg(test)]

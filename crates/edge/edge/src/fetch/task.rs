@@ -14,9 +14,11 @@ mod model;
 mod spilling;
 
 use crate::control::counters::{Cells, Metric};
+use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::breaker;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Confirmed, FetchState, Parcel, PrivateResponse};
-use crate::fetch::room::Room;
+use crate::fetch::coalesced_fetch::{
+    CoalescedFetch, Confirmed, FetchState, PrivateResponse, StreamedResponse,
+};
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
@@ -114,7 +116,7 @@ pub(crate) async fn run(task: FetchTask) {
         // Polled first, so that a fetch which receives its permit from another one that was given
         // up does not reach the origin.
         biased;
-        () = task.forsaken() => Err(FetchError::BreakerOpen),
+        () = task.abandoned() => Err(FetchError::BreakerOpen),
         fetched = task.send() => fetched,
     };
     match fetched {
@@ -126,8 +128,8 @@ pub(crate) async fn run(task: FetchTask) {
                 FetchError::BreakerOpen => {}
                 // The failure is not the origin's if the client has too many fetches under way, so
                 // the next request is sent.
-                FetchError::Busy(_) => task.ail(Reason::StoreRefusedStatus),
-                _ => task.ail(task.failing()),
+                FetchError::Busy(_) => task.note_failure(Reason::StoreRefusedStatus),
+                _ => task.note_failure(task.failing()),
             }
             task.fetch.announce(FetchState::Failed(error));
         }
@@ -180,7 +182,7 @@ impl FetchTask {
 
     /// Ready when the origin's breaker is open and no client waits for the fetch, so that it can
     /// return its permit. Never ready for a probe.
-    async fn forsaken(&self) {
+    async fn abandoned(&self) {
         if self.request.probe.is_some() {
             return std::future::pending().await;
         }
@@ -260,9 +262,9 @@ impl FetchTask {
             return self.close(answer);
         }
         if is_server_error(status) {
-            self.ail(self.failing());
+            self.note_failure(self.failing());
         } else if !is_refusal(status) && self.fetch.range().is_none() {
-            self.shared.ailing.forget(&self.key);
+            self.shared.recently_failed.forget(&self.key);
         }
         if let Some(base) = &self.base {
             match status {
@@ -302,7 +304,7 @@ impl FetchTask {
     /// replace this response.
     fn close(&self, answer: OriginResponse<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
-        self.ail(reason);
+        self.note_failure(reason);
         if self.speaks_for_clients() {
             self.remember(reason, &answer);
         }
@@ -311,8 +313,8 @@ impl FetchTask {
 
     /// Records why the origin gets no further fetch of the page for a moment. A stale response
     /// replaces the next one only if the reason is [`Reason::OriginFailing`].
-    fn ail(&self, reason: Reason) {
-        self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
+    fn note_failure(&self, reason: Reason) {
+        self.shared.recently_failed.remember(&self.key, reason, None, self.shared.clock.monotonic());
     }
 
     /// The reason recorded after an error. A part says nothing about the page. If the fetch carries
@@ -357,9 +359,9 @@ impl FetchTask {
             }
         }
         if is_rate_limit {
-            self.ail(Reason::StoreRefusedDenied);
+            self.note_failure(Reason::StoreRefusedDenied);
         }
-        self.part(FetchState::Denied);
+        self.end_sharing(FetchState::Denied);
     }
 
     /// Whether the response says something about what clients receive. It does not if responses
@@ -414,13 +416,13 @@ impl FetchTask {
     fn give_away(&self, answer: OriginResponse<Exchange>, reason: Reason) {
         let OriginResponse { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
-        let parcel = Parcel { head, framing, exchange };
-        self.part(FetchState::Private(Arc::new(PrivateResponse::new(reason, selection, parcel))));
+        let response = StreamedResponse { head, framing, exchange };
+        self.end_sharing(FetchState::Private(Arc::new(PrivateResponse::new(reason, selection, response))));
     }
 
     /// Ends the sharing: later requests for the page start their own fetch, and only those already
     /// waiting are told.
-    fn part(&self, state: FetchState) {
+    fn end_sharing(&self, state: FetchState) {
         self.leave_table();
         self.fetch.announce(state);
     }
@@ -512,9 +514,9 @@ impl FetchTask {
     /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
     /// memory is short.
     async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
-        let mut room = Room::new(&self.shared);
+        let mut reservation = BodyReservation::new(&self.shared);
         let mut pieces = Vec::new();
-        if bytes > self.shared.limits.object_bytes_max || !room.take(bytes) {
+        if bytes > self.shared.limits.object_bytes_max || !reservation.take(bytes) {
             return None;
         }
         loop {

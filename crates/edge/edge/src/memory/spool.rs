@@ -238,24 +238,24 @@ impl SpoolSlot {
 
 impl Drop for SpoolSlot {
     fn drop(&mut self) {
-        let room = Room { spool: Arc::clone(&self.spool), bytes: *self.bytes.get_mut() };
+        let reservation = SpoolReservation { spool: Arc::clone(&self.spool), bytes: *self.bytes.get_mut() };
         if let Some(file) = self.file.take() {
             // Closing frees the file's blocks, which may wait for the disk.
             self.spool.closer.close(move || {
                 drop(file);
-                drop(room);
+                drop(reservation);
             });
         }
     }
 }
 
 /// The room that a file has reserved. Dropping it releases the room.
-struct Room {
+struct SpoolReservation {
     spool: Arc<Spool>,
     bytes: u64,
 }
 
-impl Drop for Room {
+impl Drop for SpoolReservation {
     fn drop(&mut self) {
         self.spool.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -83,7 +83,7 @@ impl<'a> Visit<'a> {
         let is_paused = if is_probe {
             !origin.is_probe_due()
         } else {
-            self.shared.ailing.reason(&page_request.key, self.begun.monotonic).is_some()
+            self.shared.recently_failed.reason(&page_request.key, self.begun.monotonic).is_some()
         };
         if is_paused {
             self.cells().count(Metric::RefreshesPaused);

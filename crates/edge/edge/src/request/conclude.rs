@@ -6,7 +6,7 @@
 
 use crate::control::access_log::LogEntry;
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::Parcel;
+use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::fetch::mender::Mender;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
@@ -51,10 +51,14 @@ impl Visit<'_> {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
                 self.send_filling(head, answer.framing, decoded, reader, &account).await
             }
-            Content::Claimed(parcel) => self.send_parcel(parcel, decoded, false, &account).await,
-            Content::Own(parcel) => self.send_parcel(parcel, None, true, &account).await,
-            Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
-            Content::Watched(parcel, watcher) => self.send_watched(parcel, decoded, watcher, &account).await,
+            Content::Claimed(response) => self.send_response(response, decoded, false, &account).await,
+            Content::Own(response) => self.send_response(response, None, true, &account).await,
+            Content::SuspectedWrite(response, suspected) => {
+                self.send_suspected_write(response, suspected, &account).await
+            }
+            Content::Watched(response, watcher) => {
+                self.send_watched(response, decoded, watcher, &account).await
+            }
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
@@ -117,8 +121,8 @@ impl Visit<'_> {
                 &stored_head
             }
             Content::Filling { answer, .. } => &answer.head,
-            Content::Claimed(parcel) => &parcel.head,
-            Content::Own(_) | Content::Witnessed(..) | Content::Watched(..) | Content::Switch(..) => {
+            Content::Claimed(response) => &response.head,
+            Content::Own(_) | Content::SuspectedWrite(..) | Content::Watched(..) | Content::Switch(..) => {
                 return None;
             }
         };
@@ -184,14 +188,14 @@ impl Visit<'_> {
 
     /// Sends an origin's response. `own` is true if it answers this client's own request rather
     /// than a shared one.
-    async fn send_parcel(
+    async fn send_response(
         &mut self,
-        parcel: Parcel,
+        response: StreamedResponse,
         decoded: Option<ResponseHead>,
         own: bool,
         account: &Account,
     ) -> RequestOutcome {
-        let Parcel { head, framing, exchange } = parcel;
+        let StreamedResponse { head, framing, exchange } = response;
         if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
             // The client sent HEAD, but the fetch was a GET: its content is not needed.
             drop(exchange);
@@ -261,12 +265,12 @@ impl Visit<'_> {
     /// Sends an origin's response, and then gives a copy of its content to the watcher.
     async fn send_watched(
         &mut self,
-        parcel: Parcel,
+        response: StreamedResponse,
         decoded: Option<ResponseHead>,
         watcher: Watcher,
         account: &Account,
     ) -> RequestOutcome {
-        let Parcel { head, framing, exchange } = parcel;
+        let StreamedResponse { head, framing, exchange } = response;
         let mut content = Beginning::new(watcher.bytes_max);
         let wanted = Some(&mut content);
         let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;

@@ -117,8 +117,8 @@ impl Visit<'_> {
             Content::Filling { answer, own, .. } => {
                 Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
             }
-            Content::Claimed(parcel) | Content::Watched(parcel, _) => Cow::Borrowed(&parcel.head),
-            Content::Own(_) | Content::Witnessed(..) | Content::Switch(..) => return None,
+            Content::Claimed(response) | Content::Watched(response, _) => Cow::Borrowed(&response.head),
+            Content::Own(_) | Content::SuspectedWrite(..) | Content::Switch(..) => return None,
         };
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
     }

@@ -3,9 +3,9 @@
 //! This module decides nothing. Earlier steps of a request create the delivery, and the last step
 //! sends it (`conclude`).
 
-use crate::fetch::coalesced_fetch::{Parcel, SharedResponse};
-use crate::fetch::witness::Witness;
+use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
 use crate::request::respond::Account;
+use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
 use origin::Exchange;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(crate) enum Content {
         own: bool,
     },
     /// The response of a shared fetch that one client has claimed for itself.
-    Claimed(Parcel),
+    Claimed(StreamedResponse),
     /// The response to this client's own request.
-    Own(Parcel),
+    Own(StreamedResponse),
     /// The response to this client's own request; its content shows whether the request was a
     /// write.
-    Witnessed(Parcel, Witness),
+    SuspectedWrite(StreamedResponse, SuspectedWrite),
     /// A response of the origin whose content a watcher receives too.
-    Watched(Parcel, Watcher),
+    Watched(StreamedResponse, Watcher),
     Switch(ResponseHead, Box<Exchange>),
 }
 

@@ -5,7 +5,7 @@
 //! its client a response (see `leak_check`).
 
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::Parcel;
+use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::memory::distrust::Withheld;
@@ -110,7 +110,7 @@ impl<'a> Visit<'a> {
             return Step::Refuse(Refusal::unwritable());
         };
         match self.exchange(subject, request).await {
-            Ok((_, parcel)) => self.take_compared(subject, check, parcel).await,
+            Ok((_, response)) => self.take_compared(subject, check, response).await,
             Err(error) => self.fail_comparison(subject, &check, &error),
         }
     }
@@ -124,8 +124,13 @@ impl<'a> Visit<'a> {
     }
 
     /// Delivers the origin's response, and has it compared with the stored one.
-    async fn take_compared(&self, subject: &Subject<'a>, check: Arc<LeakCheck>, parcel: Parcel) -> Step<'a> {
-        let Parcel { mut head, framing, mut exchange } = parcel;
+    async fn take_compared(
+        &self,
+        subject: &Subject<'a>,
+        check: Arc<LeakCheck>,
+        response: StreamedResponse,
+    ) -> Step<'a> {
+        let StreamedResponse { mut head, framing, mut exchange } = response;
         if let Some((stored, account)) = check.instead_of(head.status) {
             return Step::Deliver(Delivery::stored(stored, account));
         }
@@ -149,7 +154,7 @@ impl<'a> Visit<'a> {
         let (shared, worker) = (Arc::clone(self.shared), self.worker);
         let take = Box::new(move |head: &ResponseHead, content| check.begin(&shared, worker, head, content));
         let watcher = Watcher { bytes_max: COMPARED_BYTES_MAX, take };
-        let content = Content::Watched(Parcel { head, framing, exchange }, watcher);
+        let content = Content::Watched(StreamedResponse { head, framing, exchange }, watcher);
         Step::Deliver(Delivery { content, account })
     }
 }

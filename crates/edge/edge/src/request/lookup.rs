@@ -247,7 +247,8 @@ impl<'a> PageRequest<'a> {
             return None;
         }
         let is_open = self.subject.site.origin.is_open();
-        let has_failed = || shared.ailing.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
+        let has_failed =
+            || shared.recently_failed.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
         if !is_open && !has_failed() {
             return None;
         }

@@ -8,13 +8,12 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Demand, Parcel};
+use crate::fetch::coalesced_fetch::{Demand, StreamedResponse};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task;
-use crate::fetch::witness::Witness;
 use crate::memory::detection::InspectedRequest;
 use crate::request::client_address::client_of;
 use crate::request::delivery::{Content, Delivery};
@@ -25,6 +24,7 @@ use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
 use crate::request::step::{Passing, Step};
+use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::Visit;
 use crate::request::writes;
 use crate::upkeep::detection;
@@ -72,7 +72,7 @@ impl<'a> Visit<'a> {
             return Step::Refuse(Refusal::unwritable());
         };
         match self.exchange(&passing.subject, request).await {
-            Ok((sent_at, parcel)) => self.take_passed(&passing, sent_at, parcel, enlisted.as_ref()).await,
+            Ok((sent_at, response)) => self.take_passed(&passing, sent_at, response, enlisted.as_ref()).await,
             Err(error) => self.fail_passing(&passing, &error),
         }
     }
@@ -92,7 +92,7 @@ impl<'a> Visit<'a> {
         &mut self,
         subject: &Subject<'_>,
         request: FetchRequest,
-    ) -> Result<(Moment, Parcel), FetchError> {
+    ) -> Result<(Moment, StreamedResponse), FetchError> {
         let client = client_of(self.shared, subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
         // The urgency is set here, because requests of the leak guard and of HEAD are built from
@@ -112,7 +112,9 @@ impl<'a> Visit<'a> {
                 {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { head, framing } => return Ok((sent_at, Parcel { head, framing, exchange })),
+                Event::Head { head, framing } => {
+                    return Ok((sent_at, StreamedResponse { head, framing, exchange }));
+                }
                 Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
             }
         }
@@ -219,10 +221,10 @@ impl<'a> Visit<'a> {
         &self,
         passing: &Passing<'a>,
         sent_at: Moment,
-        parcel: Parcel,
+        response: StreamedResponse,
         enlisted: Option<&Enlisted>,
     ) -> Step<'a> {
-        let Parcel { mut head, framing, mut exchange } = parcel;
+        let StreamedResponse { mut head, framing, mut exchange } = response;
         let is_page = is_maintenance(&head, passing.subject.site.policy());
         if let Some(page_request) = passing.page_request.as_ref().filter(|_| !is_page)
             && let Some(stale) = self.instead_of_error(page_request, head.status)
@@ -245,7 +247,7 @@ impl<'a> Visit<'a> {
         let subject = &passing.subject;
         let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
         detection::inspect_head(self.shared, subject.site, sent, &head);
-        let witness = self.invalidate(subject, &head, framing).await;
+        let suspected = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
             let account = Account { reason: passing.reason, facts, age_secs: None };
@@ -267,36 +269,40 @@ impl<'a> Visit<'a> {
             }
         };
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
-        let parcel = Parcel { head, framing, exchange };
+        let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
-        let content = match (enlisted, witness) {
-            (Some(_), _) => Content::Claimed(parcel),
-            (None, Some(witness)) => Content::Witnessed(parcel, witness),
-            (None, None) => Content::Own(parcel),
+        let content = match (enlisted, suspected) {
+            (Some(_), _) => Content::Claimed(response),
+            (None, Some(suspected)) => Content::SuspectedWrite(response, suspected),
+            (None, None) => Content::Own(response),
         };
         Step::Deliver(Delivery { content, account })
     }
 
     /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
-    /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
+    /// as far as the head of its response shows. Returns a [`SuspectedWrite`] if the content of the
     /// response must be read to learn the rest.
     pub(crate) async fn invalidate(
         &self,
         subject: &Subject<'_>,
         answer: &ResponseHead,
         framing: BodyFraming,
-    ) -> Option<Witness> {
+    ) -> Option<SuspectedWrite> {
         let method = &self.request.head.method;
         let Subject { site, host, target, .. } = subject;
         let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
         let pages = writes::within_rate(self.shared, self.cells(), site, pages);
         let key = subject.key();
-        let witness =
-            Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
+        let suspected = SuspectedWrite {
+            site: Arc::clone(site),
+            host: host.clone(),
+            target: target.clone(),
+            key: key.clone(),
+        };
         // A response without content is complete with its head.
         let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
-        let written = self.written(&witness, answer, is_empty.then_some(&[]));
+        let written = self.written(&suspected, answer, is_empty.then_some(&[]));
         let stale = match &written {
             Written::Changed(changed) => writes::settle(
                 self.shared,
@@ -310,7 +316,7 @@ impl<'a> Visit<'a> {
             Written::Nothing | Written::Unread => Vec::new(),
         };
         purge_orders::obey(self.shared, self.cells(), method, answer, &key, pages, stale).await;
-        (written == Written::Unread).then_some(witness)
+        (written == Written::Unread).then_some(suspected)
     }
 
     /// Records that a request which passed because of its cookies was answered with a static file.

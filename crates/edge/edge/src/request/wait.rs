@@ -297,13 +297,13 @@ impl<'a> Visit<'a> {
         let is_selected = answer.selection.includes(&self.head().fields);
         let claimed = if leads && is_whole && is_selected { answer.claim() } else { None };
         match claimed {
-            Some(parcel) if !page_request.cannot_use(&parcel.head.fields) => {
+            Some(response) if !page_request.cannot_use(&response.head.fields) => {
                 let facts = CacheStatusFacts {
-                    forward_status: Some(parcel.head.status),
+                    forward_status: Some(response.head.status),
                     ..CacheStatusFacts::default()
                 };
                 let account = Account { reason: answer.reason, facts, age_secs: None };
-                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
+                Step::Deliver(Delivery { content: Content::Claimed(response), account })
             }
             _ => page_request.pass(reason),
         }

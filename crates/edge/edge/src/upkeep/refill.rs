@@ -204,7 +204,7 @@ impl Refill {
     /// Whether the origin has just failed on the page, or the page has a hit-for-miss entry.
     fn is_paused(&self, page: &PageVariant) -> bool {
         let now = self.shared.clock.monotonic();
-        self.shared.ailing.reason(&page.key, now).is_some()
+        self.shared.recently_failed.reason(&page.key, now).is_some()
             || self.shared.hit_for_miss.reason(&page.key, now).is_some()
     }
 

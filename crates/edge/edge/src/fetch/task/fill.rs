@@ -6,9 +6,9 @@
 use super::spilling::Spilling;
 use super::{FetchTask, OriginResponse, Source, count_failure};
 use crate::control::counters::Metric;
+use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
 use crate::fetch::publish;
-use crate::fetch::room::Room;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
 use crate::request::deliver::Beginning;
 use crate::upkeep::detection;
@@ -63,7 +63,7 @@ impl FetchTask {
         self.fetch.announce(FetchState::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
-            self.ail(self.failing());
+            self.note_failure(self.failing());
         }
     }
 
@@ -78,7 +78,7 @@ impl FetchTask {
         // The last piece is held back until the next event, because the store must have the body
         // before a reader has all of it.
         let mut held = Bytes::new();
-        let mut room = Room::new(&self.shared);
+        let mut reservation = BodyReservation::new(&self.shared);
         let is_inspected = self.site.is_inspected(self.shared.clock.monotonic());
         let mut watched = is_inspected.then(|| Beginning::new(HEAD_BYTES_MAX));
         loop {
@@ -99,8 +99,8 @@ impl FetchTask {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold the bytes that were kept.
-                        room.shrink_to_window(answer.filling.held_bytes());
-                    } else if !room.take(octets.len() as u64) {
+                        reservation.shrink_to_window(answer.filling.held_bytes());
+                    } else if !reservation.take(octets.len() as u64) {
                         self.cells().count(Metric::FillingsUnkept);
                         spilling.begin(None, &writer.so_far()).await;
                         writer.stop_keeping();
@@ -109,8 +109,8 @@ impl FetchTask {
                     }
                     spilling.push(&held).await;
                     writer.push(std::mem::replace(&mut held, octets));
-                    let room = self.make_room(&mut writer, &mut exchange, room.window_bytes()).await;
-                    if room.is_err() && !spilling.is_under_way() {
+                    let made = self.make_room(&mut writer, &mut exchange, reservation.window_bytes()).await;
+                    if made.is_err() && !spilling.is_under_way() {
                         // The window is full and has no readers, so the rest is not needed.
                         return Ok(());
                     }

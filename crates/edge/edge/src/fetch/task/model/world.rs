@@ -165,7 +165,7 @@ impl World {
             _ if act == Act::Private => {
                 let now = self.now().monotonic;
                 task.shared.hit_for_miss.remember(&task.key, Reason::StoreRefusedPrivate, None, now);
-                return task.part(FetchState::Void);
+                return task.end_sharing(FetchState::Void);
             }
             Some(base) if confirms => task.confirm(answer, base).await,
             _ => {

@@ -4,12 +4,12 @@
 //! invalidations that it proves are in force.
 
 use crate::control::purge_orders;
-use crate::fetch::coalesced_fetch::Parcel;
-use crate::fetch::witness::Witness;
+use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
 use crate::request::respond::Account;
+use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
 use message::{ResponseHead, names};
@@ -22,7 +22,7 @@ impl Visit<'_> {
     /// The pages that the request has changed, as far as its response and `content` show.
     pub(crate) fn written(
         &self,
-        witness: &Witness,
+        suspected: &SuspectedWrite,
         answer: &ResponseHead,
         content: Option<&[u8]>,
     ) -> Written {
@@ -31,25 +31,25 @@ impl Visit<'_> {
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
         let exchanged = Exchanged {
             request: &self.request.head,
-            host: &witness.host,
-            target: &witness.target,
+            host: &suspected.host,
+            target: &suspected.target,
             form: self.client.form(),
             form_is_whole: self.client.is_content_read(),
             answer,
             content,
         };
-        written(exchanged, witness.site.policy())
+        written(exchanged, suspected.site.policy())
     }
 
     /// Sends an origin's response, and carries out the invalidations that its content proves before
     /// the last piece is sent.
-    pub(crate) async fn send_witnessed(
+    pub(crate) async fn send_suspected_write(
         &mut self,
-        parcel: Parcel,
-        witness: Witness,
+        response: StreamedResponse,
+        suspected: SuspectedWrite,
         account: &Account,
     ) -> RequestOutcome {
-        let Parcel { head, framing, exchange } = parcel;
+        let StreamedResponse { head, framing, exchange } = response;
         let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
@@ -65,8 +65,8 @@ impl Visit<'_> {
         let (sent, tail) = while_open(self.shared, cells, &head, sending)
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
-        if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
-            let Witness { site, key, .. } = &witness;
+        if let Written::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {
+            let SuspectedWrite { site, key, .. } = &suspected;
             let stale =
                 writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);
             purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;

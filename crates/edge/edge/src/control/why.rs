@@ -377,14 +377,16 @@ fn looked_up(
     now: Moment,
 ) -> Answer {
     match page_request.decide(shared, head, Touch::No, now) {
-        Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Answer::new(delivery.account.reason),
+        Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
+            Answer::new(delivery.account.reason)
+        }
         Decision::Refresh(delivery, _) => {
             Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
         Decision::Read(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
-        Decision::Alone(reason) => match page_request.left_out.reason() {
+        Decision::Pass(reason) => match page_request.left_out.reason() {
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
             None => alone(reason, head, remembered),
         },

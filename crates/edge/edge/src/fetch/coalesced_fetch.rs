@@ -39,7 +39,7 @@ pub(crate) struct CoalescedFetch {
     /// The value of its `If-Range`, if it requests a part.
     if_range: Option<Vec<u8>>,
     /// Whether no other request may join it before its response is known.
-    solo: bool,
+    exclusive: bool,
     /// The number of the last invalidation when it began, which orders it among invalidations.
     begun: u64,
     /// Priority in the origin's queue: whether a person waits for it.
@@ -138,7 +138,7 @@ pub(crate) struct Demand<'a> {
     /// The value of `Range`, if the request wants a part.
     pub(crate) range: Option<&'a [u8]>,
     /// Whether the request shares no fetch with others.
-    pub(crate) solo: bool,
+    pub(crate) exclusive: bool,
     /// Whether the client is a robot, judged by the fields that it sent. `fields` may contain a
     /// constant User-Agent instead.
     pub(crate) is_robot: bool,
@@ -157,7 +157,7 @@ impl CoalescedFetch {
             variant,
             range: demand.range.map(<[u8]>::to_vec),
             if_range: demand.if_range().map(<[u8]>::to_vec),
-            solo: demand.solo,
+            exclusive: demand.exclusive,
             begun,
             urgency: Urgency::default(),
             revoked: Mutex::new(false),
@@ -292,14 +292,14 @@ impl CoalescedFetch {
         demand: Demand<'_>,
         usable: impl FnOnce(&SharedResponse) -> bool,
     ) -> Option<Joined<T>> {
-        if demand.solo || self.is_closed() || !self.is_same_part(demand) {
+        if demand.exclusive || self.is_closed() || !self.is_same_part(demand) {
             return None;
         }
         // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a
         // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
-            FetchState::Waiting if !self.solo && self.known.matches(demand.fields, &self.variant) => {
+            FetchState::Waiting if !self.exclusive && self.known.matches(demand.fields, &self.variant) => {
                 self.is_awaited_by(demand);
                 Some(Joined::Waiter(self.subscribe()))
             }

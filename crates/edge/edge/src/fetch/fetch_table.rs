@@ -85,7 +85,7 @@ impl FetchTable {
     }
 
     /// Puts a fetch into the table that no request joins, so that an invalidation reaches it.
-    pub(crate) fn enlist(
+    pub(crate) fn register(
         &self,
         key: &Key,
         demand: Demand<'_>,
@@ -93,7 +93,7 @@ impl FetchTable {
         begun: impl FnOnce() -> u64,
     ) -> Arc<CoalescedFetch> {
         let mut table = self.table();
-        let fetch = CoalescedFetch::new(known, Demand { solo: true, ..demand }, begun());
+        let fetch = CoalescedFetch::new(known, Demand { exclusive: true, ..demand }, begun());
         table.entry(key.clone()).or_default().push(Arc::clone(&fetch));
         fetch
     }
@@ -209,11 +209,11 @@ mod tests {
         Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
     }
 
-    fn ask(fetches: &FetchTable, key: &Key, range: Option<&[u8]>, solo: bool) -> Joined<()> {
+    fn ask(fetches: &FetchTable, key: &Key, range: Option<&[u8]>, exclusive: bool) -> Joined<()> {
         let fields = Fields::new();
         fetches.join(
             key,
-            Demand { fields: &fields, range, solo, is_robot: true, client: None },
+            Demand { fields: &fields, range, exclusive, is_robot: true, client: None },
             VaryRule::default,
             || 0,
             || None,
@@ -249,7 +249,7 @@ mod tests {
         assert!(matches!(ask(&fetches, &key("/b"), None, true), Joined::Leader(_)));
         assert!(
             matches!(join(&fetches, &key("/b")), Joined::Leader(_)),
-            "no request waits for a solo request"
+            "no request waits for an exclusive request"
         );
     }
 
@@ -257,8 +257,8 @@ mod tests {
     fn stale_object_is_renewed_by_one_flight_at_a_time() {
         let fetches = FetchTable::default();
         let fields = Fields::new();
-        let renew = |range, solo, is_renewed| {
-            let demand = Demand { fields: &fields, range, solo, is_robot: true, client: None };
+        let renew = |range, exclusive, is_renewed| {
+            let demand = Demand { fields: &fields, range, exclusive, is_robot: true, client: None };
             fetches.renew(&key("/a"), demand, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && fetches.len() == 0);
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn object_found_under_the_lock_prevents_a_flight() {
         let (fetches, fields) = (FetchTable::default(), Fields::new());
-        let demand = Demand { fields: &fields, range: None, solo: false, is_robot: true, client: None };
+        let demand = Demand { fields: &fields, range: None, exclusive: false, is_robot: true, client: None };
         let joined = fetches.join(&key("/a"), demand, VaryRule::default, || 0, || Some(1), |_| true);
         assert!(matches!(joined, Joined::Found(1)));
         assert_eq!(fetches.len(), 0);

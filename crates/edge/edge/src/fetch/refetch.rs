@@ -30,7 +30,7 @@ pub(crate) fn task(
     let PageVariant { key, fields, rule } = page;
     let fetch = shared.fetches.renew(
         key,
-        Demand { fields, range: None, solo: false, is_robot: true, client: None },
+        Demand { fields, range: None, exclusive: false, is_robot: true, client: None },
         || shared.store.known_rule(key).union(rule),
         || shared.store.sequence(),
         is_renewed,

@@ -274,13 +274,13 @@ impl FetchTask {
                 }
                 Status::RANGE_NOT_SATISFIABLE if self.fetch.range().is_none() => return self.give_up_base(),
                 _ if is_server_error(status) && self.has_reserve(base, answer.received_at) => {
-                    return self.give_away(answer, Reason::StoreRefusedStatus);
+                    return self.hand_to_leader(answer, Reason::StoreRefusedStatus);
                 }
                 _ => {}
             }
         }
         if status == Status::PARTIAL_CONTENT && self.fetch.range().is_none() {
-            return self.give_away(answer, Reason::StoreRefusedPartial);
+            return self.hand_to_leader(answer, Reason::StoreRefusedPartial);
         }
         match self.judge(&answer.head, answer.sent_at, answer.received_at) {
             Ok((storable, rule)) => {
@@ -294,7 +294,7 @@ impl FetchTask {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
                 }
-                self.give_away(answer, reason);
+                self.hand_to_leader(answer, reason);
             }
         }
     }
@@ -308,7 +308,7 @@ impl FetchTask {
         if self.speaks_for_clients() {
             self.remember(reason, &answer);
         }
-        self.give_away(answer, reason);
+        self.hand_to_leader(answer, reason);
     }
 
     /// Records why the origin gets no further fetch of the page for a moment. A stale response
@@ -413,7 +413,7 @@ impl FetchTask {
     }
 
     /// *stream only*: the response goes to the leader only.
-    fn give_away(&self, answer: OriginResponse<Exchange>, reason: Reason) {
+    fn hand_to_leader(&self, answer: OriginResponse<Exchange>, reason: Reason) {
         let OriginResponse { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
         let response = StreamedResponse { head, framing, exchange };

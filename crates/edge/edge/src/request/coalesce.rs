@@ -173,8 +173,8 @@ impl PageRequest<'_> {
             current && !matches!(reused, Reuse::Revalidate(_))
         };
         let client = client_of(shared, &self.subject, &head.fields);
-        let (range, solo, is_robot) = (self.range.as_deref(), self.solo, is_robot(sent));
-        let demand = Demand { fields: &head.fields, range, solo, is_robot, client };
+        let (range, exclusive, is_robot) = (self.range.as_deref(), self.exclusive, is_robot(sent));
+        let demand = Demand { fields: &head.fields, range, exclusive, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.fetches.join(&self.key, demand, known, begun, find, usable)
     }
@@ -190,7 +190,8 @@ impl PageRequest<'_> {
         now: Moment,
     ) -> Option<Arc<CoalescedFetch>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let demand = Demand { fields: &head.fields, range, solo: self.solo, is_robot: true, client: None };
+        let demand =
+            Demand { fields: &head.fields, range, exclusive: self.exclusive, is_robot: true, client: None };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), LookupResult::Deliver(_));
         shared.fetches.renew(&self.key, demand, known, begun, is_renewed)

@@ -6,8 +6,8 @@
 
 use crate::control::access_log::LogEntry;
 use crate::control::counters::Metric;
+use crate::fetch::body_repair::BodyRepair;
 use crate::fetch::coalesced_fetch::StreamedResponse;
-use crate::fetch::mender::Mender;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::request::client::SendError;
@@ -139,16 +139,16 @@ impl Visit<'_> {
         decoded: Option<ResponseHead>,
         account: &Account,
     ) -> RequestOutcome {
-        let mender = Mender::of(self);
+        let repair = BodyRepair::of(self);
         if let Some(head) = decoded {
-            return self.send_decoded(&head, Source::stored(object, &mender), account).await.0;
+            return self.send_decoded(&head, Source::stored(object, &repair), account).await.0;
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, object, account).await;
         }
         let written = respond::write_hit(object, account, self.recipient);
         let has_content = written.framing != BodyFraming::Empty;
-        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
+        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &repair).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
@@ -162,8 +162,8 @@ impl Visit<'_> {
     ) -> RequestOutcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
-        let (content, mender) = (&excerpt.content, Mender::of(self));
-        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &mender).await;
+        let (content, repair) = (&excerpt.content, BodyRepair::of(self));
+        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &repair).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 

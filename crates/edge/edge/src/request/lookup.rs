@@ -32,7 +32,7 @@ pub(crate) struct PageRequest<'a> {
     /// The value of `Range`, if a part of the content is wanted.
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever the response is.
-    pub(crate) solo: bool,
+    pub(crate) exclusive: bool,
     /// Whether the client does not accept gzip.
     refuses_gzip: bool,
     /// Whether the page is fetched even if it is stored.
@@ -74,15 +74,15 @@ pub(crate) enum Decision {
     Refresh(Delivery, Base),
     /// Deliver a stale response at once, because the origin's breaker is open or its last fetch of
     /// the page has just failed. If a probe is due, it fetches a newer response in the background.
-    StandIn(Delivery, Base),
+    StaleInstead(Delivery, Base),
     /// Read the object from disk, then look up again.
     Read(Shelved),
     /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
     /// Send the request to the origin, without sharing its response.
-    Alone(Reason),
-    /// Join a coalesced fetch or start one. If `solo`, no other request joins it.
-    Fetch { reason: Reason, solo: bool },
+    Pass(Reason),
+    /// Join a coalesced fetch or start one. If `exclusive`, no other request joins it.
+    Fetch { reason: Reason, exclusive: bool },
 }
 
 /// Whether a look-up counts as a use of the object.
@@ -106,7 +106,7 @@ impl<'a> PageRequest<'a> {
         directives: Directives,
     ) -> Self {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
-        let solo = is_personal(&head.fields, subject.site.policy());
+        let exclusive = is_personal(&head.fields, subject.site.policy());
         let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
         let (key, own_target) = OwnTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
@@ -116,7 +116,7 @@ impl<'a> PageRequest<'a> {
             directives,
             left_out: LeftOut::default(),
             range,
-            solo,
+            exclusive,
             refuses_gzip,
             must_fetch: false,
             fetches_joined: 0,
@@ -132,10 +132,10 @@ impl<'a> PageRequest<'a> {
             LookupResult::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
             LookupResult::OnDisk(shelved) => return Decision::Read(shelved),
             LookupResult::Unfit => {
-                return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant));
+                return Decision::Pass(self.left_out.reason().unwrap_or(Reason::MissVariant));
             }
             LookupResult::Unusable if !self.directives.only_if_cached => {
-                return Decision::Alone(Reason::MissVariant);
+                return Decision::Pass(Reason::MissVariant);
             }
             LookupResult::Unusable => return Decision::OnlyIfCached,
             LookupResult::Fetch(reason, base) => (reason, base),
@@ -144,13 +144,13 @@ impl<'a> PageRequest<'a> {
             return Decision::OnlyIfCached;
         }
         if let Some(base) = &base
-            && let Some(delivery) = self.stand_in(shared, head, base, now)
+            && let Some(delivery) = self.stale_at_once(shared, head, base, now)
         {
-            return Decision::StandIn(delivery, base.clone());
+            return Decision::StaleInstead(delivery, base.clone());
         }
         let remembered = shared.hit_for_miss.reason(&self.key, now.monotonic);
         if remembered == Some(Reason::StoreRefusedDenied) {
-            return Decision::Alone(reason);
+            return Decision::Pass(reason);
         }
         let hit_for_miss = remembered.is_some();
         // A response that cannot be shared may depend on anything its client sent, so it is fetched
@@ -159,13 +159,13 @@ impl<'a> PageRequest<'a> {
         // A HEAD request fetches the page for later requests, unless the page is known not to be
         // shareable. If an object is stored, the HEAD request's own response says whether it is
         // still current.
-        if head.method == Method::Head && (hit_for_miss || everything || self.solo || base.is_some()) {
-            return Decision::Alone(reason);
+        if head.method == Method::Head && (hit_for_miss || everything || self.exclusive || base.is_some()) {
+            return Decision::Pass(reason);
         }
         if hit_for_miss && !everything && base.is_none() {
-            return Decision::Alone(reason);
+            return Decision::Pass(reason);
         }
-        Decision::Fetch { reason, solo: hit_for_miss }
+        Decision::Fetch { reason, exclusive: hit_for_miss }
     }
 
     /// Finds the stored response for the request and judges it.
@@ -242,7 +242,13 @@ impl<'a> PageRequest<'a> {
     /// The stale response that is sent at once because the origin's breaker is open, or because it
     /// failed on the page less than `limits.failure_pause` ago. An invalidated response is not sent
     /// here: it is sent only after the origin was asked for this request and failed.
-    fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
+    fn stale_at_once(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        base: &Base,
+        now: Moment,
+    ) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated {
             return None;
         }

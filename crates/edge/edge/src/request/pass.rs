@@ -42,7 +42,7 @@ use store::{Key, Lookup, Publication};
 
 /// A HEAD request under way whose response may say something about a stored page. It is registered
 /// in the table of coalesced fetches, so that an invalidation reaches it.
-struct Enlisted {
+struct RegisteredHead {
     entry: Arc<TableEntry>,
     head: RequestHead,
 }
@@ -62,17 +62,19 @@ impl<'a> Visit<'a> {
     /// Sends the request to the origin and waits for the head of the response. The content of the
     /// request has been read in advance, or is uploaded meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let enlisted = self.enlist(&passing);
+        let registered = self.register(&passing);
         self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
             Ok(framing) => framing,
             Err(error) => return self.fail_passing(&passing, &error.into()),
         };
-        let Ok(request) = self.own_request(&passing, enlisted.as_ref(), framing) else {
+        let Ok(request) = self.own_request(&passing, registered.as_ref(), framing) else {
             return Step::Refuse(Refusal::unwritable());
         };
         match self.exchange(&passing.subject, request).await {
-            Ok((sent_at, response)) => self.take_passed(&passing, sent_at, response, enlisted.as_ref()).await,
+            Ok((sent_at, response)) => {
+                self.take_passed(&passing, sent_at, response, registered.as_ref()).await
+            }
             Err(error) => self.fail_passing(&passing, &error),
         }
     }
@@ -144,7 +146,7 @@ impl<'a> Visit<'a> {
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
-    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted> {
+    fn register(&self, passing: &Passing<'_>) -> Option<RegisteredHead> {
         let page_request =
             passing.page_request.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         if page_request.own_target.is_another() {
@@ -158,9 +160,9 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(key).union(&selecting);
         let head =
             forward::shared_head(&page_request.subject, &shared.loop_mark, key, Method::Head, fields, &known);
-        let demand = Demand { fields, range: None, solo: true, is_robot: true, client: None };
-        let fetch = shared.fetches.enlist(key, demand, known, || shared.store.sequence());
-        Some(Enlisted { entry: TableEntry::of(shared, key, &fetch), head })
+        let demand = Demand { fields, range: None, exclusive: true, is_robot: true, client: None };
+        let fetch = shared.fetches.register(key, demand, known, || shared.store.sequence());
+        Some(RegisteredHead { entry: TableEntry::of(shared, key, &fetch), head })
     }
 
     /// Whether the origin refused the shared fetch of the page a short while ago.
@@ -174,9 +176,9 @@ impl<'a> Visit<'a> {
         &self,
         passing: &Passing<'a>,
         status: Status,
-        enlisted: Option<&Enlisted>,
+        registered: Option<&RegisteredHead>,
     ) -> Option<Step<'a>> {
-        let Enlisted { entry, .. } = enlisted?;
+        let RegisteredHead { entry, .. } = registered?;
         if !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
             return None;
         }
@@ -189,11 +191,11 @@ impl<'a> Visit<'a> {
     fn own_request(
         &self,
         passing: &Passing<'_>,
-        enlisted: Option<&Enlisted>,
+        registered: Option<&RegisteredHead>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
-        if let Some(enlisted) = enlisted {
-            return forward::without_content(&enlisted.head);
+        if let Some(registered) = registered {
+            return forward::without_content(&registered.head);
         }
         let Passing { subject, .. } = passing;
         let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
@@ -222,7 +224,7 @@ impl<'a> Visit<'a> {
         passing: &Passing<'a>,
         sent_at: Moment,
         response: StreamedResponse,
-        enlisted: Option<&Enlisted>,
+        registered: Option<&RegisteredHead>,
     ) -> Step<'a> {
         let StreamedResponse { mut head, framing, mut exchange } = response;
         let is_page = is_maintenance(&head, passing.subject.site.policy());
@@ -231,17 +233,18 @@ impl<'a> Visit<'a> {
         {
             return Step::Deliver(stale);
         }
-        if let Some(step) = self.after_denial(passing, head.status, enlisted) {
+        if let Some(step) = self.after_denial(passing, head.status, registered) {
             return step;
         }
-        let is_selected = |enlisted: &Enlisted| {
+        let is_selected = |registered: &RegisteredHead| {
             let policy = passing.subject.site.policy();
-            Selection::of(enlisted.entry.fetch.known(), &enlisted.head.fields, &head, policy)
+            Selection::of(registered.entry.fetch.known(), &registered.head.fields, &head, policy)
                 .includes(&self.head().fields)
         };
-        let cannot_be_used =
-            enlisted.is_some() && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
-        if cannot_be_used || !enlisted.is_none_or(is_selected) {
+        let cannot_be_used = registered.is_some()
+            && self.refuses_gzip()
+            && without_gzip(&head.fields) == WithoutGzip::Unusable;
+        if cannot_be_used || !registered.is_none_or(is_selected) {
             return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
@@ -258,9 +261,9 @@ impl<'a> Visit<'a> {
         }
         respond::tidy(&mut head, self.shared.clock.now());
         self.learn_file(passing, &head);
-        let judged = match (&passing.page_request, enlisted) {
-            (Some(page_request), Some(enlisted)) => {
-                self.learn_from_head(page_request, enlisted, sent_at, &head)
+        let judged = match (&passing.page_request, registered) {
+            (Some(page_request), Some(registered)) => {
+                self.learn_from_head(page_request, registered, sent_at, &head)
             }
             (Some(page_request), None) => self.learn(page_request, sent_at, &head),
             (None, _) => {
@@ -271,7 +274,7 @@ impl<'a> Visit<'a> {
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
-        let content = match (enlisted, suspected) {
+        let content = match (registered, suspected) {
             (Some(_), _) => Content::Claimed(response),
             (None, Some(suspected)) => Content::SuspectedWrite(response, suspected),
             (None, None) => Content::Own(response),
@@ -382,13 +385,15 @@ impl<'a> Visit<'a> {
     fn learn_from_head(
         &self,
         page_request: &PageRequest<'_>,
-        enlisted: &Enlisted,
+        registered: &RegisteredHead,
         sent_at: Moment,
         head: &ResponseHead,
     ) -> Option<Reason> {
         let subject = &page_request.subject;
-        let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found { object, softened } = store.peek(&enlisted.entry.key, fields) else { return None };
+        let (store, fields) = (&self.shared.store, &registered.head.fields);
+        let Lookup::Found { object, softened } = store.peek(&registered.entry.key, fields) else {
+            return None;
+        };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -397,14 +402,14 @@ impl<'a> Visit<'a> {
         // nothing about the stored form, so a GET refreshes the page.
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
-            self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
+            self.shared.fetches.remove(&registered.entry.key, &registered.entry.fetch);
             self.refresh_in_background(page_request, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
-            enlisted.entry.fetch.publish(|| {
-                store.remove(&enlisted.entry.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
+            registered.entry.fetch.publish(|| {
+                store.remove(&registered.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &registered.entry.key);
             });
             return None;
         }
@@ -414,34 +419,34 @@ impl<'a> Visit<'a> {
                 // Without this, a client that sends only HEAD requests would find the page expired
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
-                self.shared.fetches.remove(&enlisted.entry.key, &enlisted.entry.fetch);
+                self.shared.fetches.remove(&registered.entry.key, &registered.entry.fetch);
                 self.refresh_in_background(page_request, Base::new(object, softened));
             }
             return None;
         }
         let updated = updated_head(&object.head(), head);
-        let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
+        let get = RequestHead { method: Method::Get, ..registered.head.clone() };
         let received_at = self.now();
         let judgement = judge_response(&get, &updated, sent_at, received_at, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
-            enlisted.entry.fetch.publish(|| {
-                store.remove(&enlisted.entry.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
+            registered.entry.fetch.publish(|| {
+                store.remove(&registered.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &registered.entry.key);
             });
             return None;
         };
-        let Ok(tags) = subject.site.tags_of(&enlisted.entry.key, &updated.fields) else {
+        let Ok(tags) = subject.site.tags_of(&registered.entry.key, &updated.fields) else {
             return None;
         };
-        let rule = enlisted.entry.fetch.known().union(&rule);
+        let rule = registered.entry.fetch.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
         let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
-        enlisted.entry.fetch.publish(|| {
+        registered.entry.fetch.publish(|| {
             // The size is not checked: the body was stored before.
-            let (key, begun) = (&enlisted.entry.key, enlisted.entry.fetch.begun());
+            let (key, begun) = (&registered.entry.key, registered.entry.fetch.begun());
             // An object that was stored since is newer than the one that the response was compared
             // with.
             let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));

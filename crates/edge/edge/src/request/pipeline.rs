@@ -10,7 +10,7 @@
 //!
 //!   every step may [refuse]; [wait] may join the next fetch, [pass] or look for a stale response
 //!   [deliver], [refuse], [reply] -> send -> record                              (`conclude`)
-//!          '--> damage on the disk: the rest comes from the origin              (`mender`)
+//!          '--> damage on the disk: the rest comes from the origin              (`body_repair`)
 //!   the fetch of [wait]: fetch -> judge -> { store and stream | stream only }   (`task`)
 //! ```
 //!
@@ -112,7 +112,7 @@ impl<'a> Visit<'a> {
 
     /// The step that a look-up has decided on.
     pub(crate) fn follow(&self, mut page_request: PageRequest<'a>, decision: Decision) -> Step<'a> {
-        if matches!(decision, Decision::Alone(_) | Decision::Fetch { .. })
+        if matches!(decision, Decision::Pass(_) | Decision::Fetch { .. })
             && let Some(step) = self.flooded(&page_request)
         {
             return step;
@@ -125,7 +125,7 @@ impl<'a> Visit<'a> {
                 self.note(&page_request);
                 Step::Deliver(delivery)
             }
-            Decision::StandIn(delivery, base) => {
+            Decision::StaleInstead(delivery, base) => {
                 self.note(&page_request);
                 if delivery.account.reason == Reason::StaleBreakerOpen {
                     self.cells().count(Metric::BreakerStale);
@@ -140,9 +140,9 @@ impl<'a> Visit<'a> {
             }
             Decision::Read(shelved) => Step::Read(page_request, shelved),
             Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
-            Decision::Alone(reason) => page_request.pass(reason),
-            Decision::Fetch { reason, solo } => {
-                page_request.solo |= solo;
+            Decision::Pass(reason) => page_request.pass(reason),
+            Decision::Fetch { reason, exclusive } => {
+                page_request.exclusive |= exclusive;
                 self.join(page_request, reason)
             }
         }
@@ -167,7 +167,7 @@ impl<'a> Visit<'a> {
     /// whole page count, because any visitor may have sent them.
     pub(crate) fn note(&self, page_request: &PageRequest<'_>) {
         let head = self.head();
-        if page_request.solo || page_request.range.is_some() || head.method != Method::Get {
+        if page_request.exclusive || page_request.range.is_some() || head.method != Method::Get {
             return;
         }
         let policy = page_request.subject.site.policy();

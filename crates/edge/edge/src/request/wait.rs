@@ -189,7 +189,7 @@ impl<'a> Visit<'a> {
         if !leads && matches!(usable, Reuse::Revalidate(_)) {
             // Each request needs its own validation, and doing that one after another would only
             // take longer.
-            page_request.solo = true;
+            page_request.exclusive = true;
             return self.join(page_request, reason);
         }
         match answer.filling.reader() {
@@ -258,7 +258,7 @@ impl<'a> Visit<'a> {
         if let Reuse::Revalidate(reason) = usable
             && !leads
         {
-            page_request.solo = true;
+            page_request.exclusive = true;
             return self.join(page_request, reason);
         }
         let facts = CacheStatusFacts {

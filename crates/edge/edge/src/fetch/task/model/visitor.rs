@@ -57,12 +57,14 @@ impl World {
     /// The result of the first look-up; `None` if the request must join a fetch.
     fn found_at_once(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request) -> Option<Got> {
         match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
-            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
+            Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
+                Some(stored(&delivery.content))
+            }
             Decision::Refresh(delivery, base) => {
                 self.refresh(wanted, request, base);
                 Some(stored(&delivery.content))
             }
-            Decision::Alone(_) | Decision::Fetch { solo: true, .. } => Some(Got::Alone),
+            Decision::Pass(_) | Decision::Fetch { exclusive: true, .. } => Some(Got::Alone),
             Decision::Fetch { .. } | Decision::OnlyIfCached => None,
             Decision::Read(_) => panic!("there is no disk here"),
         }

@@ -33,14 +33,14 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// The request whose response may turn out damaged. Created for every response, so it holds only
 /// references.
-pub(crate) struct Mender<'a> {
+pub(crate) struct BodyRepair<'a> {
     shared: &'a Arc<Shared>,
     worker: usize,
     peer: Peer,
     request: &'a Request,
 }
 
-impl<'a> Mender<'a> {
+impl<'a> BodyRepair<'a> {
     /// For the response to this visit.
     pub(crate) fn of(visit: &Visit<'a>) -> Self {
         let Visit { shared, worker, request, .. } = visit;
@@ -78,7 +78,7 @@ impl<'a> Mender<'a> {
         // The bytes read so far are sound, so the client receives them before the wait or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
-        let mut waiting = Waiting { mender: self, left: self.shared.limits.completion_timeout };
+        let mut waiting = Waiting { repair: self, left: self.shared.limits.completion_timeout };
         let exchange = waiting.within(site.origin.fetch(request)).await?;
         self.cells().count(Metric::OriginFetches);
         self.send(client, object, missing, exchange, waiting).await?;
@@ -161,7 +161,7 @@ impl<'a> Mender<'a> {
 
 /// The remaining time of the origin. The time in which the client reads does not count.
 struct Waiting<'a> {
-    mender: &'a Mender<'a>,
+    repair: &'a BodyRepair<'a>,
     left: Duration,
 }
 
@@ -171,11 +171,11 @@ impl Waiting<'_> {
         &mut self,
         work: impl Future<Output = Result<T, FetchError>>,
     ) -> Result<T, Interrupted> {
-        let Mender { shared, .. } = self.mender;
+        let BodyRepair { shared, .. } = self.repair;
         let begun = shared.clock.monotonic();
         let done = tokio::time::timeout(self.left, work).await;
         self.left = self.left.saturating_sub(shared.clock.monotonic().since(begun));
         let done = done.unwrap_or(Err(FetchError::BetweenBytesTimeout));
-        done.map_err(|error| self.mender.failed(&error))
+        done.map_err(|error| self.repair.failed(&error))
     }
 }

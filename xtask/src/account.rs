@@ -17,7 +17,7 @@ const WEB_USER: &str = "www-data";
 
 /// The user that runs the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Account {
+pub(crate) enum ServerAccount {
     /// The user who called this program.
     Caller,
     /// Another user, by its ids; the caller is root.
@@ -29,7 +29,7 @@ pub(crate) enum Account {
     },
 }
 
-impl Account {
+impl ServerAccount {
     /// The account for servers started by the caller.
     ///
     /// # Errors
@@ -57,9 +57,9 @@ impl Account {
         command
     }
 
-    /// As [`Account::command`], for a step of an installation. The step is killed when this program
-    /// dies, because otherwise it could still write while the next attempt recreates the same
-    /// files.
+    /// As [`ServerAccount::command`], for a step of an installation. The step is killed when this
+    /// program dies, because otherwise it could still write while the next attempt recreates the
+    /// same files.
     pub(crate) fn step(self, program: &str) -> Command {
         let mut command = self.command("setpriv");
         command.args(["--pdeathsig", "KILL", program]);

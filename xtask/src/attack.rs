@@ -6,7 +6,7 @@
 //! or with `real_attack_` if they need Debian packages or root.
 
 use crate::packages;
-use crate::test::{self, Form};
+use crate::test::{self, TestSize};
 use anyhow::{Result, ensure};
 
 /// Arguments of `cargo xtask attack`.
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 /// If an attack exceeds its limit, or cannot be run.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&test::TEST_PACKAGES)?;
-    let tally = test::attacks(if args.short { Form::Short } else { Form::Long })?;
+    let tally = test::attacks(if args.short { TestSize::Short } else { TestSize::Long })?;
     println!("{tally}");
     ensure!(tally.failed == 0, "{} attacks got through", tally.failed);
     Ok(())

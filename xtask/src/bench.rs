@@ -21,7 +21,7 @@ use std::process::Command;
 
 /// Subcommands of `cargo xtask bench`.
 #[derive(clap::Subcommand)]
-pub(crate) enum Bench {
+pub(crate) enum BenchCommand {
     /// Attack Petasos, nginx, Varnish and HAProxy: slow clients, failing applications, bans,
     /// made-up parameters
     Attacks(attacks::Args),
@@ -39,19 +39,19 @@ pub(crate) enum Bench {
 ///
 /// # Errors
 /// Names the step that failed. Slowness is no error.
-pub(crate) fn run(bench: &Bench) -> Result<()> {
-    if let Bench::Attacks(args) = bench {
+pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
+    if let BenchCommand::Attacks(args) = bench {
         return attacks::run(args);
     }
     if cfg!(debug_assertions) {
         return go_on_optimised();
     }
     match bench {
-        Bench::Attacks(args) => attacks::run(args),
-        Bench::Accuracy(args) => accuracy::run(args),
-        Bench::Stampede(args) => stampede::run(args),
-        Bench::Load(args) => load::run(args),
-        Bench::Store(args) => store::run(args),
+        BenchCommand::Attacks(args) => attacks::run(args),
+        BenchCommand::Accuracy(args) => accuracy::run(args),
+        BenchCommand::Stampede(args) => stampede::run(args),
+        BenchCommand::Load(args) => load::run(args),
+        BenchCommand::Store(args) => store::run(args),
     }
 }
 

@@ -9,21 +9,21 @@ mod expected;
 mod page;
 mod report;
 mod scores;
-mod stand;
 mod suite;
+mod suite_servers;
 
 pub(crate) use page::render as page;
 
 use anyhow::{Context, Result, bail, ensure};
 use expected::Expected;
-use report::{Report, Score};
+use report::{Score, SuiteReport};
 use scores::Scores;
-use stand::Stand;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use suite::Suite;
+use suite_servers::SuiteServers;
 
 /// Directory for logs, results and the suite's packages.
 const WORK: &str = "target/conformance";
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     suite: Option<PathBuf>,
     /// Run one profile only
     #[arg(long)]
-    profile: Option<Profile>,
+    profile: Option<TestedProfile>,
     /// Run only this test and the tests that it depends on; may be given several times. With a
     /// single test, all messages are shown
     #[arg(long, value_name = "TEST")]
@@ -55,14 +55,14 @@ pub(crate) struct Args {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Deserialize, serde::Serialize,
 )]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Profile {
+pub(crate) enum TestedProfile {
     /// Follows the RFCs to the letter
     Rfc,
     /// Safe in front of any application
     Default,
 }
 
-impl Profile {
+impl TestedProfile {
     /// All profiles, in the order in which they are shown.
     const ALL: [Self; 2] = [Self::Rfc, Self::Default];
 
@@ -77,7 +77,7 @@ impl Profile {
 
 /// Result of a whole run, in numbers of tests.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Count {
+pub(crate) struct TestCounts {
     /// Tests that passed.
     pub(crate) passed: u64,
     /// Tests whose result differs from the expected one.
@@ -98,30 +98,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 ///
 /// # Errors
 /// If the suite cannot run.
-pub(crate) fn test() -> Result<Count> {
+pub(crate) fn test() -> Result<TestCounts> {
     compare(&Args { suite: None, profile: None, id: Vec::new(), write: false })
 }
 
-fn compare(args: &Args) -> Result<Count> {
+fn compare(args: &Args) -> Result<TestCounts> {
     std::fs::create_dir_all(WORK).with_context(|| format!("cannot make {WORK}"))?;
     let _alone = alone()?;
     let suite = Suite::prepare(args.suite.as_deref())?;
     let expected = Expected::read(suite.edition)?;
     let petasos = build()?;
     let profiles =
-        Profile::ALL.into_iter().filter(|profile| args.profile.is_none_or(|only| only == *profile));
+        TestedProfile::ALL.into_iter().filter(|profile| args.profile.is_none_or(|only| only == *profile));
     eprintln!("running {} on {}", suite.label, suite.node);
-    let runs: Vec<(Profile, Result<Report>)> = std::thread::scope(|scope| {
+    let runs: Vec<(TestedProfile, Result<SuiteReport>)> = std::thread::scope(|scope| {
         let mut started = Vec::new();
         for profile in profiles {
-            let (suite, petasos, expected) = (&suite, &petasos, &expected);
+            let suite = &suite;
+            let petasos = &petasos;
+            let expected = &expected;
             let run = scope.spawn(move || run_profile(suite, petasos, profile, expected, &args.id));
             started.push((profile, run));
         }
         let joined = |run: ScopedJoinHandle<'_, _>| run.join().unwrap_or_else(|_| bail!("the run panicked"));
         started.into_iter().map(|(profile, run)| (profile, joined(run))).collect()
     });
-    let mut count = Count::default();
+    let mut count = TestCounts::default();
     let mut scores = Scores::read()?;
     for (profile, report) in runs {
         let report = report.with_context(|| format!("profile {}", profile.name()))?;
@@ -159,22 +161,28 @@ fn build() -> Result<PathBuf> {
 fn run_profile(
     suite: &Suite,
     petasos: &Path,
-    profile: Profile,
+    profile: TestedProfile,
     expected: &Expected,
     chosen: &[String],
-) -> Result<Report> {
-    let mut report = Stand::up(suite, petasos, profile)?.run_client(chosen)?;
+) -> Result<SuiteReport> {
+    let mut report = SuiteServers::up(suite, petasos, profile)?.run_client(chosen)?;
     let suspects = expected.timing_suspects(profile, &report);
     if !suspects.is_empty() && suspects.len() <= RETRIES_MAX {
         eprintln!("profile {}: trying again, alone: {}", profile.name(), suspects.join(", "));
-        let second = Stand::up(suite, petasos, profile)?.run_client(&suspects)?;
+        let second = SuiteServers::up(suite, petasos, profile)?.run_client(&suspects)?;
         report.take_over(&suspects, second);
     }
     Ok(report)
 }
 
 /// Prints the results of a run. Returns the number of differences.
-fn tell(suite: &Suite, profile: Profile, report: &Report, expected: &Expected, chosen: &[String]) -> u64 {
+fn tell(
+    suite: &Suite,
+    profile: TestedProfile,
+    report: &SuiteReport,
+    expected: &Expected,
+    chosen: &[String],
+) -> u64 {
     let whole = chosen.is_empty();
     let differences = expected.differences(profile, report, whole);
     let mut out = std::io::stdout().lock();

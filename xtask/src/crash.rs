@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     test::build_binary()?;
     let Args { lives, seed } = *args;
     eprintln!("crash: {lives} lives from seed {seed}");
-    let mut progress = |tally: &testkit::crash::Tally| {
+    let mut progress = |tally: &testkit::crash::CrashCounts| {
         if tally.lives.is_multiple_of(LIVES_PER_LINE) {
             // A closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr(), "crash: {tally}");

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
 /// Path of a document, and the function that renders it.
-type Page = (&'static str, fn() -> Result<String>);
+type RenderedDocument = (&'static str, fn() -> Result<String>);
 
 /// All rendered documents.
-const PAGES: &[Page] = &[
+const PAGES: &[RenderedDocument] = &[
     ("docs/clients.md", || Ok(testkit::clients::clients_reference())),
     ("docs/conformance.md", crate::conformance::page),
     ("docs/hit-ratio.md", || testkit::rates::hit_ratio_reference().map_err(anyhow::Error::msg)),

@@ -22,26 +22,26 @@ use std::path::{Path, PathBuf};
 
 /// Subcommands of `cargo xtask lab`.
 #[derive(clap::Subcommand)]
-pub(crate) enum Lab {
+pub(crate) enum LabCommand {
     /// WordPress on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish
-    Wordpress(Order),
+    Wordpress(StackOrder),
     /// MediaWiki on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish; sends purges
     /// to Petasos
-    Mediawiki(Order),
+    Mediawiki(StackOrder),
     /// Wagtail from the Python Package Index behind gunicorn, nginx and Varnish; sends purges to
     /// Petasos
-    Wagtail(Order),
+    Wagtail(StackOrder),
     /// Your own copy of Drupal 7 or Pressflow 7 on MariaDB, PHP-FPM and nginx
     Drupal {
         #[command(flatten)]
-        order: Order,
+        order: StackOrder,
         /// Top directory of the Drupal tree; required by `up`
         #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
         source: Option<PathBuf>,
     },
     /// MoinMoin, a Django admin, and a shop in Flask and in PHP: sites that give every visitor a
     /// session
-    Applications(Order),
+    Applications(StackOrder),
     /// The web servers of labs/webservers; this command installs them, and their ladder starts them
     Webservers {
         /// Action on the lab
@@ -51,10 +51,10 @@ pub(crate) enum Lab {
 
 /// Action on a content system's lab.
 #[derive(clap::Args)]
-pub(crate) struct Order {
+pub(crate) struct StackOrder {
     /// Action on the lab
     #[arg(default_value = "up")]
-    action: Action,
+    action: LabAction,
     /// Directory for the lab's files [default: target/labs/NAME]
     // Resolved before xtask changes to the top of the repository.
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
@@ -63,9 +63,9 @@ pub(crate) struct Order {
 
 /// Arguments of `cargo xtask long traffic`.
 #[derive(clap::Args)]
-pub(crate) struct TrafficArgs {
+pub(crate) struct LabTrafficArgs {
     /// Content system whose lab receives the traffic; the lab is started if necessary
-    site: Site,
+    site: TrafficLab,
     /// Directory for the lab's files [default: target/labs/NAME]
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     dir: Option<PathBuf>,
@@ -100,7 +100,7 @@ enum Plugin {
 
 /// The labs that the traffic test supports.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Site {
+enum TrafficLab {
     Wordpress,
     Mediawiki,
     Wagtail,
@@ -115,7 +115,7 @@ pub(crate) enum Installation {
 
 /// Action on every other lab.
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Action {
+pub(crate) enum LabAction {
     /// Install missing packages and files, and start all servers that do not run
     Up,
     /// Stop all servers and keep the files
@@ -128,20 +128,20 @@ pub(crate) enum Action {
 ///
 /// # Errors
 /// Names the step that failed and the log with details.
-pub(crate) fn run(lab: &Lab) -> Result<()> {
+pub(crate) fn run(lab: &LabCommand) -> Result<()> {
     match lab {
-        Lab::Wordpress(order) => order.carry_out(&wordpress::STACK, &[]),
-        Lab::Mediawiki(order) => order.carry_out(&mediawiki::STACK, &[]),
-        Lab::Wagtail(order) => order.carry_out(&wagtail::STACK, &[]),
-        Lab::Drupal { order, source } => {
+        LabCommand::Wordpress(order) => order.carry_out(&wordpress::STACK, &[]),
+        LabCommand::Mediawiki(order) => order.carry_out(&mediawiki::STACK, &[]),
+        LabCommand::Wagtail(order) => order.carry_out(&wagtail::STACK, &[]),
+        LabCommand::Drupal { order, source } => {
             let given = match order.action {
-                Action::Up => drupal::given(source.as_deref())?.to_vec(),
-                Action::Down | Action::Status => Vec::new(),
+                LabAction::Up => drupal::given(source.as_deref())?.to_vec(),
+                LabAction::Down | LabAction::Status => Vec::new(),
             };
             order.carry_out(&drupal::STACK, &given)
         }
-        Lab::Applications(order) => order.carry_out(&applications::STACK, &[]),
-        Lab::Webservers { action: Installation::Up } => webservers::up(),
+        LabCommand::Applications(order) => order.carry_out(&applications::STACK, &[]),
+        LabCommand::Webservers { action: Installation::Up } => webservers::up(),
     }
 }
 
@@ -158,13 +158,16 @@ pub(crate) fn install() -> Result<()> {
 ///
 /// # Errors
 /// If the lab cannot be started, too few requests are hits, or a visitor receives another's data.
-pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
+pub(crate) fn traffic(args: &LabTrafficArgs) -> Result<()> {
     let stack = match args.site {
-        Site::Wordpress => &wordpress::STACK,
-        Site::Mediawiki => &mediawiki::STACK,
-        Site::Wagtail => &wagtail::STACK,
+        TrafficLab::Wordpress => &wordpress::STACK,
+        TrafficLab::Mediawiki => &mediawiki::STACK,
+        TrafficLab::Wagtail => &wagtail::STACK,
     };
-    ensure!(!args.rates || matches!(args.site, Site::Wordpress), "--rates is written for WordPress only");
+    ensure!(
+        !args.rates || matches!(args.site, TrafficLab::Wordpress),
+        "--rates is written for WordPress only"
+    );
     let dir = &directory(stack, args.dir.as_deref());
     stack::up(stack, dir, &[])?;
     if args.rates { traffic::rates(dir, args) } else { traffic::run(stack.name, dir, args.paced) }
@@ -187,13 +190,13 @@ fn directory(stack: &Stack, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| crate::repository().join("target/labs").join(stack.name), Path::to_owned)
 }
 
-impl Order {
+impl StackOrder {
     fn carry_out(&self, stack: &Stack, given: &[(&str, String)]) -> Result<()> {
         let dir = &directory(stack, self.dir.as_deref());
         match self.action {
-            Action::Up => stack::up(stack, dir, given),
-            Action::Down => stack::down(stack, dir),
-            Action::Status => stack::status(stack, dir),
+            LabAction::Up => stack::up(stack, dir, given),
+            LabAction::Down => stack::down(stack, dir),
+            LabAction::Status => stack::status(stack, dir),
         }
     }
 }

@@ -45,7 +45,7 @@ const EFFECTS: [&str; 11] = [
 
 /// The manifest of the workspace.
 #[derive(Deserialize)]
-struct Root {
+struct WorkspaceManifest {
     workspace: Workspace,
 }
 
@@ -60,13 +60,13 @@ struct Workspace {
 /// The manifest of a crate, or its part for one target.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-struct Manifest {
+struct CrateManifest {
     dependencies: BTreeMap<String, Value>,
     build_dependencies: BTreeMap<String, Value>,
     target: BTreeMap<String, Self>,
 }
 
-impl Manifest {
+impl CrateManifest {
     /// The names of everything that the crate is built with, without the dependencies of tests.
     fn names(&self) -> Vec<&str> {
         let own = self.dependencies.keys().chain(self.build_dependencies.keys()).map(String::as_str);
@@ -103,7 +103,8 @@ impl Workspace {
 impl Lock {
     /// A crate of [`EFFECTS`] that a published crate is, or depends on.
     fn effect(&self, package: &str) -> Option<&'static str> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![package]);
+        let mut seen = BTreeSet::new();
+        let mut open = vec![package];
         while let Some(name) = open.pop() {
             if let Some(effect) = EFFECTS.into_iter().find(|effect| *effect == name) {
                 return Some(effect);
@@ -123,9 +124,9 @@ impl Lock {
 /// # Errors
 /// If a manifest cannot be read.
 pub(crate) fn findings() -> Result<Vec<String>> {
-    let root: Root = read(Path::new("Cargo.toml"))?;
+    let root: WorkspaceManifest = read(Path::new("Cargo.toml"))?;
     let members = root.workspace.members.iter();
-    let manifests = members.map(|folder| read::<Manifest>(&Path::new(folder).join("Cargo.toml")));
+    let manifests = members.map(|folder| read::<CrateManifest>(&Path::new(folder).join("Cargo.toml")));
     let manifests = manifests.collect::<Result<Vec<_>>>()?;
     let mut found = scattered(&root.workspace.members);
     found.extend(inversions(&root.workspace, &manifests));
@@ -138,7 +139,7 @@ pub(crate) fn findings() -> Result<Vec<String>> {
 /// # Errors
 /// If the manifest of the workspace cannot be read.
 pub(crate) fn members() -> Result<Vec<String>> {
-    Ok(read::<Root>(Path::new("Cargo.toml"))?.workspace.members)
+    Ok(read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace.members)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -171,7 +172,7 @@ fn group(member: &str) -> &str {
 
 /// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
 /// each member.
-fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
+fn inversions(workspace: &Workspace, manifests: &[CrateManifest]) -> Vec<String> {
     let mut found = Vec::new();
     for (rank, (member, manifest)) in workspace.members.iter().zip(manifests).enumerate() {
         for name in manifest.names() {
@@ -188,7 +189,7 @@ fn inversions(workspace: &Workspace, manifests: &[Manifest]) -> Vec<String> {
 
 /// The dependencies of pure crates on crates of the workspace that are not pure, and on published
 /// crates that reach the system.
-fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
+fn impurities(workspace: &Workspace, manifests: &[CrateManifest], lock: &Lock, pure: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for folder in pure {
         let Some(manifest) = workspace.rank(folder).and_then(|rank| manifests.get(rank)) else {
@@ -211,7 +212,7 @@ fn impurities(workspace: &Workspace, manifests: &[Manifest], lock: &Lock, pure: 
 
 #[cfg(test)]
 mod tests {
-    use super::{Lock, Manifest, Root, impurities, inversions, scattered};
+    use super::{CrateManifest, Lock, WorkspaceManifest, impurities, inversions, scattered};
 
     const ROOT: &str = "
         [workspace]
@@ -230,17 +231,18 @@ mod tests {
         ]
     ";
 
-    fn manifests(low: &str, high: &str) -> Vec<Manifest> {
+    fn manifests(low: &str, high: &str) -> Vec<CrateManifest> {
         [low, high].map(|text| toml::from_str(text).unwrap()).into()
     }
 
     fn found(low: &str, high: &str) -> Vec<String> {
-        let root: Root = toml::from_str(ROOT).unwrap();
+        let root: WorkspaceManifest = toml::from_str(ROOT).unwrap();
         inversions(&root.workspace, &manifests(low, high))
     }
 
     fn impure(high: &str, pure: &[&str]) -> Vec<String> {
-        let (root, lock): (Root, Lock) = (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
+        let (root, lock): (WorkspaceManifest, Lock) =
+            (toml::from_str(ROOT).unwrap(), toml::from_str(LOCK).unwrap());
         impurities(&root.workspace, &manifests("", high), &lock, pure)
     }
 

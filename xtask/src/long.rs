@@ -33,7 +33,7 @@ pub(crate) enum Long {
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
     /// be hits, and no visitor may receive another's data. `--rates` measures hit ratios at lower
     /// rates (docs/hit-ratio.md)
-    Traffic(lab::TrafficArgs),
+    Traffic(lab::LabTrafficArgs),
 }
 
 /// Runs `cargo xtask long ...`.

@@ -45,10 +45,10 @@ enum Xtask {
     Long(long::Long),
     /// Measure Petasos and other programs side by side on loopback
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(bench::BenchCommand),
     /// Install, start and stop real application stacks on loopback
     #[command(subcommand)]
-    Lab(lab::Lab),
+    Lab(lab::LabCommand),
 }
 
 fn main() -> ExitCode {

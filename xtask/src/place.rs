@@ -5,8 +5,8 @@
 //! server's configuration could not quote. A rendered file has no placeholder left. This module
 //! starts nothing: [`crate::service`] does.
 
-use crate::account::Account;
-use crate::service::Place;
+use crate::account::ServerAccount;
+use crate::service::LabDirectory;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -28,12 +28,12 @@ pub(crate) fn lock(dir: &Path) -> Result<File> {
     Ok(file)
 }
 
-impl Place {
+impl LabDirectory {
     /// Returns the servers' directory and makes it first if necessary. It is `site` below `dir`. If
     /// the servers' user cannot reach that, or configurations cannot hold its path, `site` is a
     /// link to a directory below /var/tmp.
     pub(crate) fn settle(dir: &Path) -> Result<Self> {
-        let account = Account::for_servers()?;
+        let account = ServerAccount::for_servers()?;
         let site = dir.join("site");
         if !site.exists() {
             // A link whose target was deleted is useless. Fails harmlessly if there is no link.
@@ -62,7 +62,7 @@ impl Place {
     ///
     /// # Errors
     /// If it does not exist.
-    pub(crate) fn find(dir: &Path, account: Account) -> Result<Self> {
+    pub(crate) fn find(dir: &Path, account: ServerAccount) -> Result<Self> {
         let site = dir.join("site");
         let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
         Ok(Self { directory, account })
@@ -83,7 +83,7 @@ impl Place {
 
 /// Makes a directory, unless it exists, and restricts it to the account. It may hold sockets,
 /// secrets or a database without a password.
-pub(crate) fn make_own(account: Account, path: &Path) -> Result<()> {
+pub(crate) fn make_own(account: ServerAccount, path: &Path) -> Result<()> {
     let made = if path.exists() { Ok(()) } else { fs::create_dir(path) };
     made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
         .and_then(|()| account.give(path))

@@ -6,7 +6,7 @@
 //! server. A descendant must be in the recorded session and have its working directory below the
 //! lab's. Servers are not restarted.
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::packages::tail;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +35,7 @@ const CLOSE_AND_BECOME: [&str; 4] = [
 ];
 
 /// One server of a lab.
-pub(crate) struct Service {
+pub(crate) struct LabService {
     /// Name in records, logs and messages.
     pub(crate) name: &'static str,
     /// Program and arguments. The program must stay in the foreground.
@@ -43,24 +43,25 @@ pub(crate) struct Service {
 }
 
 /// Directory and account of a lab's servers. `run/` holds the records, `log/` the servers' output.
-pub(crate) struct Place {
+pub(crate) struct LabDirectory {
     /// Canonical path of the directory.
     pub(crate) directory: PathBuf,
     /// The user that runs the servers.
-    pub(crate) account: Account,
+    pub(crate) account: ServerAccount,
 }
 
-impl Place {
+impl LabDirectory {
     /// Starts a server and waits until `ready` returns true.
     ///
     /// # Errors
     /// If the server cannot be started, ends at once or is not ready within a minute. The message
     /// shows the end of its log.
-    pub(crate) fn start(&self, service: &Service, ready: impl Fn() -> bool) -> Result<()> {
-        let Service { name, command } = service;
+    pub(crate) fn start(&self, service: &LabService, ready: impl Fn() -> bool) -> Result<()> {
+        let LabService { name, command } = service;
         let log_path = self.log(name);
         let mut child = self.spawn(command, &log_path).with_context(|| format!("cannot start {name}"))?;
-        let record = Record::of(child.id(), command).with_context(|| format!("cannot look at {name}"))?;
+        let record =
+            ProcessRecord::of(child.id(), command).with_context(|| format!("cannot look at {name}"))?;
         fs::write(self.record(name), record.render()).with_context(|| format!("cannot record {name}"))?;
         for _ in 0..START_POLLS_MAX {
             if let Some(status) = child.try_wait()? {
@@ -76,13 +77,13 @@ impl Place {
 
     /// Process id of a server's first process, if it runs.
     pub(crate) fn running(&self, name: &str) -> Option<u32> {
-        let record = Record::read(&self.record(name))?;
+        let record = ProcessRecord::read(&self.record(name))?;
         record.is_alive().then_some(record.pid)
     }
 
     /// Resident memory of all processes of a server, in bytes. Shared pages count once (`Pss`).
     pub(crate) fn resident_bytes(&self, name: &str) -> u64 {
-        let Some(record) = Record::read(&self.record(name)) else { return 0 };
+        let Some(record) = ProcessRecord::read(&self.record(name)) else { return 0 };
         let of = |pid: u32| {
             let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
             let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
@@ -92,8 +93,8 @@ impl Place {
     }
 
     /// Whether the server runs and was started with exactly this command.
-    pub(crate) fn is_running(&self, service: &Service) -> bool {
-        let record = Record::read(&self.record(service.name));
+    pub(crate) fn is_running(&self, service: &LabService) -> bool {
+        let record = ProcessRecord::read(&self.record(service.name));
         record.is_some_and(|record| record.is_alive() && record.command == service.command.join(" "))
     }
 
@@ -104,7 +105,7 @@ impl Place {
     /// If a process survives SIGKILL, or the record cannot be removed.
     pub(crate) fn stop(&self, name: &str) -> Result<bool> {
         let path = self.record(name);
-        let Some(record) = Record::read(&path) else { return Ok(false) };
+        let Some(record) = ProcessRecord::read(&path) else { return Ok(false) };
         let found = self.members(&record);
         if record.is_alive() {
             signal(record.pid, Signal::TERM);
@@ -151,7 +152,7 @@ impl Place {
     }
 
     /// Running processes of a record: the first process, and all others of its session.
-    fn members(&self, record: &Record) -> Vec<u32> {
+    fn members(&self, record: &ProcessRecord) -> Vec<u32> {
         if record.boot != boot() {
             return Vec::new();
         }
@@ -160,7 +161,7 @@ impl Place {
         pids.filter(|pid| self.is_member(*pid, record)).collect()
     }
 
-    fn is_member(&self, pid: u32, record: &Record) -> bool {
+    fn is_member(&self, pid: u32, record: &ProcessRecord) -> bool {
         if pid == record.pid {
             return record.is_alive();
         }
@@ -177,7 +178,7 @@ impl Place {
 
 /// Identity of a started process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Record {
+struct ProcessRecord {
     pid: u32,
     /// Clock ticks between boot and the start of the process.
     start_ticks: u64,
@@ -187,7 +188,7 @@ struct Record {
     command: String,
 }
 
-impl Record {
+impl ProcessRecord {
     fn of(pid: u32, command: &[String]) -> Option<Self> {
         Some(Self { pid, start_ticks: Stat::of(pid)?.start_ticks, boot: boot(), command: command.join(" ") })
     }
@@ -265,21 +266,21 @@ fn signal(pid: u32, signal: Signal) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Place, Record, Service, Stat};
+    use super::{LabDirectory, LabService, ProcessRecord, ServerAccount, Stat};
     use std::fs;
     use std::path::PathBuf;
 
     /// A place in a directory for this test.
-    fn place(name: &str) -> Place {
+    fn place(name: &str) -> LabDirectory {
         let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests").join(name);
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(directory.join("run")).unwrap();
         fs::create_dir_all(directory.join("log")).unwrap();
-        Place { directory: directory.canonicalize().unwrap(), account: Account::Caller }
+        LabDirectory { directory: directory.canonicalize().unwrap(), account: ServerAccount::Caller }
     }
 
-    fn service(script: &str) -> Service {
-        Service { name: "tested", command: ["sh", "-c", script].map(str::to_owned).to_vec() }
+    fn service(script: &str) -> LabService {
+        LabService { name: "tested", command: ["sh", "-c", script].map(str::to_owned).to_vec() }
     }
 
     #[test]
@@ -292,25 +293,26 @@ mod tests {
 
     #[test]
     fn written_record_is_read_back_unchanged() {
-        let record = Record { pid: 7, start_ticks: 8, boot: "b".to_owned(), command: "c d".to_owned() };
-        assert_eq!(Record::parse(&record.render()), Some(record));
-        assert_eq!(Record::parse("7 8\nc\n"), None);
-        assert_eq!(Record::parse("x 8 b\nc\n"), None);
+        let record =
+            ProcessRecord { pid: 7, start_ticks: 8, boot: "b".to_owned(), command: "c d".to_owned() };
+        assert_eq!(ProcessRecord::parse(&record.render()), Some(record));
+        assert_eq!(ProcessRecord::parse("7 8\nc\n"), None);
+        assert_eq!(ProcessRecord::parse("x 8 b\nc\n"), None);
     }
 
     #[test]
     fn reused_process_id_is_not_taken_for_ours() {
-        let own = Record::of(std::process::id(), &[]).unwrap();
+        let own = ProcessRecord::of(std::process::id(), &[]).unwrap();
         assert!(own.is_alive());
-        assert!(!Record { start_ticks: own.start_ticks + 1, ..own.clone() }.is_alive());
-        assert!(!Record { boot: "another".to_owned(), ..own }.is_alive());
+        assert!(!ProcessRecord { start_ticks: own.start_ticks + 1, ..own.clone() }.is_alive());
+        assert!(!ProcessRecord { boot: "another".to_owned(), ..own }.is_alive());
     }
 
     #[test]
     fn process_with_a_reused_id_is_not_stopped() {
         let place = place("foreign");
-        let own = Record::of(std::process::id(), &[]).unwrap();
-        let stale = Record { start_ticks: own.start_ticks + 1, ..own };
+        let own = ProcessRecord::of(std::process::id(), &[]).unwrap();
+        let stale = ProcessRecord { start_ticks: own.start_ticks + 1, ..own };
         fs::write(place.record("tested"), stale.render()).unwrap();
         assert_eq!(place.running("tested"), None);
         assert!(!place.stop("tested").unwrap(), "this very process would have been stopped");
@@ -327,7 +329,7 @@ mod tests {
         place.start(&service(script), || file.exists()).unwrap();
         assert!(place.is_running(&service(script)));
         assert!(!place.is_running(&service("another command")));
-        let record = Record::read(&place.record("tested")).unwrap();
+        let record = ProcessRecord::read(&place.record("tested")).unwrap();
         assert_eq!(place.running("tested"), Some(record.pid));
         assert!(place.members(&record).len() >= 2, "the shell and its descendant");
         assert!(place.stop("tested").unwrap());
@@ -341,7 +343,8 @@ mod tests {
         let place = place("descriptors");
         let held = fs::File::open("/dev/zero").unwrap();
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
-        let (file, script) = (place.directory.join("ready"), ": >ready; while :; do sleep 0.05; done");
+        let file = place.directory.join("ready");
+        let script = ": >ready; while :; do sleep 0.05; done";
         place.start(&service(script), || file.exists()).unwrap();
         let pid = place.running("tested").unwrap();
         let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
-use testkit::soak::{self, Plan};
+use testkit::soak::{self, SoakPlan};
 
 /// Arguments of `cargo xtask long soak`.
 #[derive(clap::Args)]
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let Args { seconds, seed, .. } = *args;
     eprintln!("soak: {seconds} s of {}, seed {seed}", program.display());
-    let plan = Plan { seed, length: Duration::from_secs(seconds), program: std::path::absolute(program)? };
+    let plan =
+        SoakPlan { seed, length: Duration::from_secs(seconds), program: std::path::absolute(program)? };
     // A closed standard error is no reason to stop.
     let report = soak::run(&plan, &|line| drop(writeln!(std::io::stderr(), "soak: {line}")));
     print!("{report}");

@@ -12,7 +12,7 @@ mod limits;
 use crate::{conformance, docs, lab, layers, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
 use clock::Clock;
-use limits::Pace;
+use limits::BudgetUse;
 use platform::SystemClock;
 use std::ffi::OsStr;
 use std::fmt;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn chooses(&self, group: &Group) -> bool {
+    fn chooses(&self, group: &CheckGroup) -> bool {
         if self.group.is_empty() {
             group.quick || !self.quick
         } else {
@@ -67,18 +67,18 @@ fn group_name(text: &str) -> Result<String, String> {
 
 /// Numbers of passed and failed tests.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Tally {
+pub(crate) struct PassedFailed {
     passed: u64,
     pub(crate) failed: u64,
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for PassedFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)
     }
 }
 
-impl Sum for Tally {
+impl Sum for PassedFailed {
     fn sum<I: Iterator<Item = Self>>(tallies: I) -> Self {
         tallies.fold(Self::default(), |sum, tally| Self {
             passed: sum.passed + tally.passed,
@@ -88,24 +88,24 @@ impl Sum for Tally {
 }
 
 /// One group of checks.
-struct Group {
+struct CheckGroup {
     name: &'static str,
     /// Expected time on two cores, in seconds, when all groups before it have run. The group fails
     /// at twice this time.
     budget_s: u64,
     quick: bool,
-    run: fn() -> Result<Tally>,
+    run: fn() -> Result<PassedFailed>,
 }
 
 /// All groups, in the order in which they run.
-const GROUPS: &[Group] = &[
-    Group { name: "format", budget_s: 10, quick: true, run: format },
-    Group { name: "tidy", budget_s: 10, quick: true, run: || tidy::run().map(|()| ONE) },
-    Group { name: BUILD[0], budget_s: 420, quick: true, run: build_tests },
-    Group { name: "lints", budget_s: 150, quick: true, run: lints },
-    Group { name: "documents", budget_s: 10, quick: true, run: || docs::check().map(|()| ONE) },
-    Group { name: "unit and property tests", budget_s: 40, quick: true, run: unit },
-    Group {
+const GROUPS: &[CheckGroup] = &[
+    CheckGroup { name: "format", budget_s: 10, quick: true, run: format },
+    CheckGroup { name: "tidy", budget_s: 10, quick: true, run: || tidy::run().map(|()| ONE) },
+    CheckGroup { name: BUILD[0], budget_s: 420, quick: true, run: build_tests },
+    CheckGroup { name: "lints", budget_s: 150, quick: true, run: lints },
+    CheckGroup { name: "documents", budget_s: 10, quick: true, run: || docs::check().map(|()| ONE) },
+    CheckGroup { name: "unit and property tests", budget_s: 40, quick: true, run: unit },
+    CheckGroup {
         name: "end-to-end tests",
         budget_s: 140,
         quick: true,
@@ -116,48 +116,53 @@ const GROUPS: &[Group] = &[
             integration(is_core, &[])
         },
     },
-    Group {
+    CheckGroup {
         name: "lengthy end-to-end tests",
         budget_s: 90,
         quick: false,
         run: || integration(is_lengthy, &[]),
     },
-    Group { name: "demo site", budget_s: 100, quick: false, run: || integration(is_of_demo_site, &[]) },
-    Group {
+    CheckGroup { name: "demo site", budget_s: 100, quick: false, run: || integration(is_of_demo_site, &[]) },
+    CheckGroup {
         name: "packages",
         budget_s: 200,
         quick: false,
         run: || packages::ensure(&TEST_PACKAGES).and_then(|()| lab::install()).map(|()| ONE),
     },
-    Group { name: BUILD[1], budget_s: 480, quick: false, run: build_release },
-    Group { name: "models", budget_s: 180, quick: false, run: models },
-    Group { name: "real programs", budget_s: 90, quick: false, run: real_programs },
-    Group { name: "attacks", budget_s: 120, quick: false, run: || attacks(Form::Short) },
-    Group { name: "conformance", budget_s: 60, quick: false, run: conformance },
-    Group { name: "demo", budget_s: 90, quick: false, run: demo },
-    Group { name: "wordpress lab", budget_s: 450, quick: false, run: wordpress },
-    Group { name: "mediawiki lab", budget_s: 80, quick: false, run: || system("mediawiki") },
-    Group { name: "wagtail lab", budget_s: 80, quick: false, run: || system("wagtail") },
-    Group { name: "webservers lab", budget_s: 80, quick: false, run: webservers },
-    Group { name: "static tree's ladder", budget_s: 30, quick: false, run: || ladder("static-tree", &[]) },
-    Group { name: "fuzz", budget_s: 420, quick: false, run: fuzz },
-    Group { name: "dependencies", budget_s: 240, quick: false, run: dependencies },
+    CheckGroup { name: BUILD[1], budget_s: 480, quick: false, run: build_release },
+    CheckGroup { name: "models", budget_s: 180, quick: false, run: models },
+    CheckGroup { name: "real programs", budget_s: 90, quick: false, run: real_programs },
+    CheckGroup { name: "attacks", budget_s: 120, quick: false, run: || attacks(TestSize::Short) },
+    CheckGroup { name: "conformance", budget_s: 60, quick: false, run: conformance },
+    CheckGroup { name: "demo", budget_s: 90, quick: false, run: demo },
+    CheckGroup { name: "wordpress lab", budget_s: 450, quick: false, run: wordpress },
+    CheckGroup { name: "mediawiki lab", budget_s: 80, quick: false, run: || system("mediawiki") },
+    CheckGroup { name: "wagtail lab", budget_s: 80, quick: false, run: || system("wagtail") },
+    CheckGroup { name: "webservers lab", budget_s: 80, quick: false, run: webservers },
+    CheckGroup {
+        name: "static tree's ladder",
+        budget_s: 30,
+        quick: false,
+        run: || ladder("static-tree", &[]),
+    },
+    CheckGroup { name: "fuzz", budget_s: 420, quick: false, run: fuzz },
+    CheckGroup { name: "dependencies", budget_s: 240, quick: false, run: dependencies },
 ];
 
 /// Names of the groups that only build programs for later groups.
 const BUILD: [&str; 2] = ["build of the tests", "build of the release"];
 
 /// Tally of a group that consists of a single check.
-const ONE: Tally = Tally { passed: 1, failed: 0 };
+const ONE: PassedFailed = PassedFailed { passed: 1, failed: 0 };
 /// Tally of a group that could not run.
-const FAILED: Tally = Tally { passed: 0, failed: 1 };
+const FAILED: PassedFailed = PassedFailed { passed: 0, failed: 1 };
 
 /// Runs the chosen groups and prints the total as the last line, like a test runner does.
 ///
 /// # Errors
 /// If a test failed or a group exceeded its time. All groups have been tried by then.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut total = Tally::default();
+    let mut total = PassedFailed::default();
     let clock = SystemClock::new();
     let begin = clock.monotonic();
     for group in GROUPS.iter().filter(|group| args.chooses(group)) {
@@ -170,9 +175,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-impl Group {
+impl CheckGroup {
     /// Runs the group and prints its outcome. `whole` is the time since the command began.
-    fn attempt(&self, clock: &dyn Clock, whole: Duration) -> Tally {
+    fn attempt(&self, clock: &dyn Clock, whole: Duration) -> PassedFailed {
         let Self { name, budget_s, .. } = self;
         let limit = limits::limit(*budget_s, whole);
         if limit.is_zero() {
@@ -186,9 +191,9 @@ impl Group {
             FAILED
         });
         let verdict = match limits::pace(took, *budget_s, limit) {
-            Pace::Within => "",
-            Pace::Over => ": OVER BUDGET",
-            Pace::Failed => {
+            BudgetUse::Within => "",
+            BudgetUse::Over => ": OVER BUDGET",
+            BudgetUse::Failed => {
                 tally.failed += 1;
                 ": FAILED BY TIME"
             }
@@ -205,34 +210,34 @@ fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
 }
 
 /// Runs a command that counts as one test, which passes if the command succeeds.
-fn check(mut command: Command) -> Result<Tally> {
+fn check(mut command: Command) -> Result<PassedFailed> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(ONE)
 }
 
-fn format() -> Result<Tally> {
+fn format() -> Result<PassedFailed> {
     check(cargo(["fmt", "--all", "--check"]))
 }
 
-fn lints() -> Result<Tally> {
+fn lints() -> Result<PassedFailed> {
     clippy(&["--workspace", "--all-targets", "--features", LAB_FEATURES])
 }
 
-fn clippy(chosen: &[&str]) -> Result<Tally> {
+fn clippy(chosen: &[&str]) -> Result<PassedFailed> {
     let words = [&["clippy", "--quiet"], chosen, &["--locked", "--", "-D", "warnings"]];
     check(cargo(words.concat()))
 }
 
 /// Builds all tests and the binary that they start, so that the budgets of the test groups contain
 /// no build time.
-fn build_tests() -> Result<Tally> {
+fn build_tests() -> Result<PassedFailed> {
     check(cargo(["test", "--workspace", "--locked", "--quiet", "--no-run"]))?;
     build_binary().map(|()| ONE)
 }
 
 /// Builds the release binary, which the labs and the demo measure.
-fn build_release() -> Result<Tally> {
+fn build_release() -> Result<PassedFailed> {
     check(cargo(["build", "--release", "--locked", "--quiet"]))
 }
 
@@ -244,7 +249,7 @@ pub(crate) fn build_optimised() -> Result<()> {
     build_release().map(|_| ())
 }
 
-fn unit() -> Result<Tally> {
+fn unit() -> Result<PassedFailed> {
     let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
     let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;
     Ok([tests, doc].into_iter().sum())
@@ -252,7 +257,7 @@ fn unit() -> Result<Tally> {
 
 /// Runs the model tests, which execute concurrent code under many thread interleavings. Each test
 /// prints how many. Also lints the code that only the `model` feature compiles.
-fn models() -> Result<Tally> {
+fn models() -> Result<PassedFailed> {
     let model = |package, chosen: &[&str]| {
         let common = ["test", "--locked", "--features", "model", "--package", package];
         count(cargo(common.into_iter().chain(chosen.iter().copied())))
@@ -306,13 +311,13 @@ fn is_lengthy(name: &str) -> bool {
 }
 
 /// Runs the tests that need programs from Debian packages, except attacks.
-fn real_programs() -> Result<Tally> {
+fn real_programs() -> Result<PassedFailed> {
     integration(|name| is_real(name) && !is_attack(name), &[])
 }
 
 /// Size of a set of tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TestSize {
     /// The form in `cargo xtask test`: each case once, with the smallest sizes that can still fail.
     Short,
     /// The form to run by hand before an issue is closed: the sizes and rounds that users reported.
@@ -323,16 +328,16 @@ pub(crate) enum Form {
 ///
 /// # Errors
 /// If the attacks cannot be built or run.
-pub(crate) fn attacks(form: Form) -> Result<Tally> {
+pub(crate) fn attacks(form: TestSize) -> Result<PassedFailed> {
     let long = [(ATTACK_FORM, "long")];
-    integration(is_attack, if form == Form::Long { &long } else { &[] })
+    integration(is_attack, if form == TestSize::Long { &long } else { &[] })
 }
 
 /// Environment variable that selects the form of tests that have a long form.
 const ATTACK_FORM: &str = "PETASOS_ATTACK";
 
 /// Runs the integration test files whose names match `chosen`, with these environment variables.
-fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<Tally> {
+fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<PassedFailed> {
     build_binary()?;
     let mut arguments: Vec<String> =
         ["test", "--workspace", "--locked", "--no-fail-fast"].map(str::to_owned).to_vec();
@@ -359,8 +364,9 @@ fn integration_tests() -> Result<Vec<String>> {
             let path = file?.path();
             let is_test =
                 path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
-            names
-                .extend(path.file_stem().filter(|_| is_test).map(|stem| stem.to_string_lossy().into_owned()));
+            if is_test {
+                names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
         }
     }
     names.sort();
@@ -369,11 +375,11 @@ fn integration_tests() -> Result<Vec<String>> {
 }
 
 /// Runs a `cargo test` command, shows its output and adds up its `test result:` lines.
-fn count(mut command: Command) -> Result<Tally> {
+fn count(mut command: Command) -> Result<PassedFailed> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
     let stdout = child.stdout.take().context("the pipe was asked for")?;
-    let mut tally = Tally::default();
+    let mut tally = PassedFailed::default();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
         if let Some(result) = line.strip_prefix("test result:") {
@@ -404,13 +410,13 @@ fn number_before(line: &str, word: &str) -> u64 {
 
 /// Runs the public conformance suite with both profiles. A passed test counts as passed, a
 /// difference from the expected results as failed. An expected miss counts as neither.
-fn conformance() -> Result<Tally> {
-    let conformance::Count { passed, differences } = conformance::test()?;
-    Ok(Tally { passed, failed: differences })
+fn conformance() -> Result<PassedFailed> {
+    let conformance::TestCounts { passed, differences } = conformance::test()?;
+    Ok(PassedFailed { passed, failed: differences })
 }
 
 /// Runs the first command of the README in its short form.
-fn demo() -> Result<Tally> {
+fn demo() -> Result<PassedFailed> {
     let out = Path::new("target/test-demo");
     if out.exists() {
         std::fs::remove_dir_all(out)?;
@@ -424,8 +430,9 @@ fn demo() -> Result<Tally> {
 }
 
 /// Runs the ladder of a lab in its short form. `more` are further options.
-fn ladder(lab: &str, more: &[&str]) -> Result<Tally> {
-    let (file, out) = (format!("labs/{lab}/ladder.toml"), format!("target/test-{lab}"));
+fn ladder(lab: &str, more: &[&str]) -> Result<PassedFailed> {
+    let file = format!("labs/{lab}/ladder.toml");
+    let out = format!("target/test-{lab}");
     let words = ["ladder", &file, "--quick", "--fresh", "--out", &out];
     check(petasos(&[&words, more].concat()))
 }
@@ -436,7 +443,7 @@ fn petasos(arguments: &[&str]) -> Command {
 }
 
 /// Runs `cargo xtask lab NAME WORD`.
-fn order(name: &str, word: &str) -> Result<Tally> {
+fn order(name: &str, word: &str) -> Result<PassedFailed> {
     check(cargo(["xtask", "lab", name, word]))
 }
 
@@ -444,13 +451,13 @@ fn order(name: &str, word: &str) -> Result<Tally> {
 pub(crate) const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
 
 /// Runs one lab test. The lab must be up. `more` are further arguments.
-fn lab_test(test: &str, more: &[&str]) -> Result<Tally> {
+fn lab_test(test: &str, more: &[&str]) -> Result<PassedFailed> {
     let words = ["test", "--locked", "--workspace", "--features", LAB_FEATURES, "--test", test];
     count(cargo([&words, more].concat()))
 }
 
 /// Runs the web servers' ladder: every server starts, answers and stops.
-fn webservers() -> Result<Tally> {
+fn webservers() -> Result<PassedFailed> {
     order("webservers", "up")?;
     ladder("webservers", &[])
 }
@@ -458,7 +465,7 @@ fn webservers() -> Result<Tally> {
 /// Tests the WordPress lab from start to stop. Runs its ladder in the short form, loads its pages
 /// in Chromium, measures the hit ratio of simulated visitors, and tests the plugin with the
 /// drop-ins.
-fn wordpress() -> Result<Tally> {
+fn wordpress() -> Result<PassedFailed> {
     order("wordpress", "up")?;
     // Only the anonymous load: logged-in and writing users need longer cells than the short form
     // has.
@@ -492,7 +499,7 @@ pub(crate) fn sessions() -> Result<()> {
 
 /// Tests a content system's lab from start to stop: two logged-in users and an anonymous visitor
 /// use it through Petasos.
-fn system(name: &str) -> Result<Tally> {
+fn system(name: &str) -> Result<PassedFailed> {
     order(name, "up")?;
     let tally = visits(name);
     order(name, "down")?;
@@ -500,19 +507,19 @@ fn system(name: &str) -> Result<Tally> {
 }
 
 /// Runs the visitor tests of the content system `name`. Its lab must be up.
-fn visits(name: &str) -> Result<Tally> {
+fn visits(name: &str) -> Result<PassedFailed> {
     build_binary()?;
     lab_test("lab_systems", &["--", name])
 }
 
 /// Runs each fuzz target for five seconds. `cargo xtask long fuzz` runs each for a minute.
-fn fuzz() -> Result<Tally> {
-    crate::fuzz::run(Duration::from_secs(5)).map(|targets| Tally { passed: targets, failed: 0 })
+fn fuzz() -> Result<PassedFailed> {
+    crate::fuzz::run(Duration::from_secs(5)).map(|targets| PassedFailed { passed: targets, failed: 0 })
 }
 
 /// Checks licences, sources and duplicate versions with cargo-deny, which is built into
 /// target/tools once.
-fn dependencies() -> Result<Tally> {
+fn dependencies() -> Result<PassedFailed> {
     let tool = crate::tools::ensure("cargo-deny")?;
     let mut command = Command::new(tool);
     command.args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
@@ -521,10 +528,10 @@ fn dependencies() -> Result<Tally> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, BUILD, GROUPS, Group, number_before};
+    use super::{Args, BUILD, CheckGroup, GROUPS, number_before};
 
     /// Sum of the budgets of the chosen groups, in seconds.
-    fn sum(chosen: impl Fn(&&Group) -> bool) -> u64 {
+    fn sum(chosen: impl Fn(&&CheckGroup) -> bool) -> u64 {
         GROUPS.iter().filter(chosen).map(|group| group.budget_s).sum()
     }
 
@@ -539,7 +546,7 @@ mod tests {
 
     #[test]
     fn budgets_add_up_to_the_promised_times() {
-        let builds = |group: &&Group| BUILD.contains(&group.name);
+        let builds = |group: &&CheckGroup| BUILD.contains(&group.name);
         assert!(sum(builds) <= 15 * 60, "builds: {} s", sum(builds));
         assert!(sum(|group| !builds(group)) <= 45 * 60, "groups: {} s", sum(|group| !builds(group)));
         let quick = sum(|group| group.quick && !builds(group));

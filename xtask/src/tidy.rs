@@ -1,5 +1,5 @@
 //! Style rules that a program can check: file and line lengths, the `//!` at the start of files,
-//! words that mark unfinished work, and the layers of the crates.
+//! words that mark unfinished work, names of tests, and the layers of the crates.
 //!
 //! Invariant: limits are only ever lowered. Rules that the compiler or clippy can check are not
 //! repeated here.
@@ -16,6 +16,8 @@ const FILE_LINES_MAX: usize = 700;
 /// Longest comment line, in characters. rustfmt limits code lines, except tables of texts, which
 /// may be wider.
 const COMMENT_CHARACTERS_MAX: usize = 100;
+/// Longest name of a test, in characters.
+const TEST_NAME_CHARACTERS_MAX: usize = 60;
 /// Words that mark unfinished work, in pieces so that this file does not contain them.
 const UNFINISHED: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
@@ -67,7 +69,17 @@ fn check_rust(path: &Path, findings: &mut String) -> Result<()> {
             format!("{product_lines} lines of code: more than {FILE_LINES_MAX}; is it one noun?"),
         );
     }
+    let mut is_test = false;
     for (number, line) in (1..).zip(text.lines()) {
+        let code = line.trim_start();
+        is_test |= code.starts_with("#[") && code.trim_end_matches(']').ends_with("test");
+        if let Some((_, rest)) = code.split_once("fn ")
+            && std::mem::take(&mut is_test)
+            && let Some((name, _)) = rest.split_once('(')
+            && name.len() > TEST_NAME_CHARACTERS_MAX
+        {
+            find(number, format!("a test's name longer than {TEST_NAME_CHARACTERS_MAX} characters"));
+        }
         let is_comment = line.trim_start().starts_with("//");
         // A row of a table cannot be wrapped.
         let is_row = is_comment && line.trim_start().trim_start_matches(['/', '!', ' ']).starts_with('|');

@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Parameters of a run.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct RunParameters {
     /// Address of the server, also used as `Host`.
     pub address: SocketAddr,
     /// Path with query.
@@ -35,27 +35,27 @@ pub struct Asking {
 
 /// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RunFigures {
     /// Number of complete responses.
     pub answers: u64,
     /// Their length in bytes, including heads.
     pub octets: u64,
 }
 
-struct Connection {
+struct ClientConnection {
     stream: TcpStream,
     /// Bytes of the current response.
     octets: usize,
     closed: bool,
 }
 
-impl Asking {
+impl RunParameters {
     /// Sends requests for this time.
     ///
     /// # Errors
     /// As the system reports them, and if a response is cut off or has another length than the
     /// first.
-    pub fn ask(&self, time: Duration) -> io::Result<Asked> {
+    pub fn ask(&self, time: Duration) -> io::Result<RunFigures> {
         let request = self.request();
         let answer_bytes = self.answer_bytes(&request)?;
         let clock = SystemClock::new();
@@ -65,15 +65,15 @@ impl Asking {
             let mut stream = TcpStream::connect(self.address)?;
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
             send(&mut stream, &request)?;
-            connections.push(Connection { stream, octets: 0, closed: false });
+            connections.push(ClientConnection { stream, octets: 0, closed: false });
         }
         let end = clock.monotonic().plus(time);
-        let mut round = Round {
+        let mut round = RunState {
             asking: self,
             request,
             answer_bytes,
             buffer: vec![0; READ_BYTES],
-            asked: Asked::default(),
+            asked: RunFigures::default(),
         };
         let mut events = Events::with_capacity(1024);
         while clock.monotonic() < end {
@@ -102,7 +102,8 @@ impl Asking {
         let mut stream = std::net::TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(request)?;
-        let (mut answer, mut octet) = (Vec::new(), [0]);
+        let mut answer = Vec::new();
+        let mut octet = [0];
         while !answer.ends_with(b"\r\n\r\n") {
             stream.read_exact(&mut octet)?;
             answer.extend_from_slice(&octet);
@@ -118,17 +119,17 @@ impl Asking {
 }
 
 /// State that all connections share.
-struct Round<'a> {
-    asking: &'a Asking,
+struct RunState<'a> {
+    asking: &'a RunParameters,
     request: Vec<u8>,
     answer_bytes: usize,
     buffer: Vec<u8>,
-    asked: Asked,
+    asked: RunFigures,
 }
 
-impl Round<'_> {
+impl RunState<'_> {
     /// Reads all available bytes. Sends the next request when the response is complete.
-    fn work(&mut self, connection: &mut Connection) -> io::Result<()> {
+    fn work(&mut self, connection: &mut ClientConnection) -> io::Result<()> {
         while connection.octets < self.answer_bytes {
             match connection.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "an answer is cut off")),
@@ -153,7 +154,8 @@ impl Round<'_> {
         }
         self.asked.answers += 1;
         self.asked.octets += connection.octets as u64;
-        (connection.octets, connection.closed) = (0, false);
+        connection.octets = 0;
+        connection.closed = false;
         if !self.asking.keep_alive {
             reconnect(&connection.stream, self.asking.address)?;
         }
@@ -195,7 +197,7 @@ fn remaining(clock: &SystemClock, end: Monotonic) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::Asking;
+    use super::RunParameters;
     use crate::Responder;
     use std::sync::atomic::Ordering;
     use std::time::Duration;
@@ -204,9 +206,10 @@ mod tests {
     fn every_byte_of_every_response_is_counted() {
         for keep_alive in [true, false] {
             let responder = Responder::bind("X: y\r\n", &[b'x'; 13_000], Vec::new()).unwrap();
-            let (address, requests) = (responder.address(), responder.requests());
+            let address = responder.address();
+            let requests = responder.requests();
             std::thread::spawn(move || responder.serve());
-            let asking = Asking { address, path: "/".to_owned(), connections: 3, keep_alive };
+            let asking = RunParameters { address, path: "/".to_owned(), connections: 3, keep_alive };
             let asked = asking.ask(Duration::from_millis(50)).unwrap();
             let served = requests.load(Ordering::Relaxed) as u64;
             // The client sends one request before the measured ones, and requests in flight at the

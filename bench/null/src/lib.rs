@@ -9,7 +9,7 @@
 
 mod client;
 
-pub use client::{Asked, Asking};
+pub use client::{RunFigures, RunParameters};
 
 use clock::{Clock as _, Monotonic};
 use mio::net::{TcpListener, TcpStream};
@@ -34,7 +34,7 @@ pub struct Responder {
     poll: Poll,
     listener: TcpListener,
     address: SocketAddr,
-    connections: HashMap<usize, Connection>,
+    connections: HashMap<usize, ResponderConnection>,
     next_token: usize,
     kept: Vec<u8>,
     last: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct Responder {
     clock: SystemClock,
 }
 
-struct Connection {
+struct ResponderConnection {
     stream: TcpStream,
     /// Bytes of the response that are not written yet.
     rest: Vec<u8>,
@@ -126,7 +126,8 @@ impl Responder {
                     self.next_token += 1;
                     let both = Interest::READABLE | Interest::WRITABLE;
                     self.poll.registry().register(&mut stream, Token(token), both)?;
-                    self.connections.insert(token, Connection { stream, rest: Vec::new(), closes: false });
+                    self.connections
+                        .insert(token, ResponderConnection { stream, rest: Vec::new(), closes: false });
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

@@ -9,7 +9,7 @@
 
 #![allow(clippy::print_stdout, reason = "a command whose output is its result")]
 
-use petasos_null::{Asking, Responder};
+use petasos_null::{Responder, RunParameters};
 use std::io;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn ask(arguments: &[String]) -> io::Result<()> {
     let wrong =
         || io::Error::new(io::ErrorKind::InvalidInput, "ask ADDRESS PATH CONNECTIONS SECONDS keep|close");
     let [address, path, connections, seconds, connection] = arguments else { return Err(wrong()) };
-    let asking = Asking {
+    let asking = RunParameters {
         address: address.parse().map_err(|_| wrong())?,
         path: path.clone(),
         connections: connections.parse().map_err(|_| wrong())?,

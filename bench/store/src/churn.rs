@@ -90,7 +90,8 @@ fn flow(store: &Store, from: f64, to: f64) -> u64 {
 }
 
 fn publish_until(store: &Store, left: &AtomicU64, seed: u64, from: f64, to: f64) {
-    let (mut random, fields) = (Random::from_seed(seed), pages::request_fields());
+    let mut random = Random::from_seed(seed);
+    let fields = pages::request_fields();
     let mut held: VecDeque<Arc<Object>> = VecDeque::new();
     loop {
         let share = random.below(1 << 30) as f64 / (1u64 << 30) as f64;

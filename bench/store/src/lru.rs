@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 /// Page numbers in the order of their last use, as a doubly linked list.
 pub(crate) struct Lru {
     /// The list's links, by page number.
-    links: Vec<Link>,
+    links: Vec<LruLink>,
     newest: u32,
     oldest: u32,
     bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Lru {
 }
 
 #[derive(Clone, Copy)]
-struct Link {
+struct LruLink {
     newer: u32,
     older: u32,
     /// Weight of the page; 0 if it is not in the cache.
@@ -27,7 +27,7 @@ struct Link {
 impl Lru {
     /// An empty cache for page numbers below `pages`, with a budget of `bytes_max`.
     pub(crate) fn new(pages: usize, bytes_max: u64) -> Self {
-        let link = Link { newer: NONE, older: NONE, bytes: 0 };
+        let link = LruLink { newer: NONE, older: NONE, bytes: 0 };
         Self { links: vec![link; pages], newest: NONE, oldest: NONE, bytes: 0, bytes_max }
     }
 
@@ -44,7 +44,7 @@ impl Lru {
         }
         let older = self.newest;
         if let Some(link) = self.links.get_mut(page as usize) {
-            *link = Link { newer: NONE, older, bytes };
+            *link = LruLink { newer: NONE, older, bytes };
         }
         self.newest = page;
         match self.links.get_mut(older as usize) {
@@ -60,7 +60,7 @@ impl Lru {
         let Some(link) = self.links.get_mut(page as usize).filter(|link| link.bytes > 0) else {
             return false;
         };
-        let Link { newer, older, bytes } = *link;
+        let LruLink { newer, older, bytes } = *link;
         link.bytes = 0;
         self.bytes -= bytes;
         match self.links.get_mut(newer as usize) {

@@ -52,12 +52,16 @@ pub(crate) fn measure() {
     let objects = purge(&store, (0..125).map(|number| pages::tag(TAGS - 1 - number)).collect());
     figure("purge by tags", milliseconds(clock.monotonic().since(begun)), "ms");
     figure("objects that it met", objects as f64, "");
-    let (begun, mut slices, mut longest, mut removed) = (clock.monotonic(), 0, Duration::ZERO, 0);
+    let begun = clock.monotonic();
+    let mut slices = 0;
+    let mut longest = Duration::ZERO;
+    let mut removed = 0;
     loop {
         let slice = clock.monotonic();
         let swept = store.sweep(SWEEP_SLOTS);
         longest = longest.max(clock.monotonic().since(slice));
-        (slices, removed) = (slices + 1, removed + swept.removed);
+        slices = slices + 1;
+        removed = removed + swept.removed;
         if !swept.more {
             break;
         }
@@ -76,7 +80,8 @@ fn purge(store: &Store, any_of: Vec<Bytes>) -> u64 {
 
 /// Median and 99th percentile of single look-ups, in nanoseconds.
 fn latencies(store: &Store, clock: &SystemClock) -> (u64, u64) {
-    let (fields, mut random) = (pages::request_fields(), Random::from_seed(3));
+    let fields = pages::request_fields();
+    let mut random = Random::from_seed(3);
     let keys: Vec<Key> = (0..100_000).map(|_| pages::key(random.below(PAGES as usize) as u64)).collect();
     let mut nanos: Vec<u64> = keys
         .iter()

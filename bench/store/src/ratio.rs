@@ -83,7 +83,8 @@ fn trace(visits: &[u32], crawled: bool) -> Trace {
 /// The hit ratio of visitors' requests, without the first part of the trace. `ask` returns whether
 /// a request is a hit.
 fn visitors_share(trace: &Trace, mut ask: impl FnMut(u32) -> bool) -> f64 {
-    let (mut visits, mut hits) = (0_u64, 0_u64);
+    let mut visits = 0_u64;
+    let mut hits = 0_u64;
     let warm = trace.len() / WARMING_PART;
     for (place, (page, is_visitor)) in trace.iter().enumerate() {
         let hit = ask(*page);
@@ -100,7 +101,8 @@ fn visitors_share(trace: &Trace, mut ask: impl FnMut(u32) -> bool) -> f64 {
 fn own_share(trace: &Trace, bodies: &[u64], budget: u64) -> (f64, u64) {
     let limits =
         StoreLimits { memory_bytes_max: budget, object_bytes_max: 1 << 20, ..StoreLimits::default() };
-    let (store, fields) = (Store::new(limits, 13), pages::request_fields());
+    let store = Store::new(limits, 13);
+    let fields = pages::request_fields();
     let octets = vec![b'x'; SIZES.1 as usize];
     let share = visitors_share(trace, |page| {
         let found = matches!(store.lookup(&pages::key(page.into()), &fields), Lookup::Found { .. });

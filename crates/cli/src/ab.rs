@@ -16,8 +16,8 @@ use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
 use load::{Body, Counting, Ended, LoadError, Outcome, Progress, SourceNet};
-use options::{Options, Request};
-use report::ab::{self, Parts, html};
+use options::{AbOptions, CommandLine};
+use report::ab::{self, OptionalParts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
 use std::process::ExitCode;
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (own, arguments) = OwnWords::split(&args.arguments);
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
-        Request::Help => measure::write_text(io::stdout(), USAGE)?,
-        Request::Version => measure::write_text(io::stdout(), &own.banner())?,
-        Request::Run(options) => return load(*options, own),
+        CommandLine::Help => measure::write_text(io::stdout(), USAGE)?,
+        CommandLine::Version => measure::write_text(io::stdout(), &own.banner())?,
+        CommandLine::Run(options) => return load(*options, own),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -69,7 +69,8 @@ struct OwnWords {
 impl OwnWords {
     /// Splits Petasos' own flags from the arguments that follow them.
     fn split(arguments: &[String]) -> (Self, &[String]) {
-        let (mut own, mut rest) = (Self::default(), arguments);
+        let mut own = Self::default();
+        let mut rest = arguments;
         while let [first, others @ ..] = rest {
             match first.as_str() {
                 "--yes" => own.is_agreed = true,
@@ -87,7 +88,7 @@ impl OwnWords {
     }
 }
 
-fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
+fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
     if !own.is_plain {
         options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
     }
@@ -118,7 +119,9 @@ fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
         }
         measured => measured?,
     };
-    if let Some(reason) = ab::why_ab_ends(&outcome).filter(|_| own.is_plain) {
+    if own.is_plain
+        && let Some(reason) = ab::why_ab_ends(&outcome)
+    {
         let done = outcome.ab.as_ref().map_or(0, |account| account.complete - account.receive);
         if done > 0 {
             measure::write_text(io::stdout(), &format!("Total of {done} requests completed\n"))?;
@@ -139,11 +142,12 @@ fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.gnuplot_file {
         measure::write_file(path, &ab::gnuplot_tsv(&outcome))?;
     }
-    let reasons = measure::why_failed(&outcome, false).filter(|_| !own.is_plain);
-    match reasons {
-        Some(reason) => Ok(measure::explained(&[reason])),
-        None => Ok(measure::exit_code(&outcome)),
+    if !own.is_plain
+        && let Some(reason) = measure::why_failed(&outcome, false)
+    {
+        return Ok(measure::explained(&[reason]));
     }
+    Ok(measure::exit_code(&outcome))
 }
 
 /// The error of a run that could not start, in the words of `ab`.
@@ -168,7 +172,7 @@ fn source(name: &str) -> anyhow::Result<SourceNet> {
 }
 
 /// The text before the report.
-fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
+fn before(options: &AbOptions, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
     let plan = &options.plan;
     let mut log = String::new();
     if options.verbosity >= 2 {
@@ -193,7 +197,7 @@ fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Res
 }
 
 /// The report and the text directly before it.
-fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
+fn after(options: &AbOptions, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);
@@ -206,7 +210,7 @@ fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bo
             false => format!("{block}{}", html::report(outcome, &options.attributes)),
         };
     }
-    let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
+    let parts = OptionalParts { percentiles: !options.no_percentiles, spread: !options.no_spread };
     let report = if own.is_plain { ab::plain_report } else { ab::report };
     format!("{log}{done}\n\n{}", report(outcome, parts))
 }

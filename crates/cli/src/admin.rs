@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use platform::SystemClock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use why::{Answer, Fetcher};
+use why::{FetchedResponse, Fetcher};
 
 /// The edge that a command calls.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ impl AdminArgs {
     ///
     /// # Errors
     /// If the token cannot be read, or no edge answers.
-    pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<Answer> {
+    pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<FetchedResponse> {
         let token = self.token()?;
         let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
         let call = why::call_edge(&fetcher, &self.admin, target, token.as_deref(), content);

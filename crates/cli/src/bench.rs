@@ -26,10 +26,10 @@ use load::Trust;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
-use repeated::{Made, Series};
+use repeated::{FinishedRun, RunSeries};
 use report::bench_text;
 use report::compare::{middle, over_runs};
-use report::run::{Condition, Run};
+use report::run::{FailCondition, Run};
 use report::thresholds;
 use std::process::ExitCode;
 
@@ -76,12 +76,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
     let interrupt = Interrupt::on_signals()?;
-    let Series { mut made, failure } = repeated::make(&plan, args.runs, &interrupt);
-    for Made { record, .. } in &mut made {
-        record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
+    let RunSeries { mut made, failure } = repeated::make(&plan, args.runs, &interrupt);
+    for FinishedRun { record, .. } in &mut made {
+        record.thresholds = args.outputs.judge(record).iter().map(FailCondition::from).collect();
     }
     let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
-    let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
+    let Some(FinishedRun { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
         let reason = ["no run was made".to_owned()];
         return failure.map_or_else(|| Ok(measure::explained(&reason)), Err);
     };
@@ -105,8 +105,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Why the command fails, apart from thresholds. Failed requests and the self-check's verdict count
 /// in every run, of several runs the first one is named.
-fn reasons(args: &Args, made: &[Made]) -> Vec<String> {
-    let (runs, allows_errors) = (args.runs, args.outputs.allows_errors());
+fn reasons(args: &Args, made: &[FinishedRun]) -> Vec<String> {
+    let runs = args.runs;
+    let allows_errors = args.outputs.allows_errors();
     let failed = made.iter().zip(1..).find_map(|(one, number)| {
         let reason = measure::why_failed(&one.outcome, allows_errors)?;
         Some(if runs == 1 { reason } else { format!("run {number} of {runs}: {reason}") })
@@ -115,7 +116,7 @@ fn reasons(args: &Args, made: &[Made]) -> Vec<String> {
     if made.len() < usize::from(runs) {
         reasons.push(format!("the series was interrupted: {} of {runs} runs were made", made.len()));
     }
-    let is_invalid = |one: &Made| one.outcome.check.trust == Trust::Invalid && !args.accept_invalid;
+    let is_invalid = |one: &FinishedRun| one.outcome.check.trust == Trust::Invalid && !args.accept_invalid;
     if let Some(place) = made.iter().position(is_invalid) {
         let run = if runs == 1 { "the run".to_owned() } else { format!("run {} of {runs}", place + 1) };
         reasons.push(format!("the self-check calls {run} invalid (--accept-invalid takes it all the same)"));
@@ -133,10 +134,10 @@ mod tests {
         let short = arg.get_short().map(|short| format!("-{short}"));
         let long = arg.get_long().map(|long| format!("--{long}"));
         let takes_value = arg.get_action().takes_values();
-        let names = arg.get_value_names().filter(|_| takes_value).unwrap_or_default();
+        let names = if takes_value { arg.get_value_names().unwrap_or_default() } else { &[] };
         let value: String = names.iter().map(|name| format!(" {name}")).collect();
-        let default =
-            arg.get_default_values().first().filter(|_| takes_value && !arg.is_hide_default_value_set());
+        let shows_default = takes_value && !arg.is_hide_default_value_set();
+        let default = if shows_default { arg.get_default_values().first() } else { None };
         let default =
             default.map(|value| format!(" [default: {}]", value.to_string_lossy())).unwrap_or_default();
         let flag = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");

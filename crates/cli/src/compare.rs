@@ -19,8 +19,10 @@ use anyhow::{bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Id};
-use report::compare::{Comparison, Metric, Options, SEED_DEFAULT, Side, Verdict, compare};
-use rounds::{CutShort, Loaded, ROUNDS_DEFAULT, ROUNDS_MAX};
+use report::compare::{
+    CompareOptions, ComparedMetric, Comparison, ComparisonVerdict, SEED_DEFAULT, Side, compare,
+};
+use rounds::{CompleteRounds, CutShort, ROUNDS_DEFAULT, ROUNDS_MAX};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,7 +92,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         if let Some(flag) = flag_of_a_load(matches) {
             bail!("{flag} says how to load URLs, but the sides are stored runs; leave {flag} out");
         }
-        Loaded { sides: sides::read(&named)?, cut_short: None }
+        CompleteRounds { sides: sides::read(&named)?, cut_short: None }
     } else {
         ensure!(
             urls == named.iter().map(Vec::len).sum::<usize>() && named.iter().all(|side| side.len() == 1),
@@ -99,7 +101,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         );
         rounds::load(&named.concat(), args)?
     };
-    let Loaded { sides, cut_short } = loaded;
+    let CompleteRounds { sides, cut_short } = loaded;
     let mut reasons = Vec::new();
     if cut_short.is_none() || sides.iter().all(|side| !side.runs.is_empty()) {
         reasons.extend(judge(&sides, args)?);
@@ -114,11 +116,11 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 
 /// Compares the sides and shows the result. Returns the reason if the command fails by it.
 fn judge(sides: &[Side], args: &Args) -> anyhow::Result<Option<String>> {
-    let on = Metric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
-    let options = Options { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
+    let on = ComparedMetric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
+    let options = CompareOptions { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
     let comparison = compare(sides, options)?;
     show(&comparison, args)?;
-    let is_slower = comparison.against.iter().any(|against| against.verdict == Verdict::Slower);
+    let is_slower = comparison.against.iter().any(|against| against.verdict == ComparisonVerdict::Slower);
     let is_failure = args.fail_if_slower && is_slower;
     Ok(is_failure.then(|| "a side is slower than the first (--fail-if-slower)".to_owned()))
 }

@@ -89,7 +89,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match ladder::read_ladder_file(&args.file) {
         Ok(ladder) => {
             check_loads(&args.load, &ladder)?;
-            let (effort, loads) = (args.common.effort(), args.load.clone());
+            let effort = args.common.effort();
+            let loads = args.load.clone();
             let choice = Choice { effort, rounds: args.rounds, seed: args.seed, loads };
             measure(&ladder, choice, args.out.clone(), &args.common)
         }
@@ -144,9 +145,11 @@ fn told(problems: &[Diagnostic]) -> ExitCode {
 
 fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals().context("cannot listen for signals")?;
-    let (clock, disk) = (SystemClock::new(), SystemDisk);
+    let clock = SystemClock::new();
+    let disk = SystemDisk;
     let petasos = std::env::current_exe().context("cannot find the running executable")?;
-    let (fresh, stay) = (common.fresh, common.stay);
+    let fresh = common.fresh;
+    let stay = common.stay;
     let options = Options { choice, out, fresh, stay, petasos, version: version() };
     let mut line = ProgressLine::new();
     let walked = ladder::walk(ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, &mut line);

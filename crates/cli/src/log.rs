@@ -51,7 +51,7 @@ where
         // They would go to standard error directly.
         .log_internal_errors(false)
         .with_max_level(level)
-        .event_format(Line)
+        .event_format(LineFormat)
         .with_writer(writer)
         .finish()
 }
@@ -65,9 +65,9 @@ fn report(panic: &PanicHookInfo<'_>) {
 }
 
 /// The form of a line.
-struct Line;
+struct LineFormat;
 
-impl<S, N> FormatEvent<S, N> for Line
+impl<S, N> FormatEvent<S, N> for LineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -78,7 +78,8 @@ where
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (mut time, mut text) = (String::new(), String::new());
+        let mut time = String::new();
+        let mut text = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         context.field_format().format_fields(Writer::new(&mut text), event)?;
         let time = time.get(..TO_MILLIS).unwrap_or(&time);
@@ -104,9 +105,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<String>>>);
+    struct CapturedLines(Arc<Mutex<Vec<String>>>);
 
-    impl Write for Lines {
+    impl Write for CapturedLines {
         fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().push(String::from_utf8(octets.to_vec()).unwrap());
             Ok(octets.len())
@@ -118,7 +119,7 @@ mod tests {
     }
 
     fn written(level: LogLevel, messages: impl FnOnce()) -> Vec<String> {
-        let lines = Lines::default();
+        let lines = CapturedLines::default();
         let writer = lines.clone();
         tracing::subscriber::with_default(subscriber(level, move || writer.clone()), messages);
         lines.0.lock().unwrap().clone()

@@ -103,6 +103,9 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 #[cfg(test)]
+mod help;
+
+#[cfg(test)]
 mod tests {
     #[test]
     fn the_command_line_is_consistent() {

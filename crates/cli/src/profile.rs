@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    what: What,
+    what: ProfileAction,
     #[command(flatten)]
     edge: AdminArgs,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// What is to be done: one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct What {
+struct ProfileAction {
     /// Drop the detected profile of this site and stop detecting one. SITE is one of the site's
     /// names, or `any`
     #[arg(long, value_name = "SITE")]
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let error = error.unwrap_or_else(|| reason(&answer));
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
-    let (before, rules) = (text("before"), text("rules"));
+    let before = text("before");
+    let rules = text("rules");
     let (before, rules) = before
         .zip(rules)
         .with_context(|| format!("the response of {admin} is not from a Petasos edge; correct --admin"))?;

@@ -8,8 +8,8 @@
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;
-use ::purge::Outcome;
-use ::purge::api::{self, Call, Selectors};
+use ::purge::PurgeOutcome;
+use ::purge::api::{self, ApiCall, CallSelectors};
 use anyhow::{Context as _, bail};
 use message::Status;
 use std::io;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    what: What,
+    what: PurgeSelection,
     /// With several --tag: purge only responses that have all of the tags
     #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
     all_tags: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 /// What is meant: one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct What {
+struct PurgeSelection {
     /// Page to purge, http[s]://HOST[:PORT]/PATH, with all its variants, for http and https
     #[arg(value_name = "URL")]
     url: Vec<String>,
@@ -69,13 +69,13 @@ struct What {
 /// If the arguments are invalid, or the edge did not carry out the purge.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (flag, selectors) = args.selectors();
-    let content = Call { selectors, soft: args.soft, refill: args.refill }.content();
+    let content = ApiCall { selectors, soft: args.soft, refill: args.refill }.content();
     api::check(content.as_bytes()).map_err(|fault| anyhow::anyhow!("{flag}: {fault}"))?;
     let answer = args.edge.call(api::NATIVE_PATH, content.as_bytes())?;
     let admin = &args.edge.admin;
     let outcome = match answer.head.status {
-        Status::OK => Outcome::of_answer(&answer.content),
-        _ if Outcome::of_answer(&answer.content).is_some() => {
+        Status::OK => PurgeOutcome::of_answer(&answer.content),
+        _ if PurgeOutcome::of_answer(&answer.content).is_some() => {
             let detail = api::detail_of_refusal(&answer.content).unwrap_or_default();
             bail!("{admin}: the purge is {detail}")
         }
@@ -89,25 +89,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 impl Args {
     /// The selectors of the purge, and the argument that gave them.
-    fn selectors(&self) -> (&'static str, Selectors) {
-        let What { url, tag, host, prefix, ban, .. } = &self.what;
+    fn selectors(&self) -> (&'static str, CallSelectors) {
+        let PurgeSelection { url, tag, host, prefix, ban, .. } = &self.what;
         let all_needed = self.all_tags;
         [
-            ("URL", url, Selectors::Pages as fn(_) -> _),
-            ("--host", host, Selectors::Hosts),
-            ("--prefix", prefix, Selectors::Prefixes),
-            ("--ban", ban, Selectors::Bans),
+            ("URL", url, CallSelectors::Pages as fn(_) -> _),
+            ("--host", host, CallSelectors::Hosts),
+            ("--prefix", prefix, CallSelectors::Prefixes),
+            ("--ban", ban, CallSelectors::Bans),
         ]
         .into_iter()
         .find(|(_, given, _)| !given.is_empty())
         .map(|(flag, given, selectors)| (flag, selectors(given.clone())))
-        .or_else(|| (!tag.is_empty()).then(|| ("--tag", Selectors::Tags { tags: tag.clone(), all_needed })))
-        .unwrap_or(("--all", Selectors::Everything))
+        .or_else(|| {
+            (!tag.is_empty()).then(|| ("--tag", CallSelectors::Tags { tags: tag.clone(), all_needed }))
+        })
+        .unwrap_or(("--all", CallSelectors::Everything))
     }
 }
 
 /// The reason that the edge gives for a refusal.
-pub(crate) fn reason(answer: &why::Answer) -> String {
+pub(crate) fn reason(answer: &why::FetchedResponse) -> String {
     if let Some(detail) = api::detail_of_refusal(&answer.content) {
         return detail;
     }
@@ -116,7 +118,7 @@ pub(crate) fn reason(answer: &why::Answer) -> String {
 }
 
 /// The outcome in a sentence.
-fn told(outcome: Outcome, soft: bool) -> String {
+fn told(outcome: PurgeOutcome, soft: bool) -> String {
     let count = outcome.purged.saturating_add(outcome.softened);
     let done = if soft { "marked stale" } else { "removed" };
     let counted = match count {
@@ -137,12 +139,12 @@ fn told(outcome: Outcome, soft: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::told;
-    use ::purge::Outcome;
+    use ::purge::PurgeOutcome;
 
     #[test]
     fn outcome_of_a_purge_is_told_in_a_sentence() {
-        let outcome = |purged, uncounted| Outcome { purged, uncounted, ..Outcome::default() };
-        let softened = Outcome { softened: 2, ..Outcome::default() };
+        let outcome = |purged, uncounted| PurgeOutcome { purged, uncounted, ..PurgeOutcome::default() };
+        let softened = PurgeOutcome { softened: 2, ..PurgeOutcome::default() };
         let rest = "at once. Petasos serves no other purged response, and each is removed when it is found.";
         for (outcome, soft, expected) in [
             (outcome(0, 0), false, "Nothing was removed."),

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use profiles::Profile;
 use static_tree::Layout;
-use static_tree::rules::{Rules, Server};
+use static_tree::rules::{RuleInputs, ServerProgram};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: TreeAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum TreeAction {
     Rules(RulesArgs),
 }
 
@@ -32,7 +32,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct RulesArgs {
     /// Web server that the rules are for
-    #[arg(value_name = "SERVER", value_parser = PossibleValuesParser::new(Server::ALL.map(Server::name)))]
+    #[arg(value_name = "SERVER", value_parser = PossibleValuesParser::new(ServerProgram::ALL.map(ServerProgram::name)))]
     server: String,
     /// Value of the edge's setting static_tree.layout
     #[arg(
@@ -56,16 +56,16 @@ struct RulesArgs {
 /// # Errors
 /// If the rules cannot be made or cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let What::Rules(args) = &args.what;
+    let TreeAction::Rules(args) = &args.what;
     // clap accepts only names from these lists, so the lookups succeed.
-    let server = Server::ALL
+    let server = ServerProgram::ALL
         .into_iter()
         .find(|server| server.name() == args.server)
         .context("the server is unknown")?;
     let layout = Layout::by_name(&args.layout).context("the layout is unknown")?;
     let profile = args.profile.as_deref().unwrap_or_else(|| layout.profile());
     let profile = Profile::shipped(profile).context("the profile is unknown")?;
-    let rules = Rules::new(layout, &args.directory, &profile.policy)
+    let rules = RuleInputs::new(layout, &args.directory, &profile.policy)
         .with_context(|| format!("--directory {}", args.directory.display()))?;
     measure::write_text(io::stdout(), &rules.text(server))?;
     Ok(ExitCode::SUCCESS)

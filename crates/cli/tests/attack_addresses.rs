@@ -51,7 +51,9 @@ fn ask(edge: &Edge, target: &str, client: &str, field: &str) -> bool {
 fn restricted_pages_stay_closed_in_every_order() {
     let origin = Origin::start(restricted);
     let edge = Edge::configured(&origin.url(), CONFIGURATION, &[]);
-    let (mut asked, mut opened, mut refused_staff) = (0, 0, 0);
+    let mut asked = 0;
+    let mut opened = 0;
+    let mut refused_staff = 0;
     for page in 0..20 {
         let target = format!("/server-status?{page}");
         let strangers_first = page % 2 == 0;
@@ -84,7 +86,8 @@ fn restricted_pages_stay_closed_in_a_race() {
     let wrong = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for number in 0..8 {
-            let (edge, wrong) = (&edge, &wrong);
+            let edge = &edge;
+            let wrong = &wrong;
             scope.spawn(move || {
                 let client = if number % 4 == 0 { STAFF } else { STRANGER };
                 for page in 0..rounds {

@@ -56,7 +56,9 @@ fn fill(edge: &Edge) {
 /// were not hits.
 fn visit(edge: &Edge, seed: usize, stop: &AtomicBool) -> (Duration, usize) {
     let mut client = Client::connect(edge.address);
-    let (mut longest, mut misses, mut number) = (Duration::ZERO, 0, seed);
+    let mut longest = Duration::ZERO;
+    let mut misses = 0;
+    let mut number = seed;
     while !stop.load(Ordering::Relaxed) {
         number = (number * 7_919 + 1) % pages();
         let begun = Instant::now();
@@ -97,7 +99,8 @@ fn flood_of_bans_delays_neither_purges_nor_hits() {
     version.store(2, Ordering::SeqCst);
     let stop = AtomicBool::new(false);
     let (purge, visits) = thread::scope(|scope| {
-        let (edge, stop) = (&edge, &stop);
+        let edge = &edge;
+        let stop = &stop;
         let visitors: Vec<_> =
             (0..VISITORS).map(|seed| scope.spawn(move || visit(edge, seed, stop))).collect();
         let purge = flood(edge);

@@ -79,13 +79,15 @@ fn made_up_parameters_reach_wordpress_up_to_the_limit() {
     let origin = wordpress(Arc::default());
     let edge = Edge::start(&origin.url(), &["--profile", "wordpress"]);
     let busting = |from: usize| (from..from + 500).map(|number| format!("/?x={number}"));
-    let (mut answers, mut visits) = (Vec::new(), Vec::new());
+    let mut answers = Vec::new();
+    let mut visits = Vec::new();
     for round in 0..4 {
         answers.extend(ask(&edge, busting(round * 500)));
         visits.extend(ask(&edge, honest()));
     }
     let fetched = origin.seen().iter().filter(|seen| seen.target().starts_with("/?x=")).count();
-    let (refused, turned_away) = (of(&answers, 429), of(&visits, 429));
+    let refused = of(&answers, 429);
+    let turned_away = of(&visits, 429);
     // The limit of one path per minute is 120 fetches; the test may extend into a second minute.
     println!("attack: made-up parameters at WordPress: {fetched} of 2000 fetched, at most 240");
     println!("attack: visitors of that WordPress: {turned_away} of 32 refused, at most 0");

@@ -59,7 +59,10 @@ fn is_foreign(own: &str, text: &str) -> bool {
 
 #[test]
 fn personal_pages_at_paths_of_files_reach_only_their_owner() {
-    let (mut asked, mut leaked, mut wrong, mut carried) = (0, 0, 0, 0);
+    let mut asked = 0;
+    let mut leaked = 0;
+    let mut wrong = 0;
+    let mut carried = 0;
     for kind in TYPES {
         let origin = Origin::start(account(kind));
         let configuration = "static_paths = ['/static/*']\n[limits]\nleak_guard_every = 0\n";
@@ -117,7 +120,8 @@ fn file_that_differs_by_session_is_never_shared() {
         response("200 OK", fields, own.as_bytes())
     });
     let edge = Edge::start(&origin.url(), &[]);
-    let (mut asked, mut wrong) = (0, 0);
+    let mut asked = 0;
+    let mut wrong = 0;
     for target in ["/user.js", "/vary.js", "/captcha.png", "/private.js"] {
         for fields in [&[][..], &[ANN], &[BOB], &[], &[ANN]] {
             let own = fields.first().map_or("nobody", |cookie| cookie.trim_start_matches("Cookie: "));
@@ -267,7 +271,9 @@ const WORDS: &[&str] = &[
 /// The targets whose stored responses were used although they forbid it. Also the number of
 /// sessions or contents that reached another visitor.
 fn used_again(edge: &Edge) -> (Vec<String>, usize) {
-    let (mut used, mut foreign, mut given) = (Vec::new(), 0, Vec::new());
+    let mut used = Vec::new();
+    let mut foreign = 0;
+    let mut given = Vec::new();
     for word in WORDS.iter().chain(&["no-cache"]) {
         for path in ["/static/a.css", "/static/page", "/uploads/a.css"] {
             let target = format!("{path}?{}", word.replace(", ", "&"));

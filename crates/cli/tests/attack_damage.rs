@@ -46,12 +46,13 @@ fn film(tag: &'static str) -> Film {
 fn serve(seen: &Seen, film: &Film) -> Vec<Action> {
     let (content, tag) = &*film.lock().unwrap();
     let tag_line = format!("ETag: {tag}");
-    match asked(seen).filter(|_| seen.field("If-Range").is_none_or(|known| known == *tag)) {
-        Some((first, last)) => {
+    let is_current = seen.field("If-Range").is_none_or(|known| known == *tag);
+    match asked(seen) {
+        Some((first, last)) if is_current => {
             let extent = format!("Content-Range: bytes {first}-{last}/{}", content.len());
             response("206 Partial Content", &[FRESH, &tag_line, &extent], &content[first..=last])
         }
-        None => response("200 OK", &[FRESH, &tag_line], content),
+        _ => response("200 OK", &[FRESH, &tag_line], content),
     }
 }
 
@@ -127,13 +128,13 @@ fn count(edge: &Edge, name: &str) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum FilmPart {
     Whole,
     Range,
     Parts,
 }
 
-impl Asked {
+impl FilmPart {
     fn ask(self, edge: &Edge, target: &str) -> Response {
         let parts: Vec<String> = PARTS.iter().map(|(first, last)| format!("{first}-{last}")).collect();
         match self {
@@ -177,7 +178,7 @@ fn damaged_large_body_is_completed_from_the_origin() {
     let mut wrong = 0;
     for damage in [flip, zero_pages] {
         let directory = tempfile::tempdir().unwrap();
-        let kinds = [Asked::Whole, Asked::Range, Asked::Parts];
+        let kinds = [FilmPart::Whole, FilmPart::Range, FilmPart::Parts];
         let targets = kinds.map(|asked| format!("/{asked:?}"));
         let edge = restarted(&origin, directory.path(), &targets, damage);
         let ask_all = || kinds.iter().zip(&targets).map(|(asked, target)| (asked, asked.ask(&edge, target)));
@@ -200,7 +201,7 @@ fn body_with_a_truncated_file_is_fetched_again() {
     let edge = restarted(&origin, directory.path(), &one(), truncate);
     for verdict in ["miss", "hit"] {
         let response = get(&edge, "/film", &[]);
-        assert!(Asked::Whole.is_right(&response, &OLD), "{}", response.head);
+        assert!(FilmPart::Whole.is_right(&response, &OLD), "{}", response.head);
         assert!(response.field("Cache-Status").unwrap().contains(verdict), "{}", response.head);
     }
     println!("attack: body whose file is too short: 0 responses cut of at most 0");
@@ -216,7 +217,7 @@ fn damaged_body_without_strong_validator_is_cut_once() {
     let first = get(&edge, "/film", &[]);
     assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
     let second = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&second, &OLD), "{}", second.head);
+    assert!(FilmPart::Whole.is_right(&second, &OLD), "{}", second.head);
     assert!(second.field("Cache-Status").unwrap().contains("miss"), "{}", second.head);
     assert_eq!((count(&edge, "damaged_responses_cut"), count(&edge, "damaged_responses_completed")), (1, 0));
     println!("attack: damaged body with a weak validator: 1 response cut of at most 1");
@@ -233,7 +234,7 @@ fn damaged_body_that_changed_at_origin_is_cut_not_mixed() {
     let first = get(&edge, "/film", &[]);
     assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
     let second = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&second, &NEW), "{}", second.head);
+    assert!(FilmPart::Whole.is_right(&second, &NEW), "{}", second.head);
     println!("attack: damaged body that has changed: 0 responses mixed of at most 0");
 }
 
@@ -248,7 +249,8 @@ fn lies(seen: &Seen, film: &Film, lie: u64) -> Option<Vec<Action>> {
         let extent = format!("Content-Range: bytes {first}-{last}/{complete}");
         response("206 Partial Content", &[FRESH, &format!("ETag: {tag}"), &extent], content)
     };
-    let (bytes, missing) = (content.len(), &content[first..=last]);
+    let bytes = content.len();
+    let missing = &content[first..=last];
     Some(match lie {
         0 => part("\"1\"", first + 1, last, bytes, &missing[1..]),
         1 => part("\"1\"", first, last - 1, bytes, &missing[1..]),
@@ -288,7 +290,7 @@ fn wrong_completion_of_a_damaged_body_never_ends_complete() {
         assert!(OLD.starts_with(&first.body), "lie {target}: {} octets", first.body.len());
         whole += u32::from(first.complete);
         let second = get(&edge, target, &[]);
-        assert!(Asked::Whole.is_right(&second, &OLD), "lie {target}: {}", second.head);
+        assert!(FilmPart::Whole.is_right(&second, &OLD), "lie {target}: {}", second.head);
     }
     println!("attack: lies about missing octets: {whole} of {LIES} responses ended as whole, at most 0");
     assert_eq!(whole, 0);
@@ -335,7 +337,7 @@ fn damage_after_verification_is_found_in_the_background() {
     let edge = Edge::configured(&origin.url(), config, &arguments);
     // The first request reads and checks the file; the second is sent straight from the file.
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
     let verified = || count(&edge, "disk_verified_bytes");
@@ -346,7 +348,7 @@ fn damage_after_verification_is_found_in_the_background() {
     println!("attack: damage behind sendfile: found after {read} bytes of at most {}", 2 * FILM_BYTES);
     assert!(read <= 2 * FILM_BYTES as u64);
     let next = get(&edge, "/film", &[]);
-    assert!(Asked::Whole.is_right(&next, &OLD), "{}", next.head);
+    assert!(FilmPart::Whole.is_right(&next, &OLD), "{}", next.head);
     assert!(next.field("Cache-Status").unwrap().contains("miss"), "{}", next.head);
 }
 
@@ -358,12 +360,12 @@ fn file_cut_short_behind_sendfile_is_completed() {
     let directory = tempfile::tempdir().unwrap();
     let edge = restarted(&origin, directory.path(), &one(), |_| {});
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
     truncate(directory.path());
     for _ in 0..2 {
-        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+        assert!(FilmPart::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
     }
     assert_eq!((count(&edge, "damaged_responses_completed"), count(&edge, "damaged_responses_cut")), (1, 0));
     println!("attack: file cut short behind sendfile: 0 responses cut of at most 0");

@@ -16,7 +16,7 @@ const SIGNS: &str = "<meta name=\"generator\" content=\"WordPress 6.1.9\">\
                      <link rel=\"stylesheet\" href=\"/wp-includes/css/a.css\">";
 
 /// A request and the origin's response to it.
-struct Attempt {
+struct DetectionAttempt {
     name: &'static str,
     target: &'static str,
     /// Header fields that the attacker sends.
@@ -27,7 +27,7 @@ struct Attempt {
     body: Vec<u8>,
 }
 
-impl Attempt {
+impl DetectionAttempt {
     /// A page that is fetched with GET from this target.
     fn page(name: &'static str, target: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let body = body.into();
@@ -45,7 +45,7 @@ fn template(head: &str, body: &str) -> String {
 }
 
 /// Start pages with user content inside an element.
-fn contained() -> Vec<Attempt> {
+fn contained() -> Vec<DetectionAttempt> {
     [
         ("script", template(&format!("<script>var post = '{SIGNS}'</script>"), "")),
         ("comment", template(&format!("<!-- {SIGNS} -->"), "")),
@@ -66,14 +66,14 @@ fn contained() -> Vec<Attempt> {
         ("after 16 KiB", template(&format!("<!--{}-->{SIGNS}", "x".repeat(16 * 1024)), "")),
     ]
     .into_iter()
-    .map(|(name, page)| Attempt::page(name, "/", page))
+    .map(|(name, page)| DetectionAttempt::page(name, "/", page))
     .collect()
 }
 
 /// Documents and header fields that visitors can influence.
-fn authored() -> Vec<Attempt> {
+fn authored() -> Vec<DetectionAttempt> {
     let upload = || template(SIGNS, "");
-    let page = Attempt::page;
+    let page = DetectionAttempt::page;
     let wide: Vec<u8> = template(SIGNS, "").encode_utf16().flat_map(u16::to_be_bytes).collect();
     const LINK: &str =
         "Link: <http://a.test/>; rel=\"canonical\", <http://a.test/x;rel=https://api.w.org/>; rel=next";
@@ -101,17 +101,17 @@ fn authored() -> Vec<Attempt> {
                 "",
             ),
         ),
-        Attempt::page("utf-16", "/", wide).with(&["Content-Type: text/html; charset=utf-16"]),
+        DetectionAttempt::page("utf-16", "/", wide).with(&["Content-Type: text/html; charset=utf-16"]),
         page("iso-2022-jp", "/", upload()).with(&["Content-Type: text/html; charset=iso-2022-jp"]),
         page("text", "/", upload()).with(&["Content-Type: text/plain"]),
-        Attempt { status: "404 Not Found", ..page("error page", "/", upload()) },
-        Attempt { method: "POST", ..page("answer to a POST", "/", upload()) },
-        Attempt { sends: &["Cookie: theme=mine"], ..page("own start page", "/", upload()) },
+        DetectionAttempt { status: "404 Not Found", ..page("error page", "/", upload()) },
+        DetectionAttempt { method: "POST", ..page("answer to a POST", "/", upload()) },
+        DetectionAttempt { sends: &["Cookie: theme=mine"], ..page("own start page", "/", upload()) },
         page("reflected target", "/x;rel=https://api.w.org/", String::new()).with(&[HTML, LINK]),
         page("reflected relation", "/x%3E;rel=%22https:%2f%2fapi.w.org/%22", String::new())
             .with(&[HTML, REAL_LINK]),
         page("reflected query", "/?link=1", String::new()).with(&[HTML, REAL_LINK]),
-        Attempt {
+        DetectionAttempt {
             status: "404 Not Found",
             ..page("field of an error page", "/x", String::new()).with(&[HTML, REAL_LINK])
         },
@@ -121,18 +121,22 @@ fn authored() -> Vec<Attempt> {
 }
 
 /// Sends a request on a connection and reads the answer.
-fn ask(client: &mut Client, attempt: &Attempt) -> Response {
+fn ask(client: &mut Client, attempt: &DetectionAttempt) -> Response {
     let lines: String = attempt.sends.iter().map(|field| format!("{field}\r\n")).collect();
-    let (method, target) = (attempt.method, attempt.target);
+    let method = attempt.method;
+    let target = attempt.target;
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n{lines}\r\n"));
     client.read()
 }
 
 /// Whether the attempt changes the profile. It is repeated, because stored and private responses
 /// take different paths.
-fn turns(attempt: Attempt) -> bool {
-    let (name, target) = (attempt.name, attempt.target);
-    let (status, fields, body) = (attempt.status, attempt.fields, attempt.body.clone());
+fn turns(attempt: DetectionAttempt) -> bool {
+    let name = attempt.name;
+    let target = attempt.target;
+    let status = attempt.status;
+    let fields = attempt.fields;
+    let body = attempt.body.clone();
     let origin = Origin::start(move |_| response(status, fields, &body));
     let edge = Edge::start(&origin.url(), &[]);
     let mut client = Client::connect(edge.address);
@@ -149,7 +153,7 @@ fn turns(attempt: Attempt) -> bool {
 
 #[test]
 fn user_content_never_changes_the_profile() {
-    let attempts: Vec<Attempt> = contained().into_iter().chain(authored()).collect();
+    let attempts: Vec<DetectionAttempt> = contained().into_iter().chain(authored()).collect();
     let count = attempts.len();
     let turned = attempts.into_iter().filter_map(|attempt| turns(attempt).then_some(())).count();
     println!("attack: content-driven detection: {turned} of {count} attempts, at most {TURNED_MAX}");

@@ -20,12 +20,12 @@ const PAGES: usize = 8;
 const SURVIVE_LIMIT: &str = "trap '' XFSZ; exec \"$@\"";
 
 /// An origin, and a temporary directory for `disk` that outlives the edges.
-struct Site {
+struct DurableSite {
     origin: Origin,
     directory: TempDir,
 }
 
-impl Site {
+impl DurableSite {
     fn new() -> Self {
         let origin = Origin::start(|seen| {
             let fields = ["Cache-Control: max-age=600", "ETag: \"1\""];
@@ -100,7 +100,7 @@ fn rename(from: &Path, to: &Path) {
 
 #[test]
 fn purge_holds_when_directory_is_lost_and_writes_fail() {
-    let site = Site::new();
+    let site = DurableSite::new();
     let edge = site.start_warm(&[]);
     rename(&site.disk(), &site.away());
     edge.limit_file_bytes(0);
@@ -110,7 +110,7 @@ fn purge_holds_when_directory_is_lost_and_writes_fail() {
 
 #[test]
 fn purge_holds_when_directory_is_replaced_and_writes_fail() {
-    let site = Site::new();
+    let site = DurableSite::new();
     let edge = site.start_warm(&[]);
     rename(&site.disk(), &site.away());
     fs::create_dir(site.disk()).unwrap();
@@ -125,7 +125,7 @@ fn purge_holds_when_directory_is_replaced_and_writes_fail() {
 
 #[test]
 fn purge_holds_when_disk_is_full() {
-    let site = Site::new();
+    let site = DurableSite::new();
     let edge = site.start_warm(&["--purge-durability", "power"]);
     edge.limit_file_bytes(0);
     assert_eq!(purge_all(&edge), PAGES);
@@ -134,7 +134,7 @@ fn purge_holds_when_disk_is_full() {
 
 #[test]
 fn purge_holds_when_directory_cannot_be_opened() {
-    let site = Site::new();
+    let site = DurableSite::new();
     let mut edge = site.start_warm(&[]);
     edge.kill();
     rename(&site.disk(), &site.away());
@@ -151,7 +151,7 @@ fn purge_holds_when_directory_cannot_be_opened() {
 #[test]
 fn purge_holds_when_disk_was_not_mounted_meanwhile() {
     for signal in ["KILL", "TERM"] {
-        let site = Site::new();
+        let site = DurableSite::new();
         let mut edge = site.start_warm(&[]);
         edge.signal(signal);
         edge.wait();
@@ -171,7 +171,7 @@ fn purge_holds_when_disk_was_not_mounted_meanwhile() {
 #[test]
 fn purge_is_partial_until_it_can_be_recorded() {
     for (code, setting) in [(503, ""), (202, "purge_partial_status = 202\n")] {
-        let site = Site::new();
+        let site = DurableSite::new();
         let mut edge = site.start_warm(&[]);
         edge.signal("TERM");
         edge.wait();

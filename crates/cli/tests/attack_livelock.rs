@@ -8,7 +8,7 @@ use std::time::Duration;
 use testkit::{Action, Client, Edge, Origin, eventually, get, response};
 
 /// Downloads that visitors abort.
-struct Attack {
+struct AbortedDownloads {
     /// Number of simultaneous downloads.
     downloads: usize,
     /// Number of times that the downloads are repeated.
@@ -20,11 +20,13 @@ struct Attack {
 
 /// As many downloads as the default of `limits.fetches_max`, on a small disk. The second wave meets
 /// the remains of the first.
-const MANY: Attack = Attack { downloads: 64, waves: 2, body_bytes: 4 << 20, disk_size: "100MiB" };
+const MANY: AbortedDownloads =
+    AbortedDownloads { downloads: 64, waves: 2, body_bytes: 4 << 20, disk_size: "100MiB" };
 /// Few visitors, who return until their bodies exceed a larger disk.
-const FEW: Attack = Attack { downloads: 10, waves: 20, body_bytes: 3_000_000, disk_size: "400MiB" };
+const FEW: AbortedDownloads =
+    AbortedDownloads { downloads: 10, waves: 20, body_bytes: 3_000_000, disk_size: "400MiB" };
 
-impl Attack {
+impl AbortedDownloads {
     /// Bytes that may be written to the disk: twice the size of all bodies.
     const fn written_bytes_max(&self) -> u64 {
         2 * (self.waves * self.downloads * self.body_bytes) as u64
@@ -82,7 +84,7 @@ fn aborted_downloads_leave_the_disk_tier_working() {
     }
 }
 
-fn check(attack: &Attack) {
+fn check(attack: &AbortedDownloads) {
     let origin = origin(attack.body_bytes);
     let directory = tempfile::tempdir().unwrap();
     let disk = directory.path().join("cache");

@@ -77,7 +77,8 @@ fn ask(edge: &Edge, target: &str) -> Client {
 #[test]
 fn aborted_downloads_stay_within_memory() {
     let gate = Gate::default();
-    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let origin = origin(&gate);
+    let directory = tempfile::tempdir().unwrap();
     let edge = edge(&origin, directory.path());
     let mut visitors: Vec<Client> = (0..DOWNLOADS).map(|number| ask(&edge, &format!("/{number}"))).collect();
     visitors.iter_mut().for_each(|client| assert_eq!(client.read_head().status, 200));
@@ -106,7 +107,8 @@ const MEANWHILE: Duration = Duration::from_millis(300);
 fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
     let gate = Gate::default();
     gate.open();
-    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let origin = origin(&gate);
+    let directory = tempfile::tempdir().unwrap();
     let edge = edge(&origin, directory.path());
     for number in 0..STORED {
         let mut visitor = ask(&edge, &format!("/{number}"));
@@ -129,7 +131,8 @@ fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
 fn store_keeps_half_its_memory_while_bodies_are_read_back() {
     let gate = Gate::default();
     gate.open();
-    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let origin = origin(&gate);
+    let directory = tempfile::tempdir().unwrap();
     let edge = edge(&origin, directory.path());
     for number in 0..SMALL {
         assert!(ask(&edge, &format!("/small/{number}")).read().complete);

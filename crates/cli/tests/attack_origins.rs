@@ -22,7 +22,7 @@ const LATE_MAX: usize = 40;
 
 /// An origin whose pages expire after a second and may be served stale for a day if it fails, with
 /// its edge.
-struct Stage {
+struct FailingSite {
     origin: Origin,
     edge: Edge,
     /// While this is set, the origin answers only once the gate is open.
@@ -30,11 +30,13 @@ struct Stage {
     gate: Gate,
 }
 
-impl Stage {
+impl FailingSite {
     /// Pages under `/slow/` always wait for the gate.
     fn new() -> Self {
-        let (hangs, gate) = (Arc::new(AtomicBool::new(false)), Gate::default());
-        let (is_hung, closed) = (Arc::clone(&hangs), gate.clone());
+        let hangs = Arc::new(AtomicBool::new(false));
+        let gate = Gate::default();
+        let is_hung = Arc::clone(&hangs);
+        let closed = gate.clone();
         let origin = Origin::start(move |seen: &Seen| {
             let waits = is_hung.load(Ordering::SeqCst) || seen.target().starts_with("/slow/");
             let first = waits.then(|| Action::Await(closed.clone()));
@@ -102,7 +104,7 @@ fn reason(answer: &Response) -> String {
 
 #[test]
 fn stale_pages_stay_fast_and_passes_work_while_origin_hangs() {
-    let stage = Stage::filled();
+    let stage = FailingSite::filled();
     let before = stage.origin.seen().len();
     stage.hangs.store(true, Ordering::SeqCst);
     let (answers, late) = ask(stage.edge.address, PAGES, 4);
@@ -132,7 +134,7 @@ fn stale_pages_stay_fast_and_passes_work_while_origin_hangs() {
 
 #[test]
 fn refusing_origin_is_probed_rarely_and_its_return_noticed() {
-    let stage = Stage::filled();
+    let stage = FailingSite::filled();
     stage.origin.kill();
     // When this response arrives, the first connection was refused.
     assert_eq!(stage.get(&page(0)).status, 200);
@@ -155,7 +157,7 @@ fn refusing_origin_is_probed_rarely_and_its_return_noticed() {
 
 #[test]
 fn slow_pages_leave_the_breaker_closed_while_others_answer() {
-    let stage = Stage::new();
+    let stage = FailingSite::new();
     let address = stage.edge.address;
     let slow = |number: usize| format!("/slow/{number}");
     let ask = |number: usize| std::thread::spawn(move || get(address, &slow(number), &[]).status);

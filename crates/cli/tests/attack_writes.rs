@@ -7,7 +7,7 @@
 use testkit::{Client, Edge, Origin, Response, Seen, response};
 
 /// A request and the origin's response to it.
-struct Exchange {
+struct WriteExchange {
     method: &'static str,
     target: &'static str,
     media_type: &'static str,
@@ -18,7 +18,7 @@ struct Exchange {
     body: &'static str,
 }
 
-const BASE: Exchange = Exchange {
+const BASE: WriteExchange = WriteExchange {
     method: "POST",
     target: "/",
     media_type: URLENCODED,
@@ -62,9 +62,9 @@ const FORGED_FIELDS: &[&str] = &[
 const REFUSED_BATCH: &str = r#"{"responses":[{"body":{"code":"rest_cannot_create","message":"\"status\":201","data":{"status":401}},"status":401,"headers":{"Allow":"GET"}}]}"#;
 
 /// Attempts of visitors, with the response of the system.
-const ATTACKS: &[Exchange] = &[
+const ATTACKS: &[WriteExchange] = &[
     // WordPress: several requests in one batch, none of which is allowed.
-    Exchange {
+    WriteExchange {
         target: "/wp-json/batch/v1",
         media_type: "application/json",
         status: "207 Multi-Status",
@@ -72,7 +72,7 @@ const ATTACKS: &[Exchange] = &[
         body: REFUSED_BATCH,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-json/batch/v1",
         status: "207 Multi-Status",
         answer: NONCE_OF_VISITORS,
@@ -80,7 +80,7 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // The batch contains a public route of a shop plugin.
-    Exchange {
+    WriteExchange {
         target: "/wp-json/batch/v1",
         status: "207 Multi-Status",
         answer: NONCE_OF_VISITORS,
@@ -88,7 +88,7 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // XML-RPC: methods that need no login, one of them within a list of calls.
-    Exchange {
+    WriteExchange {
         target: "/xmlrpc.php",
         media_type: "text/xml",
         form: "<methodCall><methodName>demo.sayHello</methodName></methodCall>",
@@ -96,7 +96,7 @@ const ATTACKS: &[Exchange] = &[
         body: "<methodResponse>\n  <params>\n    <param>\n      <value>\n      <string>Hello!</string>\n      </value>\n    </param>\n  </params>\n</methodResponse>\n",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/xmlrpc.php",
         media_type: "text/xml",
         form: "<methodCall><methodName>system.multicall</methodName></methodCall>",
@@ -105,7 +105,7 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // A shop's cart, which every visitor may fill.
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wc/store/v1/cart/add-item",
         media_type: "application/json",
         status: "201 Created",
@@ -115,7 +115,7 @@ const ATTACKS: &[Exchange] = &[
     },
     // Drupal: a module redirects anonymous visitors to the login, and `destination` changes the
     // redirect's target.
-    Exchange {
+    WriteExchange {
         method: "GET",
         target: "/admin/appearance/default?theme=x&destination=admin/appearance",
         status: "302 Found",
@@ -123,21 +123,21 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // A read that is sent with a writing method.
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/posts?_method=GET",
         answer: EDITOR,
         body: r#"[{"id":1,"status":"publish"}]"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/posts",
         answer: EDITOR,
         fields: &["X-HTTP-Method-Override: GET"],
         body: "[]",
         ..BASE
     },
-    Exchange { target: "/wp-json/wp/v2/posts", answer: &[AS_JSON], body: "[]", ..BASE },
-    Exchange {
+    WriteExchange { target: "/wp-json/wp/v2/posts", answer: &[AS_JSON], body: "[]", ..BASE },
+    WriteExchange {
         method: "PUT",
         target: "/wp-json/wp/v2/posts/1?_method=get",
         answer: EDITOR,
@@ -146,20 +146,20 @@ const ATTACKS: &[Exchange] = &[
     },
     // A public route of a plugin. The query or the form names it, although the path is one of
     // WordPress' own routes.
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/posts?rest_route=/contact-form-7/v1/contact-forms/5/feedback",
         answer: EDITOR,
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/posts",
         form: "rest_route=/contact-form-7/v1/contact-forms/5/feedback",
         answer: EDITOR,
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/posts",
         media_type: MULTIPART,
         form: "--b\r\nContent-Disposition: form-data; name=\"rest_route\"\r\n\r\n/contact-form-7/v1/x\r\n--b--\r\n",
@@ -168,63 +168,63 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // The same on a site with plain permalinks.
-    Exchange {
+    WriteExchange {
         target: "/index.php?rest_route=/wp/v2/posts/5",
         form: "rest_route=/contact-form-7/v1/contact-forms/5/feedback",
         answer: EDITOR,
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/?rest_route=/wp/v2/posts/5&rest_route=/contact-form-7/v1/contact-forms/5/feedback",
         answer: EDITOR,
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
     // A script that responds to everybody, with the name of another script after it in the path.
-    Exchange {
+    WriteExchange {
         target: "/wp-login.php/wp-admin/nav-menus.php",
         form: "action=update",
         answer: &[AS_HTML],
         body: "<body class=\"login\">",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php/wp-json/wp/v2/posts?action=heartbeat",
         answer: EDITOR,
         body: r#"{"server_time":1}"#,
         ..BASE
     },
     // Two actions. PHP uses the last one, and the form's action overrides the query's.
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php?action=inline-save",
         form: "action=heartbeat",
         answer: &[AS_JSON],
         body: r#"{"server_time":1}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php?action=trash-post",
         form: "%20action=post_like",
         answer: &[AS_HTML],
         body: "1",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php?action=trash-post",
         form: "action%5B=post_like",
         answer: &[AS_HTML],
         body: "1",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php?action=trash-post",
         form: FILLED,
         answer: &[AS_HTML],
         body: "1",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php?action=trash-post",
         media_type: MULTIPART,
         form: "--b\r\nContent-Disposition: form-data; name=\"action\"\r\n\r\npost_like\r\n--b--\r\n",
@@ -232,7 +232,7 @@ const ATTACKS: &[Exchange] = &[
         body: "1",
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/admin-ajax.php",
         form: "action=inline-save",
         answer: &[AS_HTML],
@@ -241,7 +241,7 @@ const ATTACKS: &[Exchange] = &[
     },
     // Redirects that every visitor gets: to the login, to https, to an upgrade, to an account's
     // page.
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/post.php",
         status: "302 Found",
         answer: &[
@@ -249,53 +249,53 @@ const ATTACKS: &[Exchange] = &[
         ],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/post.php?message=1",
         status: "302 Found",
         answer: &["Location: https://example.test/wp-admin/post.php?message=1"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin//post.php?message=1",
         status: "302 Found",
         answer: &["Location: /wp-admin/post.php?message=1&lang=en"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/post.php",
         status: "302 Found",
         answer: &["Location: /my-account/?redirect_to=/wp-admin/post.php?message=1"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         method: "GET",
         target: "/wp-admin/themes.php?action=activate",
         status: "302 Found",
         answer: &["Location: http://example.test/wp-admin/upgrade.php?_wp_http_referer=%2Fwp-admin%2F"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-admin/options.php",
         status: "302 Found",
         answer: &["Location: https://example.test/wp-admin/options.php"],
         ..BASE
     },
     // Comments that are held for moderation or not accepted, so no page shows them.
-    Exchange {
+    WriteExchange {
         target: "/wp-comments-post.php",
         form: "comment=x",
         status: "302 Found",
         answer: &["Location: https://example.test/wp-comments-post.php"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-comments-post.php",
         form: "comment=x",
         status: "302 Found",
         answer: &["Location: http://example.test/elsewhere/?unapproved=5&moderation-hash=0a#comment-5"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wp-json/wp/v2/comments",
         status: "201 Created",
         answer: &[AS_JSON],
@@ -303,13 +303,13 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // MediaWiki.
-    Exchange {
+    WriteExchange {
         target: "/index.php?title=Special:Random&action=submit",
         status: "302 Found",
         answer: &["Location: http://example.test/index.php/Elsewhere"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/index.php?title=A&action=submit",
         status: "302 Found",
         answer: &[
@@ -318,34 +318,34 @@ const ATTACKS: &[Exchange] = &[
         ],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/api.php?action=purge&titles=A&format=json",
         answer: &[AS_JSON],
         body: r#"{"batchcomplete":"","purge":[{"ns":0,"title":"A","purged":""}]}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/api.php?format=json",
         form: "action=edit&title=A",
         answer: &[AS_JSON],
         body: r#"{"edit":{"result":"Failure","captcha":{"type":"simple"}}}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/api.php?format=json",
         form: "action=edit&title=A",
         answer: &[AS_JSON],
         body: r#"{"edit":{"result":"Success","pageid":1,"title":"A","nochange":""}}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/index.php/api.php?title=User:M/x.json&action=edit",
         form: "action=raw&ctype=application/json",
         answer: &[AS_JSON],
         body: r#"{"edit":{"result":"Success","newrevid":9}}"#,
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/wiki/A?action=rollback",
         status: "302 Found",
         answer: &["Location: /wiki/Elsewhere"],
@@ -353,28 +353,28 @@ const ATTACKS: &[Exchange] = &[
     },
     // Drupal: forms in blocks that everybody may submit respond on every page, even on a page that
     // refuses access.
-    Exchange {
+    WriteExchange {
         target: "/node/5/edit",
         form: "form_id=search_block_form&search_block_form=x",
         status: "302 Found",
         answer: &["Location: http://example.test/search/node/x"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/node/5/edit?destination=node/7",
         form: "form_id=webform_submission",
         status: "303 See Other",
         answer: &["Location: http://example.test/node/7"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/admin/structure/x",
         form: "form_id=poll_view_voting",
         status: "302 Found",
         answer: &["Location: http://example.test/node/7"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/comment/reply/node/5/comment",
         form: "form_id=contact",
         status: "303 See Other",
@@ -382,19 +382,19 @@ const ATTACKS: &[Exchange] = &[
         ..BASE
     },
     // Django and Wagtail.
-    Exchange {
+    WriteExchange {
         target: "/admin/blog/post/5/change/",
         status: "302 Found",
         answer: &["Location: /en/admin/blog/post/5/change/"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/admin/blog/post/5/change/",
         status: "302 Found",
         answer: &["Location: /admin/login/?next=/admin/"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/admin/blog/post/5/change/",
         status: "302 Found",
         answer: &[
@@ -403,37 +403,37 @@ const ATTACKS: &[Exchange] = &[
         ],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/cms/pages/5/edit/",
         status: "302 Found",
         answer: &["Location: /accounts/sign-in?next=/cms/pages/5/edit/"],
         ..BASE
     },
     // Systems without write rules, and their responses to anonymous visitors.
-    Exchange {
+    WriteExchange {
         target: "/administrator/index.php?task=save",
         status: "303 See Other",
         answer: &["Location: /administrator/index.php"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/typo3/record/edit",
         status: "303 See Other",
         answer: &["Location: /typo3/login"],
         ..BASE
     },
-    Exchange {
+    WriteExchange {
         target: "/ghost/api/admin/posts/",
         status: "403 Forbidden",
         answer: &[AS_JSON],
         body: "{}",
         ..BASE
     },
-    Exchange { target: "/rest/V1/guest-carts", answer: &[AS_JSON], body: "\"cart\"", ..BASE },
-    Exchange { target: "/++api++/@login", answer: &[AS_JSON], body: "{}", ..BASE },
-    Exchange { method: "DELETE", target: "/anything", status: "204 No Content", ..BASE },
-    Exchange { method: "FROBNICATE", target: "/anything", ..BASE },
-    Exchange {
+    WriteExchange { target: "/rest/V1/guest-carts", answer: &[AS_JSON], body: "\"cart\"", ..BASE },
+    WriteExchange { target: "/++api++/@login", answer: &[AS_JSON], body: "{}", ..BASE },
+    WriteExchange { method: "DELETE", target: "/anything", status: "204 No Content", ..BASE },
+    WriteExchange { method: "FROBNICATE", target: "/anything", ..BASE },
+    WriteExchange {
         method: "GET",
         target: "/anything?_method=DELETE",
         answer: &[AS_JSON],
@@ -445,11 +445,11 @@ const ATTACKS: &[Exchange] = &[
 
 /// Requests that change something, with the system's response: the profile, the pages that change,
 /// the exchange.
-const WRITES: &[(&str, &[&str], Exchange)] = &[
+const WRITES: &[(&str, &[&str], WriteExchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-admin/post.php",
             form: "action=editpost",
             status: "302 Found",
@@ -460,7 +460,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-json/wp/v2/posts/5?_locale=user",
             media_type: "application/json",
             form: "{}",
@@ -472,7 +472,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/index.php?rest_route=%2Fwp%2Fv2%2Fposts%2F5&_locale=user",
             media_type: "application/json",
             form: "{}",
@@ -484,7 +484,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-json/wp/v2/posts/5?_locale=user",
             media_type: "application/json",
             fields: &["X-HTTP-Method-Override: DELETE"],
@@ -496,7 +496,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-json/batch/v1",
             media_type: "application/json",
             status: "207 Multi-Status",
@@ -508,7 +508,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-admin/admin-ajax.php",
             form: "post_title=x&action=inline-save",
             answer: &[AS_HTML],
@@ -519,7 +519,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/wp-admin/nav-menus.php?action=edit&menu=2",
             form: "nav-menu-data=x",
             answer: &[AS_HTML],
@@ -530,7 +530,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wordpress",
         COMMENTED,
-        Exchange {
+        WriteExchange {
             target: "/wp-comments-post.php",
             form: "comment=x",
             status: "302 Found",
@@ -541,7 +541,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "mediawiki",
         &["/index.php/A"],
-        Exchange {
+        WriteExchange {
             target: "/index.php?title=A&action=submit",
             status: "302 Found",
             answer: &["Location: /index.php/A", "Set-Cookie: wikiPostEditRevision8=saved; path=/"],
@@ -551,7 +551,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "mediawiki",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/api.php",
             form: "action=edit&format=json&title=A&token=%2B%5C",
             answer: &[AS_JSON],
@@ -562,7 +562,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "drupal",
         &["/", "/rss.xml", "/node"],
-        Exchange {
+        WriteExchange {
             target: "/node/5/edit",
             media_type: MULTIPART,
             form: "--b--\r\n",
@@ -574,7 +574,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "django",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/admin/blog/post/5/change/",
             status: "302 Found",
             answer: &["Location: /admin/blog/post/", "Set-Cookie: messages=W1siX19qc29u; HttpOnly; Path=/"],
@@ -584,7 +584,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     (
         "wagtail",
         PAGES,
-        Exchange {
+        WriteExchange {
             target: "/cms/pages/5/edit/",
             status: "302 Found",
             answer: &["Location: /cms/pages/3/", "Set-Cookie: messages=W1siX19qc29u; HttpOnly; Path=/"],
@@ -609,8 +609,8 @@ fn origin() -> Origin {
     })
 }
 
-fn ask(edge: &Edge, exchange: &Exchange, mark: &str) -> Response {
-    let Exchange { method, target, media_type, form, .. } = exchange;
+fn ask(edge: &Edge, exchange: &WriteExchange, mark: &str) -> Response {
+    let WriteExchange { method, target, media_type, form, .. } = exchange;
     let lines: String =
         exchange.fields.iter().chain(FORGED_FIELDS).map(|field| format!("{field}\r\n")).collect();
     let content = if *method == "GET" {
@@ -649,7 +649,8 @@ fn profiles() -> Vec<&'static str> {
 #[test]
 fn anonymous_writes_invalidate_no_page_of_any_profile() {
     let origin = origin();
-    let (mut looks, mut lost) = (0, Vec::new());
+    let mut looks = 0;
+    let mut lost = Vec::new();
     for profile in profiles() {
         let edge = Edge::start(&origin.url(), &["--profile", profile]);
         warm(&edge);

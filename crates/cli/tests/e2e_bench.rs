@@ -83,7 +83,8 @@ fn json_on_standard_output_moves_the_report_to_standard_error() {
 
 #[test]
 fn json_goes_into_a_file() {
-    let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
+    let origin = good_origin();
+    let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("run.json");
     let output = petasos(["bench", &origin.url(), "-n", "5", "--json", file.to_str().unwrap()]);
     assert!(output.stdout.contains("Good answers:           5 of 5, "), "{}", output.stdout);
@@ -118,7 +119,8 @@ fn change_between_responses_is_named_in_the_report() {
 
 #[test]
 fn several_runs_report_a_median_and_a_best() {
-    let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
+    let origin = good_origin();
+    let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("runs.json");
     let file = file.to_str().unwrap();
     let output =
@@ -253,7 +255,8 @@ fn interrupt_between_two_runs_keeps_the_finished_ones() {
 
 #[test]
 fn run_that_cannot_start_keeps_the_earlier_ones() {
-    let (origin, directory) = (good_origin(), tempfile::tempdir().unwrap());
+    let origin = good_origin();
+    let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("runs.json");
     let path = file.to_str().unwrap();
     let mut child = start(&[&origin.url(), "-n", "20", "--runs", "200", "--accept-invalid", "--json", path]);

@@ -162,7 +162,9 @@ fn refused_content_is_not_read_as_the_next_request() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, mut head, mut octet) = (stream.unwrap(), Vec::new(), [0]);
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut octet = [0];
             while !head.ends_with(b"\r\n\r\n") && stream.read(&mut octet).is_ok_and(|read| read == 1) {
                 head.push(octet[0]);
             }

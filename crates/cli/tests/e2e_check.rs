@@ -115,7 +115,8 @@ fn commands_survive_closed_outputs() {
     let directory = tempfile::tempdir().unwrap();
     let good = write(directory.path(), "origin = 'http://127.0.0.1:9'\nadmin = '0.0.0.0:8081'\n");
     let reader_is_gone = |arguments: &[&str]| {
-        let (out, err) = (std::io::pipe().unwrap().1, std::io::pipe().unwrap().1);
+        let out = std::io::pipe().unwrap().1;
+        let err = std::io::pipe().unwrap().1;
         let mut command = Command::new(env!("CARGO_BIN_EXE_petasos"));
         command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
         command.status().unwrap().code()

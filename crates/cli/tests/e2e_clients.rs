@@ -91,7 +91,8 @@ fn sessions_for_all(seen: &Seen) -> Vec<Action> {
 fn site_with_a_session_for_all_gets_hits_for_its_files() {
     let origin = Origin::start(sessions_for_all);
     let edge = Edge::start(&origin.url(), &[]);
-    let (mut hits, mut views) = (0, 0);
+    let mut hits = 0;
+    let mut views = 0;
     for view in 0..50 {
         let cookie = format!("Cookie: session=visitor-{}", view % 10);
         let cookies: &[&str] = if view < 10 { &[] } else { &[&cookie] };
@@ -152,7 +153,8 @@ fn file_without_lifetime_is_a_hit_until_it_is_purged() {
         // for some.
         eventually(&format!("a hit of {target}"), || visited(&edge, target).1);
         version.store(2, Ordering::SeqCst);
-        let (admin, url) = (edge.admin.to_string(), format!("http://example.test{target}"));
+        let admin = edge.admin.to_string();
+        let url = format!("http://example.test{target}");
         assert_eq!(petasos(["purge", "--admin", &admin, &url]).code, Some(0));
         assert_eq!(visited(&edge, target).0, "version 2", "{target}");
     }

@@ -21,10 +21,12 @@ fn record(directory: &Path, good_per_s: f64) {
 #[test]
 fn comparison_of_stored_runs_ends_in_a_sentence() {
     let directory = tempfile::tempdir().unwrap();
-    let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+    let before = directory.path().join("before");
+    let after = directory.path().join("after");
     record(&before, 1000.0);
     record(&after, 800.0);
-    let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
+    let before = before.to_str().unwrap();
+    let after = after.to_str().unwrap();
     let output = petasos(["compare", before, after]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     let sentence =
@@ -77,14 +79,13 @@ fn directories_with_reports_of_other_tools_are_sides() {
 
 #[test]
 fn urls_are_loaded_in_rounds_and_their_runs_kept() {
-    let (fast, slow) = (
-        Origin::start(|_| response("200 OK", &[], b"hello")),
-        Origin::start(|_| response("200 OK", &[], b"hello")),
-    );
+    let fast = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let slow = Origin::start(|_| response("200 OK", &[], b"hello"));
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("runs");
     let out = out.to_str().unwrap();
-    let (a, b) = (fast.url(), slow.url());
+    let a = fast.url();
+    let b = slow.url();
     let output = petasos([
         "compare",
         &a,
@@ -157,7 +158,8 @@ fn interrupted_comparison_explains_exit_code_one() {
         eventually("requests arrive", || origin.count("/") > 10);
         let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
-        let (mut text, code) = (String::new(), child.wait().unwrap().code());
+        let mut text = String::new();
+        let code = child.wait().unwrap().code();
         child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         let told = "petasos: exit code 1: the comparison was interrupted in round 1 of 1\n";
         assert_eq!((code, text.as_str()), (Some(1), told), "{mode:?}");
@@ -191,7 +193,8 @@ fn rounds_before_a_failure_are_compared() {
         let is_good = number.fetch_add(1, Ordering::SeqCst) < 2;
         response(if is_good { "200 OK" } else { "500 Internal Server Error" }, &[], b"hello")
     });
-    let (a, b) = (good.url(), failing.url());
+    let a = good.url();
+    let b = failing.url();
     let output = petasos(["compare", &a, &b, "-n", "1", "--rounds", "5", "--accept-invalid"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("no good response in round 3: status 1"), "{}", output.stderr);

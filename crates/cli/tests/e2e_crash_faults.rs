@@ -56,7 +56,8 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn directory_of_a_newer_format_is_left_unchanged() {
-    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
     let arguments = ["--disk", text(directory.path())];
     let mut edge = Edge::start(&origin.url(), &arguments);
     is_hit(&edge, "/a");
@@ -90,7 +91,8 @@ fn unwritable_directory_is_named() {
 
 #[test]
 fn removed_directory_costs_only_the_disk() {
-    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
     let disk = directory.path().join("disk");
     // The disk is small, so that the edge soon needs a new file.
     let arguments = ["--disk", text(&disk), "--disk-size", "16MiB"];
@@ -108,7 +110,8 @@ fn removed_directory_costs_only_the_disk() {
 
 #[test]
 fn disk_that_fails_later_costs_only_the_disk() {
-    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
     let arguments = ["--disk", text(directory.path())];
     // Starts the edge with SIGXFSZ ignored. Writes beyond the file size limit then fail with an
     // error, even for root.
@@ -141,7 +144,8 @@ fn small_file_system(directory: &Path, script: &str) -> String {
 
 #[test]
 fn full_file_system_costs_only_the_disk() {
-    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
     let fill = "mkdir other; cat /dev/zero > other/file 2> /dev/null || true;";
     let script = small_file_system(directory.path(), fill);
     let edge = Edge::scripted(&script, &origin.url(), &["--disk", text(directory.path())]);
@@ -150,7 +154,8 @@ fn full_file_system_costs_only_the_disk() {
 
 #[test]
 fn file_system_that_becomes_full_costs_no_response() {
-    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
     let script = small_file_system(directory.path(), "");
     let edge = Edge::scripted(&script, &origin.url(), &["--disk", text(directory.path())]);
     // Three times as much as the file system can hold.

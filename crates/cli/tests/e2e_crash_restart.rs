@@ -22,7 +22,7 @@ const NEW_EVERY: usize = 20;
 const PURGE_EVERY: usize = 40;
 
 /// The load, which continues whatever happens to the edge.
-struct Load {
+struct SteadyLoad {
     /// Address of the current edge, and its index in `hits`.
     edge: Mutex<(SocketAddr, usize)>,
     /// For each edge, whether each response was a hit.
@@ -32,7 +32,7 @@ struct Load {
     shares: Vec<f64>,
 }
 
-impl Load {
+impl SteadyLoad {
     fn new(edge: SocketAddr) -> Self {
         let mut sum = 0.0;
         let shares = (1..=PAGES).map(|rank| {
@@ -109,7 +109,7 @@ fn hits_around_restart(signal: &str) -> (usize, usize) {
     // Content that is not written yet may be lost with the edge, and how soon it is written depends
     // on the machine.
     eventually("all is written", || edge.metric("petasos_disk_queue_bytes", "") <= 0.0);
-    let load = Load::new(edge.address);
+    let load = SteadyLoad::new(edge.address);
     std::thread::scope(|threads| {
         for number in 0..VISITORS {
             let load = &load;

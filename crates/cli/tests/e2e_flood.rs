@@ -23,7 +23,8 @@ const PERSON: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Geck
 
 /// An application that takes [`WORK`] for a page, and the times at which it began each page.
 fn application() -> (Origin, Arc<Mutex<Vec<Monotonic>>>) {
-    let (begun, clock) = (Arc::new(Mutex::new(Vec::new())), SystemClock::new());
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let clock = SystemClock::new();
     let origin = Origin::start({
         let begun = Arc::clone(&begun);
         move |seen| {
@@ -55,14 +56,16 @@ fn crawl(edge: &Edge, directory: &Path) -> Output {
     let mut urls = String::new();
     (0..2_000).for_each(|number| writeln!(urls, "http://{}/archive/{number}", edge.address).unwrap());
     std::fs::write(&file, urls).unwrap();
-    let (url, users) = (format!("http://{}/", edge.address), CRAWLERS.to_string());
+    let url = format!("http://{}/", edge.address);
+    let users = CRAWLERS.to_string();
     let urls = file.to_str().unwrap();
     petasos(["bench", "-n", "1000", "-c", &users, "--urls", urls, "-H", ROBOT, "--accept-invalid", &url])
 }
 
 /// Requests one page from many users.
 fn crowd(edge: &Edge) -> Output {
-    let (url, users) = (format!("http://{}/crowd", edge.address), USERS.to_string());
+    let url = format!("http://{}/crowd", edge.address);
+    let users = USERS.to_string();
     petasos(["bench", "-n", "40000", "-c", &users, "--json", "-", "--accept-invalid", &url])
 }
 
@@ -80,7 +83,8 @@ fn flood_respects_the_fetch_limit_and_serves_people_first() {
         eventually("crawlers fill the queue", || edge.metric("petasos_origin_fetches_waiting", "") >= 16.0);
         let people = (0..20).map(|number| get(edge.address, &format!("/post/{number}"), &[PERSON]).status);
         let people = people.collect();
-        let (crawlers, crowd) = (crawlers.join().unwrap(), crowd.join().unwrap());
+        let crawlers = crawlers.join().unwrap();
+        let crowd = crowd.join().unwrap();
         // A request that finds no place in the queue is refused, so crawlers may exit with 1.
         assert!(matches!(crawlers.code, Some(0 | 1)), "{}", crawlers.stderr);
         let run: serde_json::Value = serde_json::from_str(&crowd.stdout).unwrap();

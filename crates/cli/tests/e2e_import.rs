@@ -10,7 +10,8 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../load/report/tests/da
 fn reports_of_other_tools_become_comparable_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (ab, wrk) = (path("ab.json"), path("wrk.json"));
+    let ab = path("ab.json");
+    let wrk = path("wrk.json");
     let output = petasos(["import", &format!("{DATA}/ab.txt"), &format!("{DATA}/ab.txt"), "--json", &ab]);
     assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (Some(0), "", ""));
     let output = petasos(["import", &format!("{DATA}/wrk-latency.txt")]);

@@ -78,7 +78,8 @@ fn good_origin() -> Origin {
 
 #[test]
 fn drawing_follows_terminal_size_and_is_erased_at_the_end() {
-    let (origin, terminal) = (good_origin(), Terminal::open());
+    let origin = good_origin();
+    let terminal = Terminal::open();
     terminal.resize(40, 10);
     let mut child = terminal.start(&["bench", &origin.url(), "-t", "1h"]);
     let in_flight = |text: &str| text.contains("in flight");
@@ -106,7 +107,8 @@ fn drawing_follows_terminal_size_and_is_erased_at_the_end() {
 
 #[test]
 fn completed_run_erases_its_drawing() {
-    let (origin, terminal) = (good_origin(), Terminal::open());
+    let origin = good_origin();
+    let terminal = Terminal::open();
     terminal.resize(80, 24);
     let child = terminal.start(&["bench", &origin.url(), "-t", "1500ms", "--accept-invalid"]);
     let output = child.wait_with_output().unwrap();

@@ -7,7 +7,8 @@ use testkit::{Edge, HeldPort, eventually};
 #[test]
 fn log_level_selects_the_messages() {
     for (level, has_info) in [("warn", false), ("info", true)] {
-        let (port, directory) = (HeldPort::take(), tempfile::tempdir().unwrap());
+        let port = HeldPort::take();
+        let directory = tempfile::tempdir().unwrap();
         let token = directory.path().join("token");
         let arguments = ["--create-token", "--token-file", token.to_str().unwrap(), "--log-level", level];
         let edge = Edge::start(&format!("http://{}", port.address()), &arguments);

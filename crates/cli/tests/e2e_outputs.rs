@@ -63,9 +63,13 @@ fn json_has_thresholds_and_number_of_resumed_tls_sessions() {
 
 #[test]
 fn all_requested_files_are_written() {
-    let (origin, directory) = (faulty(), tempfile::tempdir().unwrap());
+    let origin = faulty();
+    let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (url, csv, jtl, hdr) = (origin.url(), path("run.csv"), path("run.jtl"), path("run.hdr"));
+    let url = origin.url();
+    let csv = path("run.csv");
+    let jtl = path("run.jtl");
+    let hdr = path("run.hdr");
     let output = petasos(["bench", &url, "-n", "100", "--csv", &csv, "--jtl", &jtl, "--hdr", &hdr]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.starts_with("petasos: exit code 1: "), "{}", output.stderr);
@@ -98,7 +102,8 @@ fn full_disk_costs_only_the_file_on_it() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
     let directory = tempfile::tempdir().unwrap();
     let csv = directory.path().join("run.csv");
-    let (url, csv) = (origin.url(), csv.to_str().unwrap());
+    let url = origin.url();
+    let csv = csv.to_str().unwrap();
     let output =
         petasos(["bench", &url, "-n", "10", "--json", "/dev/full", "--jtl", "/proc/x", "--csv", csv]);
     assert_eq!(output.code, Some(2));

@@ -46,7 +46,8 @@ fn run_of_pages_is_written_as_html() {
     let origin = Origin::start(site);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (html, json) = (path("run.html"), path("run.json"));
+    let html = path("run.html");
+    let json = path("run.json");
     let output = petasos(["bench", &origin.url(), "--page", "-n", "6", "--html", &html, "--json", &json]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let page = std::fs::read_to_string(html).unwrap();

@@ -201,7 +201,8 @@ fn stored_runs_of_pages_are_compared_by_their_pages() {
     let origin = Origin::start(site);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (pages, requests) = (path("pages.json"), path("requests.json"));
+    let pages = path("pages.json");
+    let requests = path("requests.json");
     assert_eq!(bench(&origin.url(), &["-n", "2", "--json", &pages]).code, Some(0));
     let output = petasos(["compare", &pages, &pages]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -214,10 +215,12 @@ fn stored_runs_of_pages_are_compared_by_their_pages() {
 
 #[test]
 fn urls_are_compared_by_their_pages() {
-    let (one, other) = (Origin::start(site), Origin::start(site));
+    let one = Origin::start(site);
+    let other = Origin::start(site);
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("runs").to_str().unwrap().to_owned();
-    let (one, other) = (one.url(), other.url());
+    let one = one.url();
+    let other = other.url();
     let arguments = ["compare", &one, &other, "--page", "-n", "1", "--rounds", "2", "--out", &out];
     let output = petasos(arguments);
     assert_eq!(output.code, Some(0), "{}", output.stderr);

@@ -28,8 +28,10 @@ struct Logged {
 impl Logged {
     /// An edge whose access log was renamed after the line for `/one`.
     fn rotated() -> Self {
-        let (origin, directory) = (page(), tempfile::tempdir().unwrap());
-        let (log, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
+        let origin = page();
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("access.log");
+        let rotated = directory.path().join("access.log.1");
         let edge = Edge::start(&origin.url(), &["--access-log", log.to_str().unwrap()]);
         let logged = Self { origin, edge, log, rotated, _directory: directory };
         logged.ask("/one");
@@ -109,8 +111,10 @@ fn broken_standard_error_stops_neither_requests_nor_shutdown() {
 
 #[test]
 fn streams_end_before_requests_after_sigterm() {
-    let (gate, never) = (Gate::default(), Gate::default());
-    let (at_slow, at_stream) = (gate.clone(), never.clone());
+    let gate = Gate::default();
+    let never = Gate::default();
+    let at_slow = gate.clone();
+    let at_stream = never.clone();
     let origin = Origin::start(move |seen| match seen.target() {
         "/socket" => vec![
             Action::Send(
@@ -130,7 +134,8 @@ fn streams_end_before_requests_after_sigterm() {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n{fields}\r\n"));
         client
     };
-    let (mut slow, mut events) = (ask("/slow", ""), ask("/events", ""));
+    let mut slow = ask("/slow", "");
+    let mut events = ask("/events", "");
     let mut socket = ask("/socket", "Connection: upgrade\r\nUpgrade: x\r\n");
     assert_eq!((socket.read_head().status, events.read_head().status), (101, 200));
     eventually("all are under way", || origin.seen().len() == 3);

@@ -22,7 +22,8 @@ fn answer(edge: &Edge, octets: &[u8]) -> (u16, bool) {
 
 #[test]
 fn ambiguous_framings_are_refused() {
-    let (origin, head) = (origin(), "POST / HTTP/1.1\r\nHost: a.test\r\n");
+    let origin = origin();
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\n";
     let edge = Edge::start(&origin.url(), &[]);
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
     for lines in [

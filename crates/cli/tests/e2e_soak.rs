@@ -15,7 +15,7 @@ const NEEDED: [&str; 4] =
 #[test]
 fn each_error_of_a_short_soak_has_a_cause() {
     let is_whole = LENGTHS_S.iter().any(|seconds| {
-        let plan = soak::Plan { seed: 1, length: Duration::from_secs(*seconds), program: binary() };
+        let plan = soak::SoakPlan { seed: 1, length: Duration::from_secs(*seconds), program: binary() };
         let report = soak::run(&plan, &|_| {});
         println!("{report}");
         assert!(report.problems.is_empty());

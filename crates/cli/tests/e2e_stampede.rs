@@ -23,12 +23,12 @@ fn edge(origin: &Origin) -> Edge {
 
 /// The framing of an origin's response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Dialect {
+enum ResponseFraming {
     Length,
     Chunked,
 }
 
-impl Dialect {
+impl ResponseFraming {
     /// Head and content of a response as sent, without the last chunk that [`Self::end`] gives.
     fn answer(self, content: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let framing = match self {
@@ -72,9 +72,10 @@ fn all_wait(edge: &Edge, visitors: usize) {
 
 #[test]
 fn page_costs_one_fetch_and_all_visitors_get_it_whole() {
-    for dialect in [Dialect::Length, Dialect::Chunked] {
+    for dialect in [ResponseFraming::Length, ResponseFraming::Chunked] {
         let gate = Gate::default();
-        let (opened, content) = (gate.clone(), page());
+        let opened = gate.clone();
+        let content = page();
         let origin = Origin::start(move |_| {
             let (head, coded) = dialect.answer(&content);
             let whole = [head, coded, dialect.end()].concat();
@@ -97,14 +98,19 @@ fn page_costs_one_fetch_and_all_visitors_get_it_whole() {
 #[test]
 fn truncated_page_is_complete_for_no_visitor_and_not_stored() {
     let deaths = [
-        (Dialect::Length, Action::Close),
-        (Dialect::Chunked, Action::Close),
-        (Dialect::Chunked, Action::Reset),
+        (ResponseFraming::Length, Action::Close),
+        (ResponseFraming::Chunked, Action::Close),
+        (ResponseFraming::Chunked, Action::Reset),
     ];
     for (dialect, death) in deaths {
-        let (begun, dies) = (Gate::default(), Gate::default());
-        let (answers, ends, asked, content) = (begun.clone(), dies.clone(), AtomicBool::new(false), page());
-        let (case, visitors) = (format!("{dialect:?}, {death:?}"), VISITORS / 2);
+        let begun = Gate::default();
+        let dies = Gate::default();
+        let answers = begun.clone();
+        let ends = dies.clone();
+        let asked = AtomicBool::new(false);
+        let content = page();
+        let case = format!("{dialect:?}, {death:?}");
+        let visitors = VISITORS / 2;
         let origin = Origin::start(move |_| {
             let (head, coded) = dialect.answer(&content);
             if asked.swap(true, Ordering::SeqCst) {
@@ -141,7 +147,9 @@ fn truncated_page_is_complete_for_no_visitor_and_not_stored() {
 #[test]
 fn failed_fetch_is_a_502_for_all_and_the_next_request_retries() {
     let gate = Gate::default();
-    let (opened, asked, visitors) = (gate.clone(), AtomicBool::new(false), VISITORS / 10);
+    let opened = gate.clone();
+    let asked = AtomicBool::new(false);
+    let visitors = VISITORS / 10;
     let origin = Origin::start(move |_| {
         if asked.swap(true, Ordering::SeqCst) {
             return response("200 OK", &["Cache-Control: max-age=86400"], b"back");
@@ -186,7 +194,9 @@ fn fetch_continues_when_its_leader_leaves() {
 #[test]
 fn requests_do_not_wait_once_a_page_was_private() {
     let gate = Gate::default();
-    let (opened, asked, visitors) = (gate.clone(), AtomicBool::new(false), 30);
+    let opened = gate.clone();
+    let asked = AtomicBool::new(false);
+    let visitors = 30;
     let origin = Origin::start(move |_| {
         let mut actions = response("200 OK", &["Cache-Control: private"], b"mine");
         if asked.swap(true, Ordering::SeqCst) {

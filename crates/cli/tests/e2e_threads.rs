@@ -42,7 +42,8 @@ fn threads_outlive_a_removed_disk_and_a_closed_standard_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let (disk, log) = (path("disk"), path("access.log"));
+    let disk = path("disk");
+    let log = path("access.log");
     let script = format!("PIPE={}; {CLOSED_STDERR}", path("pipe").display());
     let origin = pages();
     let arguments =

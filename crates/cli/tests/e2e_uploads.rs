@@ -18,7 +18,9 @@ fn hasty(answer: &'static str) -> (String, Arc<AtomicUsize>) {
     let counted = Arc::clone(&count);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, mut head, mut octet) = (stream.unwrap(), Vec::new(), [0]);
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut octet = [0];
             while !head.ends_with(b"\r\n\r\n") && stream.read(&mut octet).is_ok_and(|read| read == 1) {
                 head.push(octet[0]);
             }

@@ -79,7 +79,8 @@ fn runs(out: &Path) -> usize {
 
 #[test]
 fn walk_prints_its_table_and_the_path_of_the_report() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let out = directory.path().join("out");
     let output = petasos(&ladder(directory.path(), &site, "7001.1", 1), &out).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -97,7 +98,8 @@ fn walk_prints_its_table_and_the_path_of_the_report() {
 
 #[test]
 fn interrupted_walk_leaves_no_process_and_keeps_measurements() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let out = directory.path().join("out");
     // There are enough rounds that even a slow test sends its signals before the last one.
     let file = ladder(directory.path(), &site, "7002.1", 20);
@@ -122,7 +124,8 @@ fn interrupted_walk_leaves_no_process_and_keeps_measurements() {
 
 #[test]
 fn killed_ladder_ends_its_services_and_can_be_resumed() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let out = directory.path().join("out");
     let file = ladder(directory.path(), &site, "7003.1", 3);
     // The kernel ends the process that the ladder started, but not the children of that process. So
@@ -145,7 +148,8 @@ fn killed_ladder_ends_its_services_and_can_be_resumed() {
 
 #[test]
 fn ladder_that_cannot_be_walked_exits_with_2_and_a_reason() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let out = directory.path().join("out");
     let file = ladder(directory.path(), &site, "7004.1", 1);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -170,7 +174,8 @@ fn ladder_that_cannot_be_walked_exits_with_2_and_a_reason() {
 
 #[test]
 fn void_step_exits_with_1_and_the_reason_in_the_last_line() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let file = ladder(directory.path(), &site, "7005.1", 1);
     let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
     std::fs::write(&file, text).unwrap();
@@ -189,7 +194,8 @@ fn last_line(stderr: &[u8]) -> String {
 
 #[test]
 fn staying_ladder_with_a_void_step_exits_with_1() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let file = ladder(directory.path(), &site, "7009.1", 1);
     let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
     std::fs::write(&file, text).unwrap();
@@ -206,10 +212,12 @@ fn staying_ladder_with_a_void_step_exits_with_1() {
 
 #[test]
 fn report_is_rebuilt_from_the_results_alone() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
     let out = directory.path().join("out");
     let walked = petasos(&ladder(directory.path(), &site, "7006.1", 1), &out).output().unwrap();
-    let (page, results) = (out.join("report.html"), out.join("results.json"));
+    let page = out.join("report.html");
+    let results = out.join("results.json");
     let first = std::fs::read(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
     let report = |arguments: &[&str]| {
@@ -239,8 +247,10 @@ fn report_is_rebuilt_from_the_results_alone() {
 
 #[test]
 fn staying_ladder_switches_to_the_steps_that_are_typed() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
-    let (out, file) = (directory.path().join("out"), ladder(directory.path(), &site, "7007.1", 1));
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
+    let out = directory.path().join("out");
+    let file = ladder(directory.path(), &site, "7007.1", 1);
     let mut command = petasos(&file, &out);
     command.arg("--stay").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -260,8 +270,10 @@ fn staying_ladder_switches_to_the_steps_that_are_typed() {
 
 #[test]
 fn staying_ladder_in_the_background_is_not_stopped() {
-    let (directory, site) = (tempfile::tempdir().unwrap(), site());
-    let (out, file) = (directory.path().join("out"), ladder(directory.path(), &site, "7008.1", 1));
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
+    let out = directory.path().join("out");
+    let file = ladder(directory.path(), &site, "7008.1", 1);
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let controller = openpt(flags).unwrap();
     grantpt(&controller).unwrap();

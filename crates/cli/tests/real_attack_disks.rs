@@ -50,12 +50,12 @@ fn isolated(name: &str, inside: impl FnOnce(&Path)) {
 }
 
 /// An ext4 file system on a loop device.
-struct Device {
+struct LoopDevice {
     image: PathBuf,
     at: PathBuf,
 }
 
-impl Device {
+impl LoopDevice {
     fn new(directory: &Path, name: &str) -> Self {
         let device = Self { image: directory.join(format!("{name}.img")), at: directory.join(name) };
         fs::create_dir(&device.at).unwrap();
@@ -69,18 +69,18 @@ impl Device {
     }
 
     /// Flushes everything written so far to the device, then makes the device fail.
-    fn fail(&self, fault: Fault) {
+    fn fail(&self, fault: DeviceFault) {
         let at = self.at.display();
         shell(&format!("sync -f {at}"));
         match fault {
             // The ioctl EXT4_IOC_SHUTDOWN makes every later operation fail with EIO.
-            Fault::Io => shell(&format!(
+            DeviceFault::Io => shell(&format!(
                 "python3 -c \"import fcntl, os, struct; \
                  fcntl.ioctl(os.open('{at}', 0), 0x8004587d, struct.pack('I', 1))\""
             )),
-            Fault::ReadOnly => shell(&format!("mount -o remount,abort {at}")),
-            Fault::Full => shell(&format!("dd if=/dev/zero of={at}/other bs=64k status=none || true")),
-            Fault::Lost => shell(&format!("umount -l {at}")),
+            DeviceFault::ReadOnly => shell(&format!("mount -o remount,abort {at}")),
+            DeviceFault::Full => shell(&format!("dd if=/dev/zero of={at}/other bs=64k status=none || true")),
+            DeviceFault::Lost => shell(&format!("umount -l {at}")),
         }
     }
 
@@ -95,7 +95,7 @@ impl Device {
 
 /// The way in which a device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum DeviceFault {
     Io,
     ReadOnly,
     Full,
@@ -112,28 +112,30 @@ enum Dead {
 
 /// One combination of fault, devices, setting `purge_durability` and reboot.
 #[derive(Clone, Copy, Debug)]
-struct Attack {
-    fault: Fault,
+struct DiskAttack {
+    fault: DeviceFault,
     dead: Dead,
     is_power: bool,
     reboots: bool,
 }
 
-impl Attack {
+impl DiskAttack {
     /// All combinations in the long form. The short form has every fault, every set of devices,
     /// and a reboot that loses the only record of a purge.
     fn all() -> Vec<Self> {
         let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");
         let mut attacks = Vec::new();
-        for fault in [Fault::Io, Fault::ReadOnly, Fault::Full, Fault::Lost] {
+        for fault in [DeviceFault::Io, DeviceFault::ReadOnly, DeviceFault::Full, DeviceFault::Lost] {
             for dead in [Dead::Tier, Dead::TierAndState, Dead::All] {
                 for (is_power, reboots) in [(false, false), (false, true), (true, false), (true, true)] {
                     let attack = Self { fault, dead, is_power, reboots };
                     let is_short = match fault {
-                        Fault::Io => is_power == reboots || dead == Dead::TierAndState && reboots,
+                        DeviceFault::Io => is_power == reboots || dead == Dead::TierAndState && reboots,
                         _ => dead == Dead::TierAndState && !is_power && !reboots,
                     };
-                    attacks.extend(Some(attack).filter(|_| is_long || is_short));
+                    if is_long || is_short {
+                        attacks.push(attack);
+                    }
                 }
             }
         }
@@ -144,7 +146,9 @@ impl Attack {
     fn expected(self) -> Option<u16> {
         match self {
             // A full or unmounted device still accepts writes that need no new space.
-            Self { fault: Fault::Full | Fault::Lost, .. } | Self { dead: Dead::Tier, .. } => Some(200),
+            Self { fault: DeviceFault::Full | DeviceFault::Lost, .. } | Self { dead: Dead::Tier, .. } => {
+                Some(200)
+            }
             Self { dead: Dead::TierAndState, is_power, .. } => Some(if is_power { 503 } else { 200 }),
             Self { dead: Dead::All, .. } => Some(503),
         }
@@ -152,7 +156,8 @@ impl Attack {
 
     fn run(self, directory: &Path, origin: &Origin) {
         fs::create_dir(directory).unwrap();
-        let [tier, state, runtime] = ["tier", "state", "runtime"].map(|name| Device::new(directory, name));
+        let [tier, state, runtime] =
+            ["tier", "state", "runtime"].map(|name| LoopDevice::new(directory, name));
         let configuration = format!(
             "disk = '{}/cache'\ndisk_size = '8MiB'\nstate_directory = '{}/s'\nruntime_directory = '{}/r'\n\
              purge_durability = '{}'\n",
@@ -190,7 +195,7 @@ impl Attack {
         let purged = VERSION.fetch_add(1, Ordering::SeqCst);
         assert!((0..PAGES).all(|page| version(&edge, page) > purged), "{self:?}: a purge was not in force");
         edge.kill();
-        [&tier, &state, &runtime].into_iter().for_each(Device::repair);
+        [&tier, &state, &runtime].into_iter().for_each(LoopDevice::repair);
         if self.reboots {
             shell(&format!("rm -rf {}/*", runtime.at.display()));
             let id = directory.join("boot_id");
@@ -239,7 +244,7 @@ fn answered_purge_holds_when_devices_fail() {
             let content = format!("{} {}", VERSION.load(Ordering::SeqCst), seen.target().repeat(100));
             response("200 OK", &["Cache-Control: max-age=600"], content.as_bytes())
         });
-        for (number, attack) in Attack::all().into_iter().enumerate() {
+        for (number, attack) in DiskAttack::all().into_iter().enumerate() {
             attack.run(&directory.join(number.to_string()), &origin);
         }
     });

@@ -37,7 +37,8 @@ fn purge(edge: &Edge, target: &str) -> u16 {
 
 /// Requests new pages until the disk is off. Returns the number of responses without status 200.
 fn ask_until_off(edge: &Edge, name: &str) -> usize {
-    let (mut asked, mut refused) = (0, 0);
+    let mut asked = 0;
+    let mut refused = 0;
     eventually("the disk is off", || {
         asked += 1;
         refused += usize::from(get(edge.address, &format!("/{name}/{asked}"), &[]).status != 200);
@@ -48,7 +49,8 @@ fn ask_until_off(edge: &Edge, name: &str) -> usize {
 
 #[test]
 fn frozen_disk_delays_no_visitor_purge_or_shutdown() {
-    let (files, origin) = (FileSystem::on_loop_device(), origin());
+    let files = FileSystem::on_loop_device();
+    let origin = origin();
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
     let nowhere = "state_directory = \"none\"\nruntime_directory = \"none\"\n";
@@ -102,7 +104,8 @@ fn frozen_disk_delays_no_visitor_purge_or_shutdown() {
 
 #[test]
 fn purges_during_a_freeze_are_durable_by_the_state_directory() {
-    let (files, origin) = (FileSystem::on_loop_device(), origin());
+    let files = FileSystem::on_loop_device();
+    let origin = origin();
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
     let state = directory.path().join("state");

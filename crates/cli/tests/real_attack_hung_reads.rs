@@ -30,7 +30,8 @@ fn origin(film: Vec<u8>) -> Origin {
 #[test]
 fn worker_serves_others_while_reads_from_disk_hang() {
     let film: Vec<u8> = (0..FILM_BYTES).map(|at| (at / 7 % 251) as u8).collect();
-    let (disk, origin) = (ServedFileSystem::mount(), origin(film.clone()));
+    let disk = ServedFileSystem::mount();
+    let origin = origin(film.clone());
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
     let text =

@@ -7,16 +7,16 @@
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::net::SocketAddr;
-use testkit::web_server::{HaProxy, Kind, WebServer};
+use testkit::web_server::{HaProxy, ServerKind, WebServer};
 use testkit::{Client, Edge, Origin, Response, get, petasos, response};
 
 /// Number of an anonymous visitor's purges that may be obeyed.
 const OBEYED_MOST: f64 = 0.0;
 
 /// A purge: method, target, and the header fields that identify its dialect.
-type Attempt = (&'static str, &'static str, &'static [&'static str]);
+type PurgeAttempt = (&'static str, &'static str, &'static [&'static str]);
 
-const ATTEMPTS: &[Attempt] = &[
+const ATTEMPTS: &[PurgeAttempt] = &[
     ("PURGE", "/page", &[]),
     ("PURGE", "http://a.test/page", &[]),
     ("PURGE", "/purge/page", &[]),
@@ -63,7 +63,7 @@ fn site() -> Origin {
     Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=600", "Surrogate-Key: all"], b"page"))
 }
 
-fn ask(address: SocketAddr, (method, target, fields): Attempt, more: &str) -> Response {
+fn ask(address: SocketAddr, (method, target, fields): PurgeAttempt, more: &str) -> Response {
     let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(address);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{more}{lines}\r\n"));
@@ -83,7 +83,8 @@ fn attack(name: &str, edge: &Edge, front: SocketAddr) {
     for &attempt in ATTEMPTS {
         for more in ["", "Connection: X-Forwarded-For, Via\r\n", "Authorization: Bearer wrong\r\n"] {
             let answer = ask(front, attempt, more);
-            let (status, method) = (answer.status, attempt.0);
+            let status = answer.status;
+            let method = attempt.0;
             let expected = if matches!(method, "GET" | "HEAD") { 200 } else { 403 };
             assert_eq!(status, expected, "{name}: {attempt:?} {more:?}: {}", answer.text());
             assert!(is_stored(front), "{name}: {attempt:?} {more:?} has removed the page");
@@ -146,7 +147,8 @@ fn behind<F>(name: &str, front: impl Fn(SocketAddr) -> (F, SocketAddr)) {
 
 fn nginx(location: &str) -> impl Fn(SocketAddr) -> (WebServer, SocketAddr) {
     move |edge| {
-        let server = WebServer::start(Kind::Nginx, &location.replace("127.0.0.1:8080", &edge.to_string()));
+        let server =
+            WebServer::start(ServerKind::Nginx, &location.replace("127.0.0.1:8080", &edge.to_string()));
         let address = server.address;
         (server, address)
     }

@@ -33,7 +33,8 @@ impl Drop for Killed {
 fn ask(client: &mut TcpStream) -> Duration {
     let begun = Instant::now();
     client.write_all(b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n").unwrap();
-    let (mut answer, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    let mut answer = Vec::new();
+    let mut part = vec![0; 1 << 16];
     while !answer.ends_with(b"\r\n0\r\n\r\n") {
         let count = client.read(&mut part).unwrap();
         assert!(count > 0, "the answer has no end: {}", String::from_utf8_lossy(&answer));

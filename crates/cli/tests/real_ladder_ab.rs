@@ -21,7 +21,8 @@ fn page(seen: &Seen) -> Vec<Action> {
 fn ab_command_of_the_report_works_while_the_ladder_stays() {
     let site = Origin::start(page);
     let directory = tempfile::tempdir().unwrap();
-    let (file, out) = (directory.path().join("ladder.toml"), directory.path().join("out"));
+    let file = directory.path().join("ladder.toml");
+    let out = directory.path().join("out");
     let text = format!(
         r#"
         title = "Test site"

@@ -7,7 +7,7 @@
 use std::fs::Permissions;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use testkit::web_server::{Kind, WebServer};
+use testkit::web_server::{ServerKind, WebServer};
 use testkit::{Client, Edge, Origin, Response, eventually, petasos, response};
 
 const HTML: &str = "Content-Type: text/html; charset=UTF-8";
@@ -50,7 +50,7 @@ fn written(layout: &str) -> tempfile::TempDir {
     directory
 }
 
-fn serves(kind: Kind) {
+fn serves(kind: ServerKind) {
     for layout in ["typo3", "wp-super-cache", "cache-enabler", "boost"] {
         let directory = written(layout);
         let path = directory.path().to_str().unwrap();
@@ -79,17 +79,17 @@ fn serves(kind: Kind) {
 
 #[test]
 fn nginx_serves_the_static_tree() {
-    serves(Kind::Nginx);
+    serves(ServerKind::Nginx);
 }
 
 #[test]
 fn apache_serves_the_static_tree() {
-    serves(Kind::Apache);
+    serves(ServerKind::Apache);
 }
 
 #[test]
 fn lighttpd_serves_the_static_tree() {
-    serves(Kind::Lighttpd);
+    serves(ServerKind::Lighttpd);
 }
 
 #[test]

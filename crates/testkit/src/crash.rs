@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) use load::Purge;
-pub(crate) use model::{Begun, Model, Verdict};
-pub(crate) use pages::{LANGUAGES, NO_LANGUAGE, Page};
+pub(crate) use model::{CrashModel, ModelSnapshot, ResponseKind};
+pub(crate) use pages::{CrashPage, LANGUAGES, NO_LANGUAGE};
 
 /// The lifetime of pages, in seconds. It exceeds the duration of the test.
 const MAX_AGE_S: u32 = 86_400;
@@ -36,7 +36,7 @@ const LIVES_PER_DIRECTORY: u32 = 4;
 
 /// Counters of the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct CrashCounts {
     /// Lives that ended.
     pub lives: u32,
     /// Requests that were sent.
@@ -66,8 +66,8 @@ pub struct Tally {
 ///
 /// # Errors
 /// The first violation, with the history of the page.
-pub fn run(seed: u64, lives: u32, progress: &mut dyn FnMut(&Tally)) -> Result<Tally, String> {
-    let mut tally = Tally::default();
+pub fn run(seed: u64, lives: u32, progress: &mut dyn FnMut(&CrashCounts)) -> Result<CrashCounts, String> {
+    let mut tally = CrashCounts::default();
     let mut seed = seed;
     while tally.lives < lives {
         let count = LIVES_PER_DIRECTORY.min(lives - tally.lives);
@@ -79,9 +79,14 @@ pub fn run(seed: u64, lives: u32, progress: &mut dyn FnMut(&Tally)) -> Result<Ta
 }
 
 /// Runs the lives of one directory.
-fn series(seed: u64, count: u32, tally: &mut Tally, progress: &mut dyn FnMut(&Tally)) -> Result<(), String> {
+fn series(
+    seed: u64,
+    count: u32,
+    tally: &mut CrashCounts,
+    progress: &mut dyn FnMut(&CrashCounts),
+) -> Result<(), String> {
     let mut random = Random::from_seed(seed);
-    let model = Arc::new(Model::new());
+    let model = Arc::new(CrashModel::new());
     let origin = application(Arc::clone(&model), random.next_u64());
     let mut family = life::Family::new(&model, &origin, seed);
     for life in 0..count {
@@ -94,10 +99,10 @@ fn series(seed: u64, count: u32, tally: &mut Tally, progress: &mut dyn FnMut(&Ta
 }
 
 /// Starts the origin. Some of its large responses are slow, and some are truncated.
-fn application(model: Arc<Model>, seed: u64) -> Origin {
+fn application(model: Arc<CrashModel>, seed: u64) -> Origin {
     let random = Mutex::new(Random::from_seed(seed));
     Origin::start(move |seen| {
-        let Some(page) = Page::find(seen.field("Host").unwrap_or(""), seen.target()) else {
+        let Some(page) = CrashPage::find(seen.field("Host").unwrap_or(""), seen.target()) else {
             return response("404 Not Found", &[], b"no such page");
         };
         if seen.head.starts_with("POST") {
@@ -108,7 +113,13 @@ fn application(model: Arc<Model>, seed: u64) -> Origin {
 }
 
 /// The origin's response to a request for a page. `chance` decides framing, pauses and truncation.
-pub(crate) fn answer(model: &Model, page: Page, seen: &Seen, max_age_s: u32, chance: u64) -> Vec<Action> {
+pub(crate) fn answer(
+    model: &CrashModel,
+    page: CrashPage,
+    seen: &Seen,
+    max_age_s: u32,
+    chance: u64,
+) -> Vec<Action> {
     let asked = seen.field("Accept-Language").unwrap_or("");
     let language = LANGUAGES.iter().position(|language| page.has_languages() && *language == asked);
     let content = model.fetch(page, language.unwrap_or(NO_LANGUAGE));
@@ -143,14 +154,14 @@ pub(crate) fn answer(model: &Model, page: Page, seen: &Seen, max_age_s: u32, cha
     actions
 }
 
-impl Tally {
-    fn count(&mut self, verdict: Option<Verdict>) {
+impl CrashCounts {
+    fn count(&mut self, verdict: Option<ResponseKind>) {
         self.requests += 1;
         match verdict {
-            Some(Verdict::Hit) => self.hits += 1,
-            Some(Verdict::Other) => {}
-            Some(Verdict::Refused) => self.refused += 1,
-            Some(Verdict::Cut) => self.cut += 1,
+            Some(ResponseKind::Hit) => self.hits += 1,
+            Some(ResponseKind::Other) => {}
+            Some(ResponseKind::Refused) => self.refused += 1,
+            Some(ResponseKind::Cut) => self.cut += 1,
             None => self.unanswered += 1,
         }
     }
@@ -183,7 +194,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for CrashCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             lives,

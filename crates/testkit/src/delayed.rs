@@ -31,12 +31,12 @@ const BACKLOG: i32 = 4096;
 pub struct Delayed {
     address: SocketAddr,
     is_stopped: Arc<AtomicBool>,
-    serving: Option<JoinHandle<Vec<Served>>>,
+    serving: Option<JoinHandle<Vec<ServedRequest>>>,
 }
 
 /// The record of one request.
 #[derive(Clone, Copy, Debug)]
-pub struct Served {
+pub struct ServedRequest {
     /// The time when the kernel received the request.
     pub came: Monotonic,
     /// The time when the response was written, the client closed the connection, or the server was
@@ -46,7 +46,7 @@ pub struct Served {
 }
 
 /// A client's connection.
-struct Peer {
+struct DelayedClient {
     stream: TcpStream,
     /// The response that is being written.
     writing: Option<Writing>,
@@ -66,9 +66,9 @@ struct Writing {
 
 impl Writing {
     /// The record of the request whose response is complete or abandoned at `now`.
-    fn served(&self, now: Monotonic) -> Served {
+    fn served(&self, now: Monotonic) -> ServedRequest {
         let stuck = self.stuck_before + now.since(self.stuck_since);
-        Served { came: self.came, left: self.came.plus(now.since(self.came).saturating_sub(stuck)) }
+        ServedRequest { came: self.came, left: self.came.plus(now.since(self.came).saturating_sub(stuck)) }
     }
 }
 
@@ -78,11 +78,11 @@ struct Serving {
     listener: TcpListener,
     epoll: std::os::fd::OwnedFd,
     response: Vec<u8>,
-    connections: Vec<Option<Peer>>,
+    connections: Vec<Option<DelayedClient>>,
     /// Requests in the order of arrival, with the indices of their connections. The delay is the
     /// same for all, so this is also the order in which they are due.
     due: VecDeque<(Monotonic, usize)>,
-    served: Vec<Served>,
+    served: Vec<ServedRequest>,
 }
 
 impl Delayed {
@@ -127,7 +127,7 @@ impl Delayed {
 
     /// Stops the server. Returns the records of all requests, in the order in which they were
     /// answered.
-    pub fn stop(mut self) -> Vec<Served> {
+    pub fn stop(mut self) -> Vec<ServedRequest> {
         self.is_stopped.store(true, Ordering::SeqCst);
         self.serving.take().unwrap().join().unwrap()
     }
@@ -159,7 +159,7 @@ fn response(content_bytes: usize) -> Vec<u8> {
 }
 
 impl Serving {
-    fn run(mut self, is_stopped: &AtomicBool) -> Vec<Served> {
+    fn run(mut self, is_stopped: &AtomicBool) -> Vec<ServedRequest> {
         let mut events = Vec::with_capacity(1024);
         while !is_stopped.load(Ordering::SeqCst) {
             let now = self.clock.monotonic();
@@ -173,7 +173,8 @@ impl Serving {
                 match event.data.u64() {
                     LISTENER => self.accept(),
                     place => {
-                        let (place, flags) = (place as usize, event.flags);
+                        let place = place as usize;
+                        let flags = event.flags;
                         if flags.contains(epoll::EventFlags::OUT) {
                             self.write_on(place);
                         }
@@ -186,7 +187,7 @@ impl Serving {
             self.answer();
         }
         let now = self.clock.monotonic();
-        self.served.extend(self.due.iter().map(|(came, _)| Served { came: *came, left: now }));
+        self.served.extend(self.due.iter().map(|(came, _)| ServedRequest { came: *came, left: now }));
         let writing = self.connections.iter().flatten().filter_map(|peer| peer.writing.as_ref());
         self.served.extend(writing.map(|writing| writing.served(now)));
         self.served
@@ -199,7 +200,7 @@ impl Serving {
             ask_for_stamps(&stream).unwrap();
             let data = epoll::EventData::new_u64(self.connections.len() as u64);
             epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN).unwrap();
-            self.connections.push(Some(Peer { stream, writing: None, awaits_room: false }));
+            self.connections.push(Some(DelayedClient { stream, writing: None, awaits_room: false }));
         }
     }
 
@@ -218,7 +219,7 @@ impl Serving {
                 let writing = self.connections[place].take().and_then(|peer| peer.writing);
                 self.served.extend(writing.map(|writing| writing.served(now)));
                 let ended = self.due.iter().filter(|(_, of)| *of == place);
-                self.served.extend(ended.map(|(came, _)| Served { came: *came, left: now }));
+                self.served.extend(ended.map(|(came, _)| ServedRequest { came: *came, left: now }));
                 self.due.retain(|(_, of)| *of != place);
             }
         }
@@ -234,11 +235,12 @@ impl Serving {
             self.due.pop_front();
             match &mut self.connections[place] {
                 Some(peer) => {
-                    let (bytes, stuck_before) = (0, Duration::ZERO);
+                    let bytes = 0;
+                    let stuck_before = Duration::ZERO;
                     peer.writing = Some(Writing { came, bytes, stuck_since: now, stuck_before });
                     self.write_on(place);
                 }
-                None => self.served.push(Served { came, left: now }),
+                None => self.served.push(ServedRequest { came, left: now }),
             }
         }
     }

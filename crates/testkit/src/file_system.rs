@@ -32,7 +32,8 @@ impl FileSystem {
 
     fn mount(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (image, place) = (directory.path().join("image"), directory.path().join("mounted"));
+        let image = directory.path().join("image");
+        let place = directory.path().join("mounted");
         std::fs::create_dir(&place).unwrap();
         File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
         let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).status();

@@ -31,7 +31,7 @@ pub mod traffic;
 pub mod web_server;
 
 pub use client::{Client, Response, get};
-pub use delayed::{Delayed, Served};
+pub use delayed::{Delayed, ServedRequest};
 pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;

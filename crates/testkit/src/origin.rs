@@ -75,12 +75,12 @@ impl Gate {
     }
 }
 
-type Script = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
+type RequestHandler = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
 
 /// A running origin. It stops when it is dropped.
 pub struct Origin {
     address: SocketAddr,
-    script: Arc<Script>,
+    script: Arc<RequestHandler>,
     seen: Arc<Mutex<Vec<Seen>>>,
     life: Mutex<Life>,
     /// A bound socket that does not listen. It reserves the port while the origin is stopped.
@@ -101,7 +101,7 @@ impl Origin {
     pub fn start(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = port::address(&socket);
-        let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::default());
+        let (script, seen): (Arc<RequestHandler>, _) = (Arc::new(script), Arc::default());
         let spare = Mutex::new(bound(address));
         let life = Mutex::new(Life::begin(&socket, &script, &seen));
         Self { address, script, seen, life, spare }
@@ -156,11 +156,15 @@ impl Drop for Origin {
 
 impl Life {
     /// Listens on a bound socket.
-    fn begin(socket: &Socket, script: &Arc<Script>, record: &Arc<Mutex<Vec<Seen>>>) -> Self {
+    fn begin(socket: &Socket, script: &Arc<RequestHandler>, record: &Arc<Mutex<Vec<Seen>>>) -> Self {
         socket.listen(1024).unwrap();
         let listener = TcpListener::from(socket.try_clone().unwrap());
-        let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (script, record, stopped, opened) = (script.clone(), record.clone(), stop.clone(), open.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let script = script.clone();
+        let record = record.clone();
+        let stopped = stop.clone();
+        let opened = open.clone();
         let listening = std::thread::spawn(move || {
             for connection in listener.incoming() {
                 if stopped.load(Ordering::SeqCst) {
@@ -169,7 +173,9 @@ impl Life {
                 let Ok(connection) = connection else { continue };
                 let connection = Arc::new(connection);
                 opened.lock().unwrap().push(Arc::downgrade(&connection));
-                let (script, record, stopped) = (script.clone(), record.clone(), stopped.clone());
+                let script = script.clone();
+                let record = record.clone();
+                let stopped = stopped.clone();
                 std::thread::spawn(move || converse(&connection, &*script, &record, &stopped));
             }
         });
@@ -201,7 +207,7 @@ pub fn response(status: &str, fields: &[&str], body: &[u8]) -> Vec<Action> {
     vec![Action::Send(octets)]
 }
 
-fn converse(connection: &TcpStream, script: &Script, record: &Mutex<Vec<Seen>>, stop: &AtomicBool) {
+fn converse(connection: &TcpStream, script: &RequestHandler, record: &Mutex<Vec<Seen>>, stop: &AtomicBool) {
     let mut reader = BufReader::new(connection);
     while let Some(seen) = read_request(&mut reader) {
         let actions = script(&seen);

@@ -22,11 +22,11 @@ const SPIN: Duration = Duration::from_micros(300);
 /// A running server. It stops when it is dropped.
 pub struct Paced {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<PacedState>,
     accepting: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct PacedState {
     clock: SystemClock,
     started: Monotonic,
     /// The delay of a request, given its number and its time of arrival after the start.
@@ -43,7 +43,7 @@ impl Paced {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let clock = SystemClock::new();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PacedState {
             clock,
             started: clock.monotonic(),
             wait: Box::new(wait),
@@ -89,7 +89,7 @@ impl Drop for Paced {
     }
 }
 
-impl Shared {
+impl PacedState {
     /// Answers the requests of one connection until the client closes it. Each request's head must
     /// fit one read.
     fn converse(&self, mut stream: TcpStream) {

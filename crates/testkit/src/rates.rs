@@ -24,14 +24,14 @@ pub const SAVES_EVERY_SECS: [u64; 3] = [0, 60, 10];
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
     /// One round for each combination of plugin and interval of saves, in the order of
-    /// [`Round::key`].
-    pub rounds: Vec<Round>,
+    /// [`RateRound::key`].
+    pub rounds: Vec<RateRound>,
 }
 
 /// One measurement: several edges, one for each rate, run in parallel in front of one WordPress.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Round {
+pub struct RateRound {
     /// Whether WordPress has the plugin that purges.
     pub has_plugin: bool,
     /// Seconds between two saves; 0 means no saves.
@@ -102,14 +102,14 @@ impl Rounds {
     }
 
     /// Adds a round. It replaces an older round with the same plugin and interval.
-    pub fn keep(&mut self, round: Round) {
+    pub fn keep(&mut self, round: RateRound) {
         self.rounds.retain(|other| other.key() != round.key());
         self.rounds.push(round);
-        self.rounds.sort_by_key(Round::key);
+        self.rounds.sort_by_key(RateRound::key);
     }
 }
 
-impl Round {
+impl RateRound {
     /// The identity of a round, which is also its sort key.
     fn key(&self) -> (bool, Option<usize>) {
         (self.has_plugin, SAVES_EVERY_SECS.iter().position(|secs| *secs == self.save_every_secs))
@@ -160,7 +160,7 @@ pub fn is_hit(reason: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{EdgeFigures, Round, Rounds};
+    use super::{EdgeFigures, RateRound, Rounds};
 
     #[test]
     fn hits_are_fresh_or_stale_without_waiting_for_the_origin() {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn round_replaces_the_one_of_the_same_kind() {
-        let round = |has_plugin, save_every_secs, secs| Round {
+        let round = |has_plugin, save_every_secs, secs| RateRound {
             has_plugin,
             save_every_secs,
             secs,

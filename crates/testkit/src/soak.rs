@@ -21,9 +21,9 @@ mod visitors;
 mod watch;
 
 use crate::Edge;
-use crate::crash::Model;
-use application::Application;
-use health::Health;
+use crate::crash::CrashModel;
+use application::SoakOrigin;
+use health::FailureLog;
 use stats::Random;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use watch::Sample;
+use watch::ProcessSample;
 
 /// The setting `memory` of the edge, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -44,7 +44,7 @@ const PROBLEMS_MAX: usize = 20;
 
 /// The parameters of a soak.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SoakPlan {
     /// Seed of the random numbers.
     pub seed: u64,
     /// Duration of the load.
@@ -54,11 +54,11 @@ pub struct Plan {
 }
 
 /// Number of visits by their result.
-type Tally = BTreeMap<&'static str, u64>;
+type VisitCounts = BTreeMap<&'static str, u64>;
 
 /// The result of a soak.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct SoakReport {
     /// Violations. Empty if there were none.
     pub problems: Vec<String>,
     /// Number of visits by their result.
@@ -68,14 +68,14 @@ pub struct Report {
 }
 
 /// The state that all threads of the load share.
-struct Stage<'a> {
-    plan: &'a Plan,
-    model: &'a Model,
-    health: &'a Health,
+struct SoakState<'a> {
+    plan: &'a SoakPlan,
+    model: &'a CrashModel,
+    health: &'a FailureLog,
     address: SocketAddr,
     admin: SocketAddr,
     is_over: AtomicBool,
-    tally: Mutex<Tally>,
+    tally: Mutex<VisitCounts>,
     problems: Mutex<Vec<String>>,
 }
 
@@ -83,13 +83,13 @@ struct Stage<'a> {
 ///
 /// # Panics
 /// If the edge does not start.
-pub fn run(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Report {
-    let model = Arc::new(Model::new());
-    let health = Arc::new(Health::default());
-    let application = Application::start(&model, &health, plan.seed);
+pub fn run(plan: &SoakPlan, progress: &(dyn Fn(&str) + Sync)) -> SoakReport {
+    let model = Arc::new(CrashModel::new());
+    let health = Arc::new(FailureLog::default());
+    let application = SoakOrigin::start(&model, &health, plan.seed);
     let directory = tempfile::tempdir().unwrap();
     let mut edge = start_edge(plan, &application, directory.path());
-    let stage = Stage {
+    let stage = SoakState {
         plan,
         model: &model,
         health: &health,
@@ -99,15 +99,15 @@ pub fn run(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Report {
         tally: Mutex::default(),
         problems: Mutex::default(),
     };
-    let start = Sample::of_started(edge.pid());
+    let start = ProcessSample::of_started(edge.pid());
     let samples = stage.play(&application, &edge, directory.path(), progress);
     let figures = stage.judge(&mut edge, start, &samples, directory.path());
     let tally = lock(&stage.tally).clone();
     let problems = std::mem::take(&mut *lock(&stage.problems));
-    Report { problems, tally, figures }
+    SoakReport { problems, tally, figures }
 }
 
-fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge {
+fn start_edge(plan: &SoakPlan, application: &SoakOrigin, directory: &Path) -> Edge {
     let [file, disk, spool, log] = ["petasos.toml", "disk", "spool", "access.log"].map(|name| {
         let path = directory.join(name);
         path.to_str().unwrap().to_owned()
@@ -122,20 +122,21 @@ fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge 
          disk_timeout = '1m'\nidle_connection_timeout = '1s'\n"
     );
     std::fs::write(&file, configuration).unwrap();
-    let (memory, size) = (format!("{MEMORY_BYTES}B"), format!("{DISK_BYTES}B"));
+    let memory = format!("{MEMORY_BYTES}B");
+    let size = format!("{DISK_BYTES}B");
     let arguments = [&file, "--disk", &disk, "--disk-size", &size, "--memory", &memory, "--access-log", &log];
     Edge::of_program(&plan.program, &application.url(), &arguments)
 }
 
-impl Stage<'_> {
+impl SoakState<'_> {
     /// Runs the load for the planned time. Returns the samples of the process.
     fn play(
         &self,
-        application: &Application,
+        application: &SoakOrigin,
         edge: &Edge,
         directory: &Path,
         progress: &(dyn Fn(&str) + Sync),
-    ) -> Vec<Sample> {
+    ) -> Vec<ProcessSample> {
         let mut random = Random::from_seed(self.plan.seed);
         std::thread::scope(|threads| {
             for (kind, count, pause) in visitors::KINDS {
@@ -154,7 +155,7 @@ impl Stage<'_> {
     }
 
     /// Repeats the visits of one visitor until the end.
-    fn visit(&self, kind: visitors::Kind, pause: Duration, mut random: Random) {
+    fn visit(&self, kind: visitors::VisitFunction, pause: Duration, mut random: Random) {
         let mut connection = None;
         while !self.is_over() {
             kind(self, &mut connection, &mut random);
@@ -182,7 +183,7 @@ impl Stage<'_> {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, count) in &self.tally {
             writeln!(f, "{what}: {count}")?;

@@ -60,7 +60,8 @@ impl TlsFront {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let issued = issue(certificate, &format!("an authority for {address}"));
-        let (authority_pem, identity_pem) = (issued.authority.pem(), issued.identity.clone());
+        let authority_pem = issued.authority.pem();
+        let identity_pem = issued.identity.clone();
         let config = server_config(issued, knows_clients);
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

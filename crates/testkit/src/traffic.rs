@@ -17,7 +17,7 @@ const COOKIES: &str = "_ga=GA1.1.1; _ga_0A1B2C=GS1.1; _gid=GA1.2; _fbp=fb.1; _pk
                        _hjSessionUser_1=x; theme_hint=7";
 
 /// An endless sequence of requests for a list of pages.
-pub struct Traffic {
+pub struct RequestSequence {
     numbers: Numbers,
     /// The targets of the pages, the most requested first.
     pages: Vec<String>,
@@ -26,8 +26,8 @@ pub struct Traffic {
 }
 
 /// One request.
-pub struct Visit {
-    /// Index of the page in [`Traffic::pages()`].
+pub struct SequenceRequest {
+    /// Index of the page in [`RequestSequence::pages()`].
     pub page: usize,
     /// The page's target, with campaign parameters if there are any.
     pub target: String,
@@ -35,7 +35,7 @@ pub struct Visit {
     pub fields: Vec<String>,
 }
 
-impl Traffic {
+impl RequestSequence {
     /// Traffic for pages with these targets, the most requested first.
     pub fn new(seed: u64, pages: Vec<String>) -> Self {
         let mut sum = 0.0;
@@ -48,7 +48,7 @@ impl Traffic {
         Self { numbers: Numbers(seed), pages, shares: sums.iter().map(|up_to| up_to / sum).collect() }
     }
 
-    /// As [`Traffic::new`], but the order of the pages is shuffled with the seed.
+    /// As [`RequestSequence::new`], but the order of the pages is shuffled with the seed.
     pub fn shuffled(seed: u64, mut pages: Vec<String>) -> Self {
         let mut numbers = Numbers(seed);
         for last in (1..pages.len()).rev() {
@@ -64,7 +64,7 @@ impl Traffic {
     }
 
     /// The next request.
-    pub fn visit(&mut self) -> Visit {
+    pub fn visit(&mut self) -> SequenceRequest {
         let page = self.page();
         if self.numbers.chance(ROBOTS_PERCENT) { self.robot(page) } else { self.visitor(page) }
     }
@@ -75,14 +75,14 @@ impl Traffic {
         self.shares.partition_point(|up_to| *up_to < at)
     }
 
-    /// A robot's request for a page. `page` is an index in [`Traffic::pages()`].
-    pub fn robot(&self, page: usize) -> Visit {
+    /// A robot's request for a page. `page` is an index in [`RequestSequence::pages()`].
+    pub fn robot(&self, page: usize) -> SequenceRequest {
         let name = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
-        Visit { page, target: self.pages[page].clone(), fields: vec![name.to_owned()] }
+        SequenceRequest { page, target: self.pages[page].clone(), fields: vec![name.to_owned()] }
     }
 
-    /// A browser's request for a page. `page` is an index in [`Traffic::pages()`].
-    pub fn visitor(&mut self, page: usize) -> Visit {
+    /// A browser's request for a page. `page` is an index in [`RequestSequence::pages()`].
+    pub fn visitor(&mut self, page: usize) -> SequenceRequest {
         let target = &self.pages[page];
         let with = |parameters: String| {
             let separator = if target.contains('?') { '&' } else { '?' };
@@ -99,7 +99,11 @@ impl Traffic {
         let fields =
             [browser, "Accept: text/html,*/*;q=0.8", "Accept-Language: en", "Sec-Fetch-Mode: navigate"];
         let cookies = format!("Cookie: {COOKIES}{click}");
-        Visit { page, target, fields: fields.into_iter().map(str::to_owned).chain([cookies]).collect() }
+        SequenceRequest {
+            page,
+            target,
+            fields: fields.into_iter().map(str::to_owned).chain([cookies]).collect(),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const GIVEN: &str = "given";
 
 /// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     /// nginx. The given configuration is included in a server block.
     Nginx,
     /// Apache. The given configuration is included in a virtual host.
@@ -34,14 +34,14 @@ pub enum Kind {
 /// A running web server. It is killed when this is dropped. By default it serves an empty
 /// directory.
 pub struct WebServer {
-    _running: Running,
+    _running: ServerProcess,
     /// The address where it listens.
     pub address: SocketAddr,
     _port: HeldPort,
     _directory: TempDir,
 }
 
-impl Kind {
+impl ServerKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Nginx, Self::Apache, Self::Lighttpd];
 
@@ -80,7 +80,8 @@ impl Kind {
     }
 
     fn configuration(self, directory: &Path, address: SocketAddr) -> String {
-        let (path, port) = (directory.display(), address.port());
+        let path = directory.display();
+        let port = address.port();
         match self {
             Self::Nginx => {
                 let server = nginx::server(directory, &address.to_string());
@@ -118,12 +119,12 @@ impl WebServer {
     ///
     /// # Panics
     /// If it does not start.
-    pub fn start(kind: Kind, given: &str) -> Self {
+    pub fn start(kind: ServerKind, given: &str) -> Self {
         let directory = directory(given);
         let port = HeldPort::take();
         let address = port.address();
         let configuration = kind.configuration(directory.path(), address);
-        let running = Running::start(kind, directory.path(), &configuration, address);
+        let running = ServerProcess::start(kind, directory.path(), &configuration, address);
         Self { _running: running, address, _port: port, _directory: directory }
     }
 }
@@ -139,12 +140,12 @@ fn directory(given: &str) -> TempDir {
 }
 
 /// A server's process. It is killed when this is dropped.
-struct Running(Child);
+struct ServerProcess(Child);
 
-impl Running {
+impl ServerProcess {
     /// Starts a server with this directory and configuration, and waits until it accepts
     /// connections at `address`.
-    fn start(kind: Kind, directory: &Path, configuration: &str, address: SocketAddr) -> Self {
+    fn start(kind: ServerKind, directory: &Path, configuration: &str, address: SocketAddr) -> Self {
         let path = directory.join("configuration");
         std::fs::write(&path, configuration).unwrap();
         let mut command = Command::new(kind.program());
@@ -168,7 +169,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Errors are ignored, because the process may have ended already.
         let _ = self.0.kill();

@@ -3,7 +3,7 @@
 //! Invariant: the edge's statements come first and are not changed. The software of a cookie and
 //! the advice about it come from the same tables as for other sites.
 
-use crate::lines::{Lines, bytes_text, seconds_text};
+use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
 use difference::is_hidden;
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
@@ -15,7 +15,7 @@ const FACTS_COLUMN: usize = 13;
 
 /// Formats the answer about `url` as text.
 pub fn answer_text(url: &HttpUrl, answer: &Answer) -> String {
-    let mut lines = Lines::default();
+    let mut lines = TextLines::default();
     lines.paragraph(0, &url.to_string());
     lines.gap();
     lines.paragraph(0, &format!("{}: {}", answer.verdict.to_uppercase(), answer.reason));
@@ -51,14 +51,14 @@ fn profile(site: &SiteAnswer) -> String {
     }
 }
 
-fn fact(lines: &mut Lines, label: &str, text: &str) {
+fn fact(lines: &mut TextLines, label: &str, text: &str) {
     lines.labelled(2, label, FACTS_COLUMN, text);
 }
 
 /// The cause, and the known facts about it.
-fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
+fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
     lines.gap();
-    let row = known_cookie(cause.name.as_bytes()).filter(|_| cause.kind == "cookie");
+    let row = if cause.kind == "cookie" { known_cookie(cause.name.as_bytes()) } else { None };
     let whose = row.map_or_else(String::new, |row| format!(" ({}, {})", row.software, row.purpose.name()));
     let is_set = answer.reason == "store-refused-set-cookie";
     let what = match cause.kind.as_str() {
@@ -71,7 +71,9 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
             fact(lines, "to do", row.remedy);
             // A token in the page works only with its cookie. So the cookie must not be stripped
             // from a page that is shared with the token.
-            if let Some(setting) = setting(answer, cause).filter(|_| row.purpose != Use::FormToken) {
+            if row.purpose != Use::FormToken
+                && let Some(setting) = setting(answer, cause)
+            {
                 fact(lines, "or", &setting);
             }
         }
@@ -87,8 +89,8 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
 /// cookie.
 fn static_path(answer: &Answer) -> Option<String> {
     let is_by_cookie = ["pass-cookie", "pass-unknown-cookie"].contains(&answer.reason.as_str());
-    let target = &answer.key.as_ref().filter(|_| is_by_cookie)?.target;
-    if !is_static_path(target.as_bytes(), &Policy::default_profile()) {
+    let target = &answer.key.as_ref()?.target;
+    if !is_by_cookie || !is_static_path(target.as_bytes(), &Policy::default_profile()) {
         return None;
     }
     let path = target.split('?').next()?;
@@ -120,7 +122,7 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
 }
 
 /// The request to the origin, and the consequence if the origin fails.
-fn asks(lines: &mut Lines, answer: &Answer) {
+fn asks(lines: &mut TextLines, answer: &Answer) {
     let text = match answer.asks {
         Asks::Nothing => "no request",
         Asks::Renewal => "a background refresh, for which this request does not wait",
@@ -145,7 +147,7 @@ fn asks(lines: &mut Lines, answer: &Answer) {
 }
 
 /// The stored response, and the reason why the last response was not stored.
-fn store(lines: &mut Lines, url: &HttpUrl, answer: &Answer) {
+fn store(lines: &mut TextLines, url: &HttpUrl, answer: &Answer) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
             let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
@@ -170,7 +172,7 @@ fn leads_to_itself(url: &HttpUrl, location: &str) -> bool {
     target == url.to_string()
 }
 
-fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
+fn stored_facts(lines: &mut TextLines, url: &HttpUrl, stored: &StoredAnswer) {
     let part = if stored.is_part { " of a part of the content" } else { "" };
     let size = bytes_text(stored.content_bytes);
     fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
@@ -227,7 +229,7 @@ fn stored_facts(lines: &mut Lines, url: &HttpUrl, stored: &StoredAnswer) {
     }
 }
 
-fn key_facts(lines: &mut Lines, url: &HttpUrl, key: &KeyAnswer) {
+fn key_facts(lines: &mut TextLines, url: &HttpUrl, key: &KeyAnswer) {
     fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
     if key.is_equivalent {
         fact(lines, "", "No-Vary-Search makes this page equivalent to the requested one");
@@ -317,7 +319,8 @@ mod tests {
 
     #[test]
     fn the_answer_fits_a_terminal() {
-        let (url, passed) = (HttpUrl::parse("https://a.test/page").unwrap(), answer());
+        let url = HttpUrl::parse("https://a.test/page").unwrap();
+        let passed = answer();
         let text = answer_text(&url, &passed);
         assert!(text.contains("stored     for others: 200, 12.3 kB"), "{text}");
         let missed =

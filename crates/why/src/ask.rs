@@ -4,7 +4,7 @@
 //! changed.
 
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
-use crate::{FetchError, HeaderLine};
+use crate::{HeaderLine, ProbeError};
 use address::{Address, HttpUrl};
 use bytes::Bytes;
 use difference::text_of;
@@ -27,7 +27,7 @@ pub enum AskError {
         /// The admin address.
         address: String,
         /// The failure.
-        error: FetchError,
+        error: ProbeError,
     },
     /// The server is not an edge, or refused the question.
     #[error("{address} refuses the question: {status} {text}")]
@@ -51,7 +51,7 @@ pub enum AskError {
 
 /// The edge's answer, parsed and as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct EdgeReply {
     /// The parsed answer.
     pub answer: Answer,
     /// The JSON document as received.
@@ -69,7 +69,7 @@ pub async fn ask(
     token: Option<&str>,
     url: &HttpUrl,
     lines: &[HeaderLine],
-) -> Result<Reply, AskError> {
+) -> Result<EdgeReply, AskError> {
     let address = admin.to_string();
     let question = Question {
         url: url.to_string(),
@@ -88,7 +88,7 @@ pub async fn ask(
         return Err(AskError::Refused { address, status: answer.head.status, text });
     }
     match serde_json::from_str(&document) {
-        Ok(answer) => Ok(Reply { answer, document }),
+        Ok(answer) => Ok(EdgeReply { answer, document }),
         Err(error) => Err(AskError::Unreadable { address, problem: text_of(error.to_string().as_bytes()) }),
     }
 }
@@ -97,14 +97,14 @@ pub async fn ask(
 /// Returns the response.
 ///
 /// # Errors
-/// [`FetchError`].
+/// [`ProbeError`].
 pub async fn call_edge(
     fetcher: &Fetcher,
     admin: &Address,
     target: &'static str,
     token: Option<&str>,
     content: &[u8],
-) -> Result<fetch::Answer, FetchError> {
+) -> Result<fetch::FetchedResponse, ProbeError> {
     // At the admin address, the edge accepts only requests whose Host is an IP address, localhost
     // or the configured name.
     let host = match admin {

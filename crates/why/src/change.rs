@@ -4,9 +4,9 @@
 //! another probe.
 
 use crate::Probe;
-use crate::fetch::Answer;
-use crate::findings::{Change, LooksLike, Sameness, SpotText};
-use crate::visit::Visit;
+use crate::fetch::FetchedResponse;
+use crate::findings::{LooksLike, ProbeDifference, Sameness, SpotText};
+use crate::visit::ProbeResponses;
 use address::HttpUrl;
 use difference::{Difference, Nature, Spot, compare, snippet, text_of};
 use message::{Fields, names};
@@ -26,7 +26,7 @@ const COMPARED_FIELDS: [&str; 5] =
 
 /// Compares the responses to those probes that a cache would treat like the plain one. The repeated
 /// plain probe comes first.
-pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
+pub(crate) fn changes(visit: &ProbeResponses) -> Vec<ProbeDifference> {
     let spontaneous = visit
         .answer(Probe::PlainAgain)
         .filter(|again| again.head.status == visit.plain.head.status)
@@ -44,7 +44,7 @@ pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
 }
 
 /// Compares the contents. Compressed contents that differ at all count as different throughout.
-fn difference(plain: &Answer, other: &Answer) -> Difference {
+fn difference(plain: &FetchedResponse, other: &FetchedResponse) -> Difference {
     let is_coded = [plain, other].iter().any(|answer| answer.content_coding().is_some());
     match compare(&plain.content, &other.content) {
         Difference::Spots(_) if is_coded => Difference::Throughout,
@@ -52,7 +52,12 @@ fn difference(plain: &Answer, other: &Answer) -> Difference {
     }
 }
 
-fn beside_spontaneous(visit: &Visit, probe: Probe, answer: &Answer, spontaneous: &Difference) -> Change {
+fn beside_spontaneous(
+    visit: &ProbeResponses,
+    probe: Probe,
+    answer: &FetchedResponse,
+    spontaneous: &Difference,
+) -> ProbeDifference {
     let known: &[Spot] = match spontaneous {
         Difference::Equal => &[],
         Difference::Spots(spots) => spots,
@@ -62,7 +67,7 @@ fn beside_spontaneous(visit: &Visit, probe: Probe, answer: &Answer, spontaneous:
     change(visit, probe, answer, &difference, known)
 }
 
-impl Change {
+impl ProbeDifference {
     /// Marks the content as not comparable, because it differs each time.
     fn or_unknown(self) -> Self {
         let result = if self.result == Sameness::OtherAnswer { self.result } else { Sameness::Unknown };
@@ -70,17 +75,23 @@ impl Change {
     }
 }
 
-fn unchanged(probe: Probe, result: Sameness) -> Change {
-    Change { request: probe.name(), result, fields: Vec::new(), spots_count: 0, spots: Vec::new() }
+fn unchanged(probe: Probe, result: Sameness) -> ProbeDifference {
+    ProbeDifference { request: probe.name(), result, fields: Vec::new(), spots_count: 0, spots: Vec::new() }
 }
 
 /// Describes how `answer` differs from the plain response. `difference` compares the contents;
 /// spots near `known` ones are ignored.
-fn change(visit: &Visit, probe: Probe, answer: &Answer, difference: &Difference, known: &[Spot]) -> Change {
+fn change(
+    visit: &ProbeResponses,
+    probe: Probe,
+    answer: &FetchedResponse,
+    difference: &Difference,
+    known: &[Spot],
+) -> ProbeDifference {
     let plain = &visit.plain;
     let fields = changed_fields(&visit.url, plain, answer);
     if !fields.is_empty() {
-        return Change { fields, ..unchanged(probe, Sameness::OtherAnswer) };
+        return ProbeDifference { fields, ..unchanged(probe, Sameness::OtherAnswer) };
     }
     let spots: Vec<&Spot> = match difference {
         Difference::Equal => return unchanged(probe, Sameness::Same),
@@ -90,7 +101,7 @@ fn change(visit: &Visit, probe: Probe, answer: &Answer, difference: &Difference,
     let result = if spots.is_empty() { Sameness::Same } else { Sameness::Spots };
     let shown = spots.iter().take(SPOTS_SHOWN_MAX);
     let shown = shown.map(|spot| spot_text(spot, &plain.content, &answer.content)).collect();
-    Change { spots_count: spots.len(), spots: shown, ..unchanged(probe, result) }
+    ProbeDifference { spots_count: spots.len(), spots: shown, ..unchanged(probe, result) }
 }
 
 fn is_among(range: &Range<usize>, known: &[Spot]) -> bool {
@@ -100,7 +111,7 @@ fn is_among(range: &Range<usize>, known: &[Spot]) -> bool {
 }
 
 /// Lists the status and the fields for caches that differ, with the values of `other`.
-fn changed_fields(url: &HttpUrl, plain: &Answer, other: &Answer) -> Vec<String> {
+fn changed_fields(url: &HttpUrl, plain: &FetchedResponse, other: &FetchedResponse) -> Vec<String> {
     let mut changed = Vec::new();
     if plain.head.status != other.head.status {
         changed.push(format!("status: {}", other.head.status));
@@ -110,7 +121,8 @@ fn changed_fields(url: &HttpUrl, plain: &Answer, other: &Answer) -> Vec<String> 
         (!values.is_empty()).then(|| values.join(", "))
     };
     for name in COMPARED_FIELDS {
-        let (before, after) = (value(&plain.head.fields, name), value(&other.head.fields, name));
+        let before = value(&plain.head.fields, name);
+        let after = value(&other.head.fields, name);
         // Dates advance by themselves. A redirect repeats the query of its request, so the query is
         // ignored.
         let moves = name == names::EXPIRES && before.is_some() && after.is_some();
@@ -124,7 +136,8 @@ fn changed_fields(url: &HttpUrl, plain: &Answer, other: &Answer) -> Vec<String> 
             changed.push(format!("{name}: {}", after.as_deref().unwrap_or("(none)")));
         }
     }
-    let (before, after) = (cookies_set(&plain.head.fields), cookies_set(&other.head.fields));
+    let before = cookies_set(&plain.head.fields);
+    let after = cookies_set(&other.head.fields);
     if before != after {
         let named = if after.is_empty() { "(none)".to_owned() } else { after.join(", ") };
         changed.push(format!("{}: {named}", names::SET_COOKIE));

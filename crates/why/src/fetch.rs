@@ -36,7 +36,7 @@ const READ_BYTES: usize = 32 * 1024;
 
 /// A response with its content.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct FetchedResponse {
     /// The request.
     pub request: RequestHead,
     /// The status and the header fields.
@@ -58,7 +58,7 @@ pub struct Answer {
 
 /// Reasons why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub enum ProbeError {
     /// The host name has no address.
     #[error("the name `{0}` has no address")]
     NoAddress(String),
@@ -106,7 +106,7 @@ pub struct Fetcher {
     pub clock: Arc<dyn Clock>,
 }
 
-impl Answer {
+impl FetchedResponse {
     /// The head of the HTML document. Meaningful only for HTML without content coding.
     pub fn document_head(&self) -> DocumentHead {
         let media_type = self.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
@@ -125,18 +125,18 @@ impl Fetcher {
     /// Sends `request` with `content` to the host of `url`, and reads the whole response.
     ///
     /// # Errors
-    /// [`FetchError`].
+    /// [`ProbeError`].
     pub async fn fetch(
         &self,
         url: &HttpUrl,
         request: RequestHead,
         content: &[u8],
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FetchedResponse, ProbeError> {
         let whole = async {
             if !url.is_https() {
                 return self.exchange(connect(url).await?, request, content).await;
             }
-            let tls = self.tls.as_ref().ok_or(FetchError::NotSecured)?;
+            let tls = self.tls.as_ref().ok_or(ProbeError::NotSecured)?;
             let stream = tls.secure(connect(url).await?, &url.host()).await?;
             self.exchange(stream, request, content).await
         };
@@ -149,9 +149,9 @@ impl Fetcher {
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
         request: RequestHead,
         content: &[u8],
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FetchedResponse, ProbeError> {
         let mut octets = BytesMut::new();
-        h1::write_request_head(&mut octets, &request).map_err(FetchError::Unwritable)?;
+        h1::write_request_head(&mut octets, &request).map_err(ProbeError::Unwritable)?;
         octets.extend_from_slice(content);
         let sent = Moment::read(&*self.clock);
         stream.write_all(&octets).await.map_err(broken)?;
@@ -162,38 +162,47 @@ impl Fetcher {
         let mut decoder = BodyDecoder::with_limits(response.framing, &HEAD_LIMITS, Strictness::Tolerant);
         let (content, is_cut) = read_content(&mut stream, &mut input, &mut decoder).await?;
         let ended = Moment::read(&*self.clock);
-        Ok(Answer { request, head: response.head, strict_fault, content, is_cut, sent, arrived, ended })
+        Ok(FetchedResponse {
+            request,
+            head: response.head,
+            strict_fault,
+            content,
+            is_cut,
+            sent,
+            arrived,
+            ended,
+        })
     }
 }
 
 /// Runs an exchange, and ends it after [`TIME_MAX`].
 pub(crate) async fn within_time<T>(
-    whole: impl Future<Output = Result<T, FetchError>>,
-) -> Result<T, FetchError> {
-    tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(FetchError::TimedOut))
+    whole: impl Future<Output = Result<T, ProbeError>>,
+) -> Result<T, ProbeError> {
+    tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(ProbeError::TimedOut))
 }
 
 /// The error for a failure to connect.
-pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchError {
+pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> ProbeError {
     match error.kind() {
         // If a Unix socket does not exist, its server is not running.
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-            FetchError::Refused(address.to_string())
+            ProbeError::Refused(address.to_string())
         }
-        kind => FetchError::Unreachable(address.to_string(), kind),
+        kind => ProbeError::Unreachable(address.to_string(), kind),
     }
 }
 
 /// Connects to the first address of the host that accepts the connection.
-async fn connect(url: &HttpUrl) -> Result<Stream, FetchError> {
+async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
     let addresses = match url.address() {
         Address::Host { name, port } => {
             let found = tokio::net::lookup_host((name.as_str(), port)).await;
-            found.map_err(|_| FetchError::NoAddress(name.clone()))?.map(Address::Ip).collect()
+            found.map_err(|_| ProbeError::NoAddress(name.clone()))?.map(Address::Ip).collect()
         }
         other => vec![other],
     };
-    let mut failure = FetchError::NoAddress(url.host());
+    let mut failure = ProbeError::NoAddress(url.host());
     for address in addresses {
         match Stream::connect(&address).await {
             Ok(stream) => return Ok(stream),
@@ -208,14 +217,14 @@ async fn read_head(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
     method: &Method,
-) -> Result<(h1::Response, Option<ResponseError>), FetchError> {
+) -> Result<(h1::Response, Option<ResponseError>), ProbeError> {
     let mut informational = 0;
     loop {
         let mut copy = input.clone();
         let parsed = h1::parse_response(input, method, &HEAD_LIMITS, Strictness::Tolerant);
-        let Some(response) = parsed.map_err(FetchError::BadHead)? else {
+        let Some(response) = parsed.map_err(ProbeError::BadHead)? else {
             if fill(stream, input).await? == 0 {
-                return Err(FetchError::Closed);
+                return Err(ProbeError::Closed);
             }
             continue;
         };
@@ -225,7 +234,7 @@ async fn read_head(
         }
         informational += 1;
         if informational > INFORMATIONAL_MAX {
-            return Err(FetchError::TooManyInformational);
+            return Err(ProbeError::TooManyInformational);
         }
     }
 }
@@ -235,10 +244,10 @@ async fn read_content(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
     decoder: &mut BodyDecoder,
-) -> Result<(Bytes, bool), FetchError> {
+) -> Result<(Bytes, bool), ProbeError> {
     let mut content = BytesMut::new();
     loop {
-        match decoder.decode(input).map_err(FetchError::BadBody)? {
+        match decoder.decode(input).map_err(ProbeError::BadBody)? {
             Decoded::Data(octets) => {
                 let room = CONTENT_BYTES_MAX - content.len();
                 if octets.len() > room {
@@ -250,7 +259,7 @@ async fn read_content(
             Decoded::End(_) => return Ok((content.freeze(), false)),
             Decoded::NeedMore => {
                 if fill(stream, input).await? == 0 {
-                    decoder.eof().map_err(FetchError::BadBody)?;
+                    decoder.eof().map_err(ProbeError::BadBody)?;
                     return Ok((content.freeze(), false));
                 }
             }
@@ -260,7 +269,7 @@ async fn read_content(
 
 /// Reads more bytes. Returns 0 at the end. Many servers end TLS without a close_notify alert; the
 /// framing then shows whether the response is complete.
-async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut BytesMut) -> Result<usize, FetchError> {
+async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut BytesMut) -> Result<usize, ProbeError> {
     input.reserve(READ_BYTES);
     match stream.read_buf(input).await {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
@@ -268,6 +277,6 @@ async fn fill(stream: &mut (impl AsyncRead + Unpin), input: &mut BytesMut) -> Re
     }
 }
 
-fn broken(error: io::Error) -> FetchError {
-    FetchError::Broken(error.kind())
+fn broken(error: io::Error) -> ProbeError {
+    ProbeError::Broken(error.kind())
 }

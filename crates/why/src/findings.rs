@@ -4,7 +4,7 @@
 //! Invariant: every fact occurs once, in the terms of the protocol. `text` formats the findings for
 //! a terminal. docs/why.md describes every member.
 
-use crate::front::{Front, Says};
+use crate::front::{CacheStatement, Says};
 use profiles::Software;
 use serde::Serialize;
 
@@ -21,14 +21,14 @@ pub struct Findings {
     /// Whether the server's certificate was verified. True also without a certificate.
     pub verified: bool,
     /// The plain response.
-    pub page: Page,
+    pub page: PlainResponse,
     /// Whether the page may be shared, and for how long.
-    pub verdict: Verdict,
+    pub verdict: PageVerdict,
     /// The obstacles to sharing, the weightiest first.
     pub obstacles: Vec<Obstacle>,
     /// Settings of Petasos under which the unchanged page may be shared. Empty if none are needed
     /// or none suffice.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<SuggestedSetting>,
     /// The software that the site runs on.
     pub software: Vec<Software>,
     /// Statements of caches in front of the site.
@@ -36,7 +36,7 @@ pub struct Findings {
     /// The cookies that the plain response sets.
     pub cookies: Vec<CookieSet>,
     /// Differences between the responses to the probes and the plain response.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ProbeDifference>,
     /// Compression of the page. `None` if the compressed probe has no response.
     pub compression: Option<Compression>,
     /// Whether the page can be revalidated.
@@ -44,12 +44,12 @@ pub struct Findings {
     /// Further hints, in sentences.
     pub hints: Vec<String>,
     /// The probes that were sent, in their order.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<SentProbe>,
 }
 
 /// Summary of the plain response.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Page {
+pub struct PlainResponse {
     /// The status code.
     pub status: u16,
     /// The status in words. Empty if it has no registered name.
@@ -86,7 +86,7 @@ pub enum Cacheable {
 
 /// The verdict on a page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct PageVerdict {
     /// Whether the page may be shared.
     pub cacheable: Cacheable,
     /// The name of the profile whose rules were applied.
@@ -114,7 +114,7 @@ pub struct Obstacle {
     /// The advice of the reason to an operator.
     pub advice: &'static str,
     /// The part of the message that causes the obstacle.
-    pub culprit: Option<Culprit>,
+    pub culprit: Option<ObstacleCulprit>,
     /// Advice for the application. Empty if there is none.
     pub remedy: String,
     /// The source of the remedy, if it is specific to a system.
@@ -125,7 +125,7 @@ pub struct Obstacle {
 
 /// The part of a message that causes an obstacle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Culprit {
+pub struct ObstacleCulprit {
     /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
     pub kind: &'static str,
     /// Its name.
@@ -138,7 +138,7 @@ pub struct Culprit {
 
 /// A setting of Petasos.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Setting {
+pub struct SuggestedSetting {
     /// The key in the configuration file.
     pub key: &'static str,
     /// Its value.
@@ -152,7 +152,7 @@ pub struct FrontSaid {
     pub request: &'static str,
     /// The statement.
     #[serde(flatten)]
-    pub front: Front,
+    pub front: CacheStatement,
 }
 
 /// A cookie that a response sets.
@@ -188,7 +188,7 @@ pub enum Sameness {
 
 /// The difference between a probe's response and the plain one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct ProbeDifference {
     /// The probe: `plain_again`, `noise_cookies`, `noise_parameters` or `unknown_cookie`.
     pub request: &'static str,
     /// The kind of difference.
@@ -267,7 +267,7 @@ pub struct Validation {
 
 /// A probe that was sent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct SentProbe {
     /// The name of the probe.
     pub request: &'static str,
     /// The status of the response. `None` if there was none.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The statement of one cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Front {
+pub struct CacheStatement {
     /// The name of the field.
     pub field: &'static str,
     /// The value of the field.
@@ -67,13 +67,13 @@ const FIELDS: &[(&str, Option<&str>)] = &[
 ];
 
 /// The statements in these response fields, in the order of `FIELDS`.
-pub(crate) fn fronts(fields: &Fields) -> Vec<Front> {
+pub(crate) fn fronts(fields: &Fields) -> Vec<CacheStatement> {
     let mut found = Vec::new();
     for &(field, software) in FIELDS {
         for value in fields.all(field) {
             let value = text_of(value);
             let says = says(field, &value);
-            found.push(Front { field, software, says, value });
+            found.push(CacheStatement { field, software, says, value });
         }
     }
     found

@@ -74,7 +74,8 @@ impl FromStr for HeaderLine {
 
     fn from_str(text: &str) -> Result<Self, HeaderLineError> {
         let (name, value) = text.split_once(':').ok_or_else(|| HeaderLineError::NoColon(text.to_owned()))?;
-        let (name, value) = (name.trim(), value.trim());
+        let name = name.trim();
+        let value = value.trim();
         if name.is_empty() || !name.bytes().all(is_token_octet) {
             return Err(HeaderLineError::Name(name.to_owned()));
         }

@@ -5,14 +5,14 @@
 
 use crate::change::changes;
 use crate::findings::{
-    Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, SpotText,
-    Validation,
+    Cacheable, Compression, FORMAT, Findings, FrontSaid, LooksLike, PlainResponse, ProbeDifference, Sameness,
+    SentProbe, SpotText, Validation,
 };
 use crate::front::fronts;
 use crate::remedy::has_password_field;
 use crate::verdict::judge;
-use crate::visit::Visit;
-use crate::{Answer, Probe};
+use crate::visit::ProbeResponses;
+use crate::{FetchedResponse, Probe};
 use difference::text_of;
 use message::{Fields, Status, names};
 use profiles::recognise;
@@ -37,7 +37,7 @@ const CACHING_FIELDS: [&str; 9] = [
 ];
 
 /// Evaluates the responses of a visit.
-pub fn inspect(visit: &Visit) -> Findings {
+pub fn inspect(visit: &ProbeResponses) -> Findings {
     let plain = &visit.plain;
     let head = plain.document_head();
     let software = recognise(&plain.head.fields, &head, &plain.content);
@@ -67,14 +67,14 @@ pub fn inspect(visit: &Visit) -> Findings {
     findings
 }
 
-fn page(visit: &Visit) -> Page {
+fn page(visit: &ProbeResponses) -> PlainResponse {
     let plain = &visit.plain;
     let fields = &plain.head.fields;
     let location = first(fields, names::LOCATION);
     let caching_fields = CACHING_FIELDS
         .iter()
         .flat_map(|name| fields.all(name).map(move |value| format!("{name}: {}", text_of(value))));
-    Page {
+    PlainResponse {
         status: plain.head.status.code(),
         status_text: plain.head.status.reason(),
         content_type: first(fields, names::CONTENT_TYPE),
@@ -90,7 +90,7 @@ fn first(fields: &Fields, name: &str) -> Option<String> {
     fields.first(name).map(|value| text_of(value))
 }
 
-fn fronts_said(visit: &Visit) -> Vec<FrontSaid> {
+fn fronts_said(visit: &ProbeResponses) -> Vec<FrontSaid> {
     let mut said = Vec::new();
     for (probe, answer) in visit.asked() {
         let Ok(answer) = answer else { continue };
@@ -100,13 +100,13 @@ fn fronts_said(visit: &Visit) -> Vec<FrontSaid> {
     said
 }
 
-fn asked<E: ToString>(probe: Probe, answer: Result<&Answer, &E>) -> Asked {
+fn asked<E: ToString>(probe: Probe, answer: Result<&FetchedResponse, &E>) -> SentProbe {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let (answer, error) = match answer {
         Ok(answer) => (Some(answer), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    Asked {
+    SentProbe {
         request: probe.name(),
         status: answer.map(|answer| answer.head.status.code()),
         error,
@@ -115,7 +115,7 @@ fn asked<E: ToString>(probe: Probe, answer: Result<&Answer, &E>) -> Asked {
     }
 }
 
-fn compression(visit: &Visit) -> Option<Compression> {
+fn compression(visit: &ProbeResponses) -> Option<Compression> {
     let answer = visit.answer(Probe::Compressed)?;
     let coding = answer.content_coding().map(text_of);
     let names_it = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes());
@@ -127,7 +127,7 @@ fn compression(visit: &Visit) -> Option<Compression> {
     })
 }
 
-fn validation(visit: &Visit) -> Validation {
+fn validation(visit: &ProbeResponses) -> Validation {
     let plain = &visit.plain.head;
     let answer = visit.answer(Probe::Conditional);
     Validation {
@@ -141,7 +141,7 @@ fn validation(visit: &Visit) -> Validation {
 }
 
 /// Further hints, in sentences.
-fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
+fn hints(visit: &ProbeResponses, findings: &Findings) -> Vec<String> {
     let plain = &visit.plain;
     let mut hints = Vec::new();
     if !findings.verified && visit.url.is_https() {
@@ -218,11 +218,12 @@ fn command(location: &str) -> String {
 
 /// Reports a server's clock that is wrong. A cache's response was created earlier, by the time in
 /// its Age.
-fn clock_hint(plain: &Answer) -> Option<String> {
+fn clock_hint(plain: &FetchedResponse) -> Option<String> {
     let date = plain.head.fields.only(names::DATE).and_then(|value| parse_date(value))?;
     let age = first(&plain.head.fields, names::AGE).and_then(|age| age.parse().ok()).unwrap_or(0);
     let made = date.plus(Duration::from_secs(age));
-    let (behind, ahead) = (plain.sent.wall.since(made), made.since(plain.arrived.wall));
+    let behind = plain.sent.wall.since(made);
+    let ahead = made.since(plain.arrived.wall);
     let (off, which) = if behind > ahead { (behind, "behind") } else { (ahead, "ahead of") };
     (off >= CLOCK_SKEW_MIN).then(|| {
         format!(
@@ -235,7 +236,10 @@ fn clock_hint(plain: &Answer) -> Option<String> {
 
 fn coding_hint(findings: &Findings) -> Option<String> {
     let compression = findings.compression.as_ref()?;
-    let coding = compression.coding.as_ref().filter(|_| !compression.vary_names_it)?;
+    if compression.vary_names_it {
+        return None;
+    }
+    let coding = compression.coding.as_ref()?;
     Some(format!(
         "Clients that accept {coding} get the page in this coding, but Vary does not name Accept-Encoding. \
          Petasos adds it; other caches may send a coded page to clients that cannot read it."
@@ -252,7 +256,7 @@ fn via_hint(findings: &Findings) -> Option<String> {
     })
 }
 
-fn vary_hint(plain: &Answer) -> Option<String> {
+fn vary_hint(plain: &FetchedResponse) -> Option<String> {
     let names: Vec<&[u8]> = plain.head.fields.list(names::VARY).collect();
     let has = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
     if has(names::USER_AGENT) {
@@ -288,7 +292,7 @@ fn content_hints(findings: &Findings) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let differs = |change: &Change| {
+    let differs = |change: &ProbeDifference| {
         matches!(change.result, Sameness::Spots | Sameness::Different | Sameness::OtherAnswer)
     };
     if change("noise_cookies").is_some_and(differs) {

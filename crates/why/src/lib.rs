@@ -32,13 +32,13 @@ mod verdict;
 mod visit;
 
 pub use answer_text::answer_text;
-pub use ask::{ADMIN_DEFAULT, AskError, Reply, ask, call_edge};
-pub use fetch::{Answer, CONTENT_BYTES_MAX, FetchError, Fetcher, TIME_MAX};
+pub use ask::{ADMIN_DEFAULT, AskError, EdgeReply, ask, call_edge};
+pub use fetch::{CONTENT_BYTES_MAX, FetchedResponse, Fetcher, ProbeError, TIME_MAX};
 pub use findings::Findings;
-pub use front::{Front, Says};
+pub use front::{CacheStatement, Says};
 pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;
 pub use probe::Probe;
 pub use reference::{ANSWER_MEMBERS, DIRECT_MEMBERS, why_reference};
 pub use text::report;
-pub use visit::{PAUSE_DEFAULT, Visit, visit};
+pub use visit::{PAUSE_DEFAULT, ProbeResponses, visit};

@@ -10,9 +10,9 @@ pub(crate) const COLUMNS: usize = 80;
 
 /// A text that is built line by line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lines(String);
+pub(crate) struct TextLines(String);
 
-impl Lines {
+impl TextLines {
     /// The whole text.
     pub(crate) fn into_text(self) -> String {
         self.0
@@ -83,11 +83,11 @@ pub(crate) fn seconds_text(secs: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, Lines, bytes_text, seconds_text};
+    use super::{COLUMNS, TextLines, bytes_text, seconds_text};
 
     #[test]
     fn long_texts_are_wrapped_beside_their_label() {
-        let mut lines = Lines::default();
+        let mut lines = TextLines::default();
         lines.labelled(2, "label", 10, &"word ".repeat(40));
         lines.paragraph(4, &format!("a {}\u{1b}[31m\u{202e} b", "x".repeat(90)));
         let text = lines.into_text();

@@ -322,7 +322,8 @@ fn tables(page: &mut String) {
         | field | software | what to do | source |\n|---|---|---|---|\n",
     );
     for row in KNOWN_VALUES {
-        let (remedy, source) = (escaped(row.remedy), escaped(row.source));
+        let remedy = escaped(row.remedy);
+        let source = escaped(row.source);
         let _ = writeln!(page, "| `{}: {}` | {} | {remedy} | {source} |", row.field, row.value, row.software);
     }
     page.push_str("\n## How systems state a lifetime\n\n| system | what to do | source |\n|---|---|---|\n");

@@ -157,7 +157,7 @@ pub(crate) fn known_value(reason: Reason, fields: &Fields) -> Option<&'static Kn
         let pattern = Pattern::new(row.value);
         fields.all(row.field).any(|value| pattern.matches(value))
     };
-    KNOWN_VALUES.iter().filter(|_| concerned).find(matches)
+    if concerned { KNOWN_VALUES.iter().find(matches) } else { None }
 }
 
 /// The advice on lifetimes for the first of these systems that has one.

@@ -4,8 +4,8 @@
 //! No suggestion would share a form token, or a cookie that the origin may have set because of the
 //! visitor's own cookies.
 
-use crate::fetch::Answer;
-use crate::findings::Setting;
+use crate::fetch::FetchedResponse;
+use crate::findings::SuggestedSetting;
 use crate::verdict::{TTL_SUGGESTED, decide};
 use message::{ResponseHead, names};
 use profiles::{Pattern, Policy, Use, cookies_set, known_cookie};
@@ -14,7 +14,7 @@ use semantics::{Reason, RequestClass, classify_request, is_for_any_cookie};
 /// Suggests the settings under which a response may be shared.
 #[derive(Debug)]
 pub(crate) struct Advisor<'a> {
-    pub(crate) plain: &'a Answer,
+    pub(crate) plain: &'a FetchedResponse,
     /// The rules of an edge with `profile = "auto"` after this response.
     pub(crate) auto: &'a Policy,
     /// The profile that fits the site's software.
@@ -25,7 +25,7 @@ pub(crate) struct Advisor<'a> {
 
 impl Advisor<'_> {
     /// The setting that removes `reason`, for which this head is not stored.
-    pub(crate) fn against(&self, reason: Reason, head: &ResponseHead) -> Option<Setting> {
+    pub(crate) fn against(&self, reason: Reason, head: &ResponseHead) -> Option<SuggestedSetting> {
         match reason {
             Reason::StoreRefusedSetCookie => self.static_path(head).or_else(|| self.stripped_cookies(head)),
             Reason::StoreRefusedNoFreshness | Reason::MissNoLifetime | Reason::MissExpired => {
@@ -39,8 +39,8 @@ impl Advisor<'_> {
     ///
     /// `None`: they matter. `Some(None)`: they do not matter. `Some(Some(setting))`: they do not
     /// matter under the setting.
-    pub(crate) fn against_cookies(&self) -> Option<Option<Setting>> {
-        let Answer { request, head, .. } = self.plain;
+    pub(crate) fn against_cookies(&self) -> Option<Option<SuggestedSetting>> {
+        let FetchedResponse { request, head, .. } = self.plain;
         if !matches!(classify_request(request, false, self.auto), RequestClass::LookupStatic { .. }) {
             return None;
         }
@@ -53,32 +53,32 @@ impl Advisor<'_> {
     }
 
     /// The policy with all of the settings applied.
-    pub(crate) fn under(&self, settings: &[Setting]) -> Policy {
+    pub(crate) fn under(&self, settings: &[SuggestedSetting]) -> Policy {
         let lifetime = settings.iter().find(|setting| matches!(setting.key, "ttl" | "profile"));
         let base = lifetime.map_or_else(|| self.auto.clone(), |_| with_lifetime(self.profile));
         settings.iter().fold(base, |policy, setting| with(&policy, setting))
     }
 
     /// The setting that gives this head a lifetime.
-    fn lifetime(&self, head: &ResponseHead) -> Option<Setting> {
+    fn lifetime(&self, head: &ResponseHead) -> Option<SuggestedSetting> {
         let freshness = decide(self.plain, head, &with_lifetime(self.profile)).ok()?;
         if freshness.must_be_validated(self.plain.arrived) {
             return None;
         }
         Some(if self.profile.default_ttl.is_some() {
-            Setting { key: "profile", value: self.profile.name.clone() }
+            SuggestedSetting { key: "profile", value: self.profile.name.clone() }
         } else {
-            Setting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
+            SuggestedSetting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
         })
     }
 
     /// The setting that declares the directory static, so that the response's cookies are ignored.
-    fn static_path(&self, head: &ResponseHead) -> Option<Setting> {
+    fn static_path(&self, head: &ResponseHead) -> Option<SuggestedSetting> {
         self.declared_path().filter(|setting| self.allows_cookies(head, setting))
     }
 
     /// The setting that removes the response's cookies before the page is shared.
-    fn stripped_cookies(&self, head: &ResponseHead) -> Option<Setting> {
+    fn stripped_cookies(&self, head: &ResponseHead) -> Option<SuggestedSetting> {
         if self.is_for_one || self.plain.request.fields.has(names::COOKIE) {
             return None;
         }
@@ -94,18 +94,18 @@ impl Advisor<'_> {
         if names.is_empty() || !names.iter().all(is_plain) || names.iter().any(is_token) {
             return None;
         }
-        let setting = Setting { key: "stripped_cookies", value: list(&names) };
+        let setting = SuggestedSetting { key: "stripped_cookies", value: list(&names) };
         self.allows_cookies(head, &setting).then_some(setting)
     }
 
     /// Whether this head's cookies are no longer the obstacle under a setting.
-    fn allows_cookies(&self, head: &ResponseHead, setting: &Setting) -> bool {
+    fn allows_cookies(&self, head: &ResponseHead, setting: &SuggestedSetting) -> bool {
         decide(self.plain, head, &with(self.auto, setting)) != Err(Reason::StoreRefusedSetCookie)
     }
 
     /// The setting that declares the page's directory static, or only the page if it is at the top
     /// level. `None` if the path has characters that would need care in a pattern.
-    fn declared_path(&self) -> Option<Setting> {
+    fn declared_path(&self) -> Option<SuggestedSetting> {
         let target = std::str::from_utf8(&self.plain.request.target).ok()?;
         let path = target.split('?').next().unwrap_or_default();
         let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"/_-.".contains(&octet);
@@ -115,7 +115,7 @@ impl Advisor<'_> {
         let directory =
             path.rfind('/').and_then(|end| path.get(..=end)).filter(|directory| *directory != "/");
         let pattern = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}*"));
-        Some(Setting { key: "static_paths", value: list(&[pattern]) })
+        Some(SuggestedSetting { key: "static_paths", value: list(&[pattern]) })
     }
 }
 
@@ -125,7 +125,7 @@ fn with_lifetime(profile: &Policy) -> Policy {
 }
 
 /// The policy with the patterns of a setting added to its own.
-fn with(policy: &Policy, setting: &Setting) -> Policy {
+fn with(policy: &Policy, setting: &SuggestedSetting) -> Policy {
     let mut policy = policy.clone();
     let patterns = setting.value.split('"').skip(1).step_by(2).map(Pattern::new);
     match setting.key {

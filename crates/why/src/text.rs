@@ -4,10 +4,11 @@
 //! explanations.
 
 use crate::findings::{
-    Cacheable, Change, Compression, Findings, LooksLike, Obstacle, Sameness, Setting, SpotText,
+    Cacheable, Compression, Findings, LooksLike, Obstacle, ProbeDifference, Sameness, SpotText,
+    SuggestedSetting,
 };
 use crate::front::Says;
-use crate::lines::{Lines, bytes_text, seconds_text};
+use crate::lines::{TextLines, bytes_text, seconds_text};
 
 /// Column where the text beside the labels of the page's summary begins.
 const LABEL_COLUMN: usize = 11;
@@ -20,7 +21,7 @@ const AGE_SHOWN_MIN_SECS: u64 = 2;
 
 /// Formats the findings as text.
 pub fn report(findings: &Findings) -> String {
-    let mut lines = Lines::default();
+    let mut lines = TextLines::default();
     lines.paragraph(0, &findings.url);
     page(&mut lines, findings);
     lines.gap();
@@ -38,7 +39,7 @@ pub fn report(findings: &Findings) -> String {
 }
 
 /// The page's status, size and fields, its software, and caches in front.
-fn page(lines: &mut Lines, findings: &Findings) {
+fn page(lines: &mut TextLines, findings: &Findings) {
     let page = &findings.page;
     let mut parts = vec![format!("{} {}", page.status, page.status_text).trim().to_owned()];
     parts.extend(page.content_type.clone());
@@ -60,7 +61,7 @@ fn page(lines: &mut Lines, findings: &Findings) {
 }
 
 /// The statements of caches in front, for the plain probe and for its repetition.
-fn fronts(lines: &mut Lines, findings: &Findings) {
+fn fronts(lines: &mut TextLines, findings: &Findings) {
     let said = |request| findings.fronts.iter().filter(move |said| said.request == request);
     for first in said("plain") {
         let front = &first.front;
@@ -88,7 +89,7 @@ const fn meaning(says: Says) -> Option<&'static str> {
     }
 }
 
-fn verdict(lines: &mut Lines, findings: &Findings) {
+fn verdict(lines: &mut TextLines, findings: &Findings) {
     let verdict = &findings.verdict;
     let lifetime = seconds_text(verdict.lifetime_secs.unwrap_or(0));
     let reason = verdict.reason.unwrap_or_default();
@@ -133,7 +134,7 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
     }
 }
 
-fn obstacles(lines: &mut Lines, findings: &Findings) {
+fn obstacles(lines: &mut TextLines, findings: &Findings) {
     if findings.obstacles.is_empty() {
         return;
     }
@@ -143,7 +144,8 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
         lines.paragraph(0, "Obstacles, the most important first");
     }
     for (index, obstacle) in findings.obstacles.iter().enumerate() {
-        let (title, indent) = (title(obstacle), if several { 5 } else { 2 });
+        let title = title(obstacle);
+        let indent = if several { 5 } else { 2 };
         if several {
             let separator = if title.is_empty() { "" } else { ": " };
             let text = format!("{}{separator}{title}", obstacle.reason);
@@ -156,7 +158,9 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
             labelled("to do", &obstacle.remedy);
         }
         let setting = findings.settings.iter().find(|setting| is_against(setting, obstacle));
-        if let Some(setting) = setting.filter(|_| obstacle.solved_by_setting) {
+        if obstacle.solved_by_setting
+            && let Some(setting) = setting
+        {
             let effect = match setting.key {
                 "stripped_cookies" => {
                     "shares the page without the cookie; visitors get the cookie with the first response that is not shared"
@@ -170,16 +174,18 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
 }
 
 /// Whether the setting removes the obstacle.
-fn is_against(setting: &Setting, obstacle: &Obstacle) -> bool {
+fn is_against(setting: &SuggestedSetting, obstacle: &Obstacle) -> bool {
     let is_of_cookies = matches!(setting.key, "stripped_cookies" | "static_paths");
     is_of_cookies == obstacle.reason.contains("cookie")
 }
 
 /// Settings as the user writes them: a flag if one suffices, otherwise lines of the configuration
 /// file.
-fn settings_text(settings: &[Setting]) -> String {
+fn settings_text(settings: &[SuggestedSetting]) -> String {
     match settings {
-        [Setting { key: key @ ("ttl" | "profile"), value }] => format!("petasos serve --{key} {value}"),
+        [SuggestedSetting { key: key @ ("ttl" | "profile"), value }] => {
+            format!("petasos serve --{key} {value}")
+        }
         _ => {
             let quoted =
                 |value: &str| if value.starts_with('[') { value.to_owned() } else { format!("\"{value}\"") };
@@ -207,7 +213,7 @@ fn title(obstacle: &Obstacle) -> String {
     }
 }
 
-fn facts(lines: &mut Lines, findings: &Findings) {
+fn facts(lines: &mut TextLines, findings: &Findings) {
     if findings.requests.len() < 2 {
         return;
     }
@@ -247,7 +253,7 @@ fn facts(lines: &mut Lines, findings: &Findings) {
     }
 }
 
-fn fact(lines: &mut Lines, label: &str, text: &str) {
+fn fact(lines: &mut TextLines, label: &str, text: &str) {
     lines.labelled(2, label, FACTS_COLUMN, text);
 }
 
@@ -262,7 +268,7 @@ fn change_label(request: &str) -> &'static str {
     }
 }
 
-fn change_text(change: &Change) -> String {
+fn change_text(change: &ProbeDifference) -> String {
     let is_again = change.request == "plain_again";
     match change.result {
         Sameness::Same if is_again => "the same, byte by byte".to_owned(),

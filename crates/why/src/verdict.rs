@@ -4,8 +4,8 @@
 //! Invariant: `semantics` makes the decisions, called as the edge calls it. To find the obstacles
 //! behind the first one, the same response is judged again with one obstacle removed.
 
-use crate::fetch::Answer;
-use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
+use crate::fetch::FetchedResponse;
+use crate::findings::{Cacheable, CookieSet, Obstacle, ObstacleCulprit, PageVerdict, SuggestedSetting};
 use crate::remedy::{PASSWORD_REMEDY, general_remedy, has_password_field, known_value, lifetime_advice};
 use crate::settings::Advisor;
 use bytes::Bytes;
@@ -26,16 +26,21 @@ const OBSTACLES_MAX: usize = 8;
 
 /// The result of the judgement.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
+pub(crate) struct PageJudgement {
+    pub(crate) verdict: PageVerdict,
     pub(crate) obstacles: Vec<Obstacle>,
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<SuggestedSetting>,
     pub(crate) cookies: Vec<CookieSet>,
 }
 
 /// Judges the plain response of a site that runs on `software`. `has_token`: the page contains a
 /// token for one visitor.
-pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], has_token: bool) -> Judged {
+pub(crate) fn judge(
+    plain: &FetchedResponse,
+    head: &DocumentHead,
+    software: &[Software],
+    has_token: bool,
+) -> PageJudgement {
     let auto = chosen(plain, head);
     let profile = profile_for(software, &auto);
     let asks_for_password = has_password_field(&plain.content);
@@ -62,7 +67,8 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], 
     settings.dedup();
     if asks_for_password {
         for obstacle in &mut obstacles {
-            (obstacle.remedy, obstacle.source) = (PASSWORD_REMEDY.to_owned(), None);
+            obstacle.remedy = PASSWORD_REMEDY.to_owned();
+            obstacle.source = None;
         }
     }
     let passes =
@@ -82,7 +88,7 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], 
         None => Cacheable::No,
     };
     let first = obstacles.first();
-    let verdict = Verdict {
+    let verdict = PageVerdict {
         cacheable,
         profile: auto.name,
         reason: first.map(|obstacle| obstacle.reason),
@@ -93,11 +99,11 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], 
         stale_if_error_secs: freshness.map(|freshness| freshness.if_error.as_secs()),
     };
     let cookies = cookies_set(&plain.head.fields).into_iter().map(|name| cookie(name, plain, &profile));
-    Judged { verdict, settings, cookies: cookies.collect(), obstacles }
+    PageJudgement { verdict, settings, cookies: cookies.collect(), obstacles }
 }
 
 /// The rules of an edge with `profile = "auto"` after it has seen this response.
-fn chosen(plain: &Answer, head: &DocumentHead) -> Policy {
+fn chosen(plain: &FetchedResponse, head: &DocumentHead) -> Policy {
     let shown = Shown {
         method: &plain.request.method,
         target: &plain.request.target,
@@ -116,7 +122,11 @@ fn profile_for(software: &[Software], auto: &Policy) -> Policy {
 }
 
 /// The freshness with which this head would be stored, or the reason why it would not be.
-pub(crate) fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Result<Freshness, Reason> {
+pub(crate) fn decide(
+    plain: &FetchedResponse,
+    head: &ResponseHead,
+    policy: &Policy,
+) -> Result<Freshness, Reason> {
     match judge_response(&plain.request, head, plain.sent, plain.arrived, policy) {
         Judgement::Store(storable) => {
             VaryRule::from_response(&head.fields, policy).map(|_| storable.freshness)
@@ -129,7 +139,7 @@ pub(crate) fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Re
 /// which it is the first reason.
 ///
 /// The last reason may be that a stored response would have to be validated before each use.
-fn refusals(plain: &Answer, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
+fn refusals(plain: &FetchedResponse, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
     let mut found: Vec<(Reason, ResponseHead)> = Vec::new();
     let mut head = plain.head.clone();
     for _ in 0..OBSTACLES_MAX {
@@ -180,10 +190,10 @@ fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle>
     let (reason, culprit) = explain_request(request, false, profile)?;
     let culprit = culprit.map(|culprit| {
         let name = text_of(&culprit.name);
-        let software = known_cookie(name.as_bytes())
-            .filter(|_| culprit.kind == CulpritKind::Cookie)
-            .map(|row| row.software);
-        Culprit { kind: culprit.kind.name(), name, value: None, software }
+        let is_cookie = culprit.kind == CulpritKind::Cookie;
+        let row = if is_cookie { known_cookie(name.as_bytes()) } else { None };
+        let software = row.map(|row| row.software);
+        ObstacleCulprit { kind: culprit.kind.name(), name, value: None, software }
     });
     Some(Obstacle {
         reason: reason.name(),
@@ -237,20 +247,20 @@ const fn speaks_of_lifetime(reason: Reason) -> bool {
 
 /// The part of the response that causes the reason, with its value. A cookie's value is left out,
 /// because it may be secret.
-fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culprit> {
+fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<ObstacleCulprit> {
     let found = explain_refusal(reason, &head.fields, policy)?;
     let name = text_of(&found.name);
     if found.kind == CulpritKind::Cookie {
         let software = known_cookie(name.as_bytes()).map(|row| row.software);
-        return Some(Culprit { kind: found.kind.name(), name, value: None, software });
+        return Some(ObstacleCulprit { kind: found.kind.name(), name, value: None, software });
     }
     let value = head.fields.first(&name).map(|value| text_of(value));
     let software = known_value(reason, &head.fields).filter(|row| row.field.eq_ignore_ascii_case(&name));
-    Some(Culprit { kind: found.kind.name(), name, value, software: software.map(|row| row.software) })
+    Some(ObstacleCulprit { kind: found.kind.name(), name, value, software: software.map(|row| row.software) })
 }
 
 /// Describes a cookie that the response sets, and the effect of a request that carries it.
-fn cookie(name: String, plain: &Answer, profile: &Policy) -> CookieSet {
+fn cookie(name: String, plain: &FetchedResponse, profile: &Policy) -> CookieSet {
     let row = known_cookie(name.as_bytes());
     let mut fields = Fields::new();
     fields.push(names::COOKIE, format!("{name}=1"));

@@ -4,7 +4,7 @@
 //! are never more requests than [`Probe::ALL`] has entries. Only the host of the URL is contacted.
 //! The module `inspect` interprets the responses.
 
-use crate::fetch::{Answer, FetchError, Fetcher};
+use crate::fetch::{FetchedResponse, Fetcher, ProbeError};
 use crate::probe::plain_request;
 use crate::{HeaderLine, Probe};
 use address::HttpUrl;
@@ -15,16 +15,16 @@ pub const PAUSE_DEFAULT: Duration = Duration::from_millis(500);
 
 /// The responses of a site to the probes.
 #[derive(Debug)]
-pub struct Visit {
+pub struct ProbeResponses {
     /// The URL of the page.
     pub url: HttpUrl,
     /// Whether the server's certificate was verified. True also if the fetcher has no TLS.
     pub verified: bool,
     /// The response to the plain probe.
-    pub plain: Answer,
+    pub plain: FetchedResponse,
     /// The results of the other probes, in the order of sending. Probes that were not sent are
     /// missing.
-    pub others: Vec<(Probe, Result<Answer, FetchError>)>,
+    pub others: Vec<(Probe, Result<FetchedResponse, ProbeError>)>,
 }
 
 /// Sends all probes that make sense after the plain response. `lines` are added to every request;
@@ -37,7 +37,7 @@ pub async fn visit(
     url: &HttpUrl,
     lines: &[HeaderLine],
     pause: Duration,
-) -> Result<Visit, FetchError> {
+) -> Result<ProbeResponses, ProbeError> {
     let plain = fetcher.fetch(url, plain_request(url, lines), &[]).await?;
     let is_page = plain.head.status.is_success();
     let mut others = Vec::new();
@@ -50,12 +50,12 @@ pub async fn visit(
         others.push((probe, fetcher.fetch(url, request, &[]).await));
     }
     let verified = fetcher.tls.as_ref().is_none_or(net::TlsClient::verifies);
-    Ok(Visit { url: url.clone(), verified, plain, others })
+    Ok(ProbeResponses { url: url.clone(), verified, plain, others })
 }
 
-impl Visit {
+impl ProbeResponses {
     /// The response to a probe. `None` if it was not sent or failed.
-    pub fn answer(&self, probe: Probe) -> Option<&Answer> {
+    pub fn answer(&self, probe: Probe) -> Option<&FetchedResponse> {
         if probe == Probe::Plain {
             return Some(&self.plain);
         }
@@ -63,7 +63,7 @@ impl Visit {
     }
 
     /// All probes that were sent, with their results.
-    pub fn asked(&self) -> impl Iterator<Item = (Probe, Result<&Answer, &FetchError>)> {
+    pub fn asked(&self) -> impl Iterator<Item = (Probe, Result<&FetchedResponse, &ProbeError>)> {
         let others = self.others.iter().map(|(probe, answer)| (*probe, answer.as_ref()));
         std::iter::once((Probe::Plain, Ok(&self.plain))).chain(others)
     }

@@ -5,7 +5,7 @@
 use address::HttpUrl;
 use clock::{ManualClock, Timestamp};
 use petasos_why::findings::{Cacheable, Findings, LooksLike, Sameness};
-use petasos_why::{DIRECT_MEMBERS, FetchError, Fetcher, HeaderLine, Probe, inspect, report, visit};
+use petasos_why::{DIRECT_MEMBERS, Fetcher, HeaderLine, Probe, ProbeError, inspect, report, visit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -308,7 +308,7 @@ fn nothing_is_sent_in_clear_text_for_https() {
     let url = HttpUrl::parse(&origin.url().replace("http:", "https:")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
-    assert_eq!(visit.unwrap_err(), FetchError::NotSecured);
+    assert_eq!(visit.unwrap_err(), ProbeError::NotSecured);
     assert!(origin.seen().is_empty());
 }
 
@@ -356,7 +356,7 @@ fn silent_site_times_out() {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
     gate.open();
-    assert_eq!(visit.unwrap_err(), FetchError::TimedOut);
+    assert_eq!(visit.unwrap_err(), ProbeError::TimedOut);
 }
 
 /// A shop on WordPress with several obstacles, behind a cache.

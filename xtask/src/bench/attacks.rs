@@ -12,8 +12,8 @@ mod peers;
 use super::{build, markdown, optimised};
 use anyhow::{Context, Result};
 use clock::Clock;
-use origin::{Origin, WORKERS};
-use peers::{PEERS, Peer, Running, Yard};
+use origin::{AttackOrigin, WORKERS};
+use peers::{ComparedServer, PEERS, PeerProcess, Yard};
 use platform::SystemClock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -62,33 +62,33 @@ pub(crate) struct Args {
 }
 
 /// One attack.
-struct Attack {
+struct ServerAttack {
     name: &'static str,
     /// Title of the last column.
     counted: &'static str,
-    run: fn(&Stage<'_>) -> Option<Outcome>,
+    run: fn(&AttackedServer<'_>) -> Option<AttackFigures>,
 }
 
-const ATTACKS: [Attack; 7] = [
-    Attack { name: "64 slow downloads", counted: "workers held", run: slow_downloads },
-    Attack { name: "64 slow uploads", counted: "workers held", run: slow_uploads },
-    Attack { name: "hung application", counted: "requests to it", run: hung },
-    Attack { name: "refusing application", counted: "requests to it", run: refusing },
-    Attack { name: "512 bans", counted: "slowest ban, ms", run: bans },
-    Attack { name: "2,000 made-up parameters", counted: "requests to it", run: busting },
-    Attack { name: "60 aborted downloads", counted: "workers held after 1 s", run: aborted_downloads },
+const ATTACKS: [ServerAttack; 7] = [
+    ServerAttack { name: "64 slow downloads", counted: "workers held", run: slow_downloads },
+    ServerAttack { name: "64 slow uploads", counted: "workers held", run: slow_uploads },
+    ServerAttack { name: "hung application", counted: "requests to it", run: hung },
+    ServerAttack { name: "refusing application", counted: "requests to it", run: refusing },
+    ServerAttack { name: "512 bans", counted: "slowest ban, ms", run: bans },
+    ServerAttack { name: "2,000 made-up parameters", counted: "requests to it", run: busting },
+    ServerAttack { name: "60 aborted downloads", counted: "workers held after 1 s", run: aborted_downloads },
 ];
 
 /// A server under attack.
-struct Stage<'a> {
-    peer: Peer,
+struct AttackedServer<'a> {
+    peer: ComparedServer,
     address: SocketAddr,
-    origin: &'a Origin,
+    origin: &'a AttackOrigin,
     clock: SystemClock,
 }
 
 /// Result of an attack.
-struct Outcome {
+struct AttackFigures {
     visits: Visits,
     counted: String,
 }
@@ -132,13 +132,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// Runs an attack against one server. Returns a row of the table.
-fn turn(attack: &Attack, peer: Peer, yard: &Yard) -> Result<Vec<String>> {
-    let origin = Origin::start()?;
+fn turn(attack: &ServerAttack, peer: ComparedServer, yard: &Yard) -> Result<Vec<String>> {
+    let origin = AttackOrigin::start()?;
     let running = yard.start(peer, origin.address())?;
-    let stage = Stage { peer, address: running.address, origin: &origin, clock: SystemClock::new() };
+    let stage = AttackedServer { peer, address: running.address, origin: &origin, clock: SystemClock::new() };
     let (outcome, resident) = watched(&running, || (attack.run)(&stage));
     let name = peer.name().to_owned();
-    let Some(Outcome { visits, counted }) = outcome else {
+    let Some(AttackFigures { visits, counted }) = outcome else {
         return Ok([&*name, "-", "-", "-", "-", "-"].map(str::to_owned).to_vec());
     };
     let Visits { mut times, refused } = visits;
@@ -152,8 +152,9 @@ fn turn(attack: &Attack, peer: Peer, yard: &Yard) -> Result<Vec<String>> {
 }
 
 /// Runs an attack. Returns its result and the highest resident memory meanwhile, in bytes.
-fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
-    let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+fn watched<T>(running: &PeerProcess<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
+    let is_over = AtomicBool::new(false);
+    let most = AtomicU64::new(0);
     let outcome = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -169,16 +170,16 @@ fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
     (outcome, most.into_inner())
 }
 
-fn slow_downloads(stage: &Stage<'_>) -> Option<Outcome> {
+fn slow_downloads(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     let attackers = stage.begin_downloads("download", SLOW, SESSION);
     std::thread::sleep(SETTLE);
     let held = stage.origin.busy();
     let visits = stage.visit(1, own, SESSION);
     drop(attackers);
-    Some(Outcome { visits, counted: held.to_string() })
+    Some(AttackFigures { visits, counted: held.to_string() })
 }
 
-fn slow_uploads(stage: &Stage<'_>) -> Option<Outcome> {
+fn slow_uploads(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     let attackers: Vec<_> = (0..SLOW)
         .filter_map(|number| {
             let mut client = stage.slow_client(number)?;
@@ -192,20 +193,20 @@ fn slow_uploads(stage: &Stage<'_>) -> Option<Outcome> {
     let held = stage.origin.busy();
     let visits = stage.visit(1, own, SESSION);
     drop(attackers);
-    Some(Outcome { visits, counted: held.to_string() })
+    Some(AttackFigures { visits, counted: held.to_string() })
 }
 
-fn hung(stage: &Stage<'_>) -> Option<Outcome> {
-    Some(stage.fail(Origin::hang))
+fn hung(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
+    Some(stage.fail(AttackOrigin::hang))
 }
 
-fn refusing(stage: &Stage<'_>) -> Option<Outcome> {
+fn refusing(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     // The application cannot count refused connections.
-    Some(Outcome { counted: "-".to_owned(), ..stage.fail(Origin::refuse) })
+    Some(AttackFigures { counted: "-".to_owned(), ..stage.fail(AttackOrigin::refuse) })
 }
 
-fn bans(stage: &Stage<'_>) -> Option<Outcome> {
-    if !matches!(stage.peer, Peer::Petasos | Peer::Varnish) {
+fn bans(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
+    if !matches!(stage.peer, ComparedServer::Petasos | ComparedServer::Varnish) {
         return None;
     }
     let page = |number: usize| format!("/page/{number}");
@@ -250,10 +251,10 @@ fn bans(stage: &Stage<'_>) -> Option<Outcome> {
     let slowest = slowest.into_inner();
     let counted =
         if slowest == u64::MAX { "refused".to_owned() } else { format!("{:.1}", slowest as f64 / 1e3) };
-    Some(Outcome { visits: visits.into_inner().unwrap_or_default(), counted })
+    Some(AttackFigures { visits: visits.into_inner().unwrap_or_default(), counted })
 }
 
-fn busting(stage: &Stage<'_>) -> Option<Outcome> {
+fn busting(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     stage.fill(HONEST, |number| format!("/page/{number}"));
     let before = stage.origin.requests();
     let visits = std::thread::scope(|threads| {
@@ -268,15 +269,15 @@ fn busting(stage: &Stage<'_>) -> Option<Outcome> {
         stage.visit(EACH, |visitor, _| format!("/page/{visitor}"), "")
     });
     let fetched = stage.origin.requests() - before;
-    Some(Outcome { visits, counted: fetched.to_string() })
+    Some(AttackFigures { visits, counted: fetched.to_string() })
 }
 
-fn aborted_downloads(stage: &Stage<'_>) -> Option<Outcome> {
+fn aborted_downloads(stage: &AttackedServer<'_>) -> Option<AttackFigures> {
     drop(stage.begin_downloads("film", ABORTED, ""));
     std::thread::sleep(SETTLE);
     let held = stage.origin.busy();
     let visits = stage.visit(1, own, SESSION);
-    Some(Outcome { visits, counted: held.to_string() })
+    Some(AttackFigures { visits, counted: held.to_string() })
 }
 
 /// Path of a page for a visitor with a session. It is never stored.
@@ -284,7 +285,7 @@ fn own(visitor: usize, number: usize) -> String {
     format!("/own/{visitor}/{number}")
 }
 
-impl Stage<'_> {
+impl AttackedServer<'_> {
     /// A client that shares its source address with seven others.
     fn slow_client(&self, number: usize) -> Option<Client> {
         Client::try_connect_from([127, 0, 1, 1 + (number / 8) as u8], self.address, RECEIVE_BYTES)
@@ -317,7 +318,8 @@ impl Stage<'_> {
         let visits = Mutex::new(Visits::default());
         std::thread::scope(|threads| {
             for visitor in 0..HONEST {
-                let (visits, target) = (&visits, &target);
+                let visits = &visits;
+                let target = &target;
                 threads.spawn(move || {
                     let mut own = Visits::default();
                     for number in 0..each {
@@ -342,7 +344,7 @@ impl Stage<'_> {
     }
 
     /// Honest visits to expired pages, right after the application fails and again some time later.
-    fn fail(&self, failure: fn(&Origin)) -> Outcome {
+    fn fail(&self, failure: fn(&AttackOrigin)) -> AttackFigures {
         let page = |visitor: usize, number: usize| format!("/stale/{}", (visitor * 7 + number * 31) % STALE);
         self.fill(STALE, |number| format!("/stale/{number}"));
         std::thread::sleep(EXPIRY);
@@ -353,7 +355,7 @@ impl Stage<'_> {
         let later = self.visit(EACH, page, "");
         visits.times.extend(later.times);
         visits.refused += later.refused;
-        Outcome { visits, counted: (self.origin.requests() - before).to_string() }
+        AttackFigures { visits, counted: (self.origin.requests() - before).to_string() }
     }
 }
 

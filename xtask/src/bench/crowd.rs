@@ -20,9 +20,9 @@ const SLICE: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connected visitors who have sent nothing yet.
-pub(super) struct Crowd {
+pub(super) struct ConnectedCrowd {
     poll: Poll,
-    visitors: Vec<Visitor>,
+    visitors: Vec<CrowdVisitor>,
 }
 
 /// Result of a rush.
@@ -36,14 +36,14 @@ pub(super) struct Rush {
     pub(super) missing: usize,
 }
 
-struct Visitor {
+struct CrowdVisitor {
     stream: TcpStream,
-    answer: Answer,
+    answer: PartialResponse,
 }
 
 /// A response that is being received.
 #[derive(Default)]
-struct Answer {
+struct PartialResponse {
     /// The start of a head whose end has not arrived yet.
     partial_head: Vec<u8>,
     body: Option<BodyDecoder>,
@@ -53,19 +53,19 @@ struct Answer {
     verdict: Option<bool>,
 }
 
-impl Crowd {
+impl ConnectedCrowd {
     /// Opens the connections.
     ///
     /// # Errors
     /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize) -> Result<Self> {
         let poll = Poll::new()?;
-        let connect = |index| -> std::io::Result<Visitor> {
+        let connect = |index| -> std::io::Result<CrowdVisitor> {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            Ok(Visitor { stream, answer: Answer::default() })
+            Ok(CrowdVisitor { stream, answer: PartialResponse::default() })
         };
         let visitors = (0..visitors)
             .map(connect)
@@ -121,7 +121,7 @@ impl Crowd {
     }
 }
 
-impl Visitor {
+impl CrowdVisitor {
     /// Reads all available bytes. Returns the verdict once, as soon as it is known.
     fn read(&mut self, buffer: &mut [u8], content: &[u8]) -> Option<bool> {
         while self.answer.verdict.is_none() {
@@ -141,7 +141,7 @@ impl Visitor {
     }
 }
 
-impl Answer {
+impl PartialResponse {
     /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
     /// known to be wrong.
     fn feed(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
@@ -183,7 +183,8 @@ impl Answer {
     }
 
     fn feed_body(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
-        let (mut same, mut at) = (true, self.content_bytes);
+        let mut same = true;
+        let mut at = self.content_bytes;
         let skimmed = self.body.as_mut()?.skim_with(input, |run| {
             same &= content.get(at..).is_some_and(|rest| rest.starts_with(run));
             at += run.len();
@@ -205,14 +206,14 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::Answer;
+    use super::PartialResponse;
 
     const CONTENT: &[u8] = b"0123456789";
 
     /// The verdict on a response that arrives in pieces of `piece` bytes, followed by the end of
     /// the connection.
     fn verdict(answer: &str, piece: usize) -> Option<bool> {
-        let mut reading = Answer::default();
+        let mut reading = PartialResponse::default();
         for octets in answer.as_bytes().chunks(piece) {
             if let Some(verdict) = reading.feed(octets, CONTENT) {
                 return Some(verdict);

@@ -13,7 +13,7 @@ use super::{build, markdown};
 use crate::{packages, place};
 use anyhow::{Context, Result, bail};
 use clock::Clock;
-use generator::{GENERATORS, Generator, Load, Ran, Turn};
+use generator::{GENERATORS, GeneratorTurn, LoadGenerator, LoadParameters, Ran};
 use petasos_null::Responder;
 use platform::SystemClock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -73,7 +73,7 @@ const GOALS: [Goal; 4] = [
 
 /// Figures of one generator, round by round; `None` for a missing turn.
 #[derive(Default)]
-struct Turns {
+struct GeneratorFigures {
     /// Requests for each second of clock time.
     rates: Vec<Option<f64>>,
     /// Requests for each second of the generator's processor time.
@@ -83,7 +83,7 @@ struct Turns {
 }
 
 /// The responder.
-struct Target {
+struct LoadTarget {
     address: SocketAddr,
     requests: Arc<AtomicUsize>,
 }
@@ -105,9 +105,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = 4 * usize::from(args.rounds) * chosen.len();
     eprintln!("{turns} turns of {} s, {} s in all", args.seconds, turns * usize::from(args.seconds));
     for content_bytes in SIZES {
-        let target = Target::start(content_bytes)?;
+        let target = LoadTarget::start(content_bytes)?;
         for keep_alive in [true, false] {
-            let load = Load {
+            let load = LoadParameters {
                 address: target.address,
                 connections: args.connections,
                 seconds: args.seconds,
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The generators that take part.
-fn chosen(only: &[String]) -> Result<Vec<&'static Generator>> {
+fn chosen(only: &[String]) -> Result<Vec<&'static LoadGenerator>> {
     if let Some(unknown) = only.iter().find(|name| GENERATORS.iter().all(|known| known.name != **name)) {
         let names: Vec<_> = GENERATORS.iter().map(|generator| generator.name).collect();
         bail!("there is no generator `{unknown}`, only {}", names.join(", "));
@@ -130,12 +130,13 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Generator>> {
     Ok(GENERATORS.iter().filter(|generator| is_wanted(generator.name)).collect())
 }
 
-impl Target {
+impl LoadTarget {
     /// Starts the responder in a thread that lives as long as the program.
     fn start(content_bytes: usize) -> Result<Self> {
         let responder =
             Responder::bind("Content-Type: text/plain\r\n", &vec![b'x'; content_bytes], Vec::new())?;
-        let (address, requests) = (responder.address(), responder.requests());
+        let address = responder.address();
+        let requests = responder.requests();
         std::thread::Builder::new().name("responder".to_owned()).spawn(move || {
             if let Err(error) = responder.serve() {
                 eprintln!("error: the responder ended: {error}");
@@ -148,16 +149,16 @@ impl Target {
 /// Runs all turns. The result is in the order of `chosen`.
 fn measure(
     args: &Args,
-    chosen: &[&Generator],
-    target: &Target,
-    load: &Load,
+    chosen: &[&LoadGenerator],
+    target: &LoadTarget,
+    load: &LoadParameters,
     directory: &Path,
     interrupted: &AtomicBool,
-) -> Result<Vec<Turns>> {
+) -> Result<Vec<GeneratorFigures>> {
     let clock = SystemClock::new();
     let mut random = Random::from_seed(args.seed);
     let mut order: Vec<usize> = (0..chosen.len()).collect();
-    let mut all: Vec<Turns> = chosen.iter().map(|_| Turns::default()).collect();
+    let mut all: Vec<GeneratorFigures> = chosen.iter().map(|_| GeneratorFigures::default()).collect();
     for _ in 0..args.rounds {
         random.shuffle(&mut order);
         for &index in &order {
@@ -172,9 +173,9 @@ fn measure(
     Ok(all)
 }
 
-impl Turns {
+impl GeneratorFigures {
     /// Runs one turn of the generator.
-    fn take(&mut self, turn: &Turn, target: &Target, clock: &SystemClock) -> Result<()> {
+    fn take(&mut self, turn: &GeneratorTurn, target: &LoadTarget, clock: &SystemClock) -> Result<()> {
         let before = target.requests.load(Ordering::Relaxed);
         let begun = clock.monotonic();
         let ran = turn.run()?;
@@ -199,7 +200,7 @@ impl Turns {
     }
 }
 
-fn print(content_bytes: usize, load: &Load, chosen: &[&Generator], all: &[Turns]) {
+fn print(content_bytes: usize, load: &LoadParameters, chosen: &[&LoadGenerator], all: &[GeneratorFigures]) {
     let connections = if load.keep_alive { "kept" } else { "one for each request" };
     println!("\n{content_bytes} octets, {} connections, {connections}:\n", load.connections);
     let ours = chosen.iter().position(|generator| generator.name == OURS).and_then(|index| all.get(index));
@@ -223,7 +224,8 @@ fn print(content_bytes: usize, load: &Load, chosen: &[&Generator], all: &[Turns]
     println!("{}", markdown(&head, &rows));
     for (generator, turns) in chosen.iter().zip(all) {
         if let Some(reason) = turns.missing.first() {
-            let (missing, of) = (turns.missing.len(), turns.rates.len());
+            let missing = turns.missing.len();
+            let of = turns.rates.len();
             println!("{}: {missing} of {of} turns are missing: {reason}", generator.name);
         }
     }

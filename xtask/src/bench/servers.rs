@@ -8,7 +8,7 @@
 use super::optimised;
 use crate::packages;
 use crate::place::{self, render};
-use crate::service::{Place, Service};
+use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The running servers.
 pub(super) struct Servers {
-    place: Place,
+    place: LabDirectory,
     addresses: [SocketAddr; 3],
     /// Keeps a second benchmark out.
     _lock: File,
@@ -41,7 +41,7 @@ impl Servers {
         packages::ensure(&PACKAGES)?;
         let directory = std::path::absolute(DIRECTORY)?;
         let lock = place::lock(&directory)?;
-        let place = Place::settle(&directory)?;
+        let place = LabDirectory::settle(&directory)?;
         let [petasos, varnish, nginx, admin] = place::free_addresses()?;
         let servers = Self { place, addresses: [petasos, varnish, nginx], _lock: lock };
         servers.stop()?;
@@ -55,9 +55,9 @@ impl Servers {
             format!("nginx -p {site}/tmp -c {site}/conf/nginx.conf"),
         ];
         for ((name, address), command) in NAMES.into_iter().zip(servers.addresses).zip(commands) {
-            // Splitting at spaces is correct because `Place::settle` guarantees paths without
-            // spaces.
-            let service = Service { name, command: command.split(' ').map(str::to_owned).collect() };
+            // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths
+            // without spaces.
+            let service = LabService { name, command: command.split(' ').map(str::to_owned).collect() };
             servers.place.start(&service, || answers(address))?;
         }
         Ok(servers)
@@ -81,7 +81,8 @@ impl Servers {
         }
         // Copied because the servers' user may not have access to the original, and a build may
         // replace it.
-        let (program, copy) = (optimised("petasos")?, place.directory.join("petasos"));
+        let program = optimised("petasos")?;
+        let copy = place.directory.join("petasos");
         fs::copy(&program, &copy)
             .and_then(|_| place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;

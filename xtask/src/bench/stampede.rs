@@ -7,7 +7,7 @@
 //! *origin alone* sends the same crowd to the application directly, which answers every request. It
 //! shows the cost of the crowd and the machine without any cache.
 
-use super::crowd::{Crowd, Rush};
+use super::crowd::{ConnectedCrowd, Rush};
 use super::markdown;
 use super::servers::Servers;
 use anyhow::{Context, Result, bail};
@@ -52,14 +52,14 @@ pub(crate) struct Args {
 }
 
 /// One server's turn in one round.
-struct Turn {
+struct ServerTurn {
     name: &'static str,
     origin_requests: usize,
     rush: Rush,
 }
 
 /// The application.
-struct Origin {
+struct StampedeOrigin {
     address: SocketAddr,
     requests: Arc<AtomicUsize>,
     content: Vec<u8>,
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     ensure_descriptors(args.clients)?;
     let clock = SystemClock::new();
-    let origin = Origin::start()?;
+    let origin = StampedeOrigin::start()?;
     let servers = Servers::start(origin.address)?;
     let mut order: Vec<_> = servers.addresses().chain([(ALONE, origin.address)]).collect();
     let mut random = Random::from_seed(args.seed);
@@ -110,14 +110,15 @@ pub(super) fn ensure_descriptors(clients: u16) -> Result<()> {
         .with_context(|| format!("{clients} visitors need {needed} descriptors (`ulimit -Hn`)"))
 }
 
-impl Origin {
+impl StampedeOrigin {
     /// Starts the application in a thread that lives as long as the program.
     fn start() -> Result<Self> {
         let content: Vec<u8> =
             (0_u32..).flat_map(|line| format!("{line:07}\n").into_bytes()).take(PAGE_BYTES).collect();
         let fields = "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n";
         let responder = Responder::bind(fields, &content, vec![ORIGIN_TIME])?;
-        let (address, requests) = (responder.address(), responder.requests());
+        let address = responder.address();
+        let requests = responder.requests();
         std::thread::Builder::new().name("origin".to_owned()).spawn(move || {
             if let Err(error) = responder.serve() {
                 eprintln!("error: the application ended: {error}");
@@ -135,9 +136,9 @@ impl Origin {
         clients: usize,
         clock: &dyn Clock,
         interrupted: &AtomicBool,
-    ) -> Result<Turn> {
+    ) -> Result<ServerTurn> {
         let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\n\r\n");
-        let crowd = Crowd::gather(address, clients).with_context(|| format!("before {name}"))?;
+        let crowd = ConnectedCrowd::gather(address, clients).with_context(|| format!("before {name}"))?;
         std::thread::sleep(SETTLE);
         if interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -146,11 +147,11 @@ impl Origin {
         let rush = crowd
             .rush(request.as_bytes(), &self.content, LIMIT, clock, interrupted)
             .with_context(|| format!("before {name}"))?;
-        Ok(Turn { name, origin_requests: self.requests.load(Ordering::Relaxed) - before, rush })
+        Ok(ServerTurn { name, origin_requests: self.requests.load(Ordering::Relaxed) - before, rush })
     }
 }
 
-impl Turn {
+impl ServerTurn {
     /// Times of the first, the median and the slowest right response.
     fn times(&self) -> Option<[Duration; 3]> {
         let right = &self.rush.right;
@@ -172,7 +173,7 @@ impl Turn {
 }
 
 /// Prints the table with one row for each server.
-fn print(args: &Args, turns: &[Turn]) {
+fn print(args: &Args, turns: &[ServerTurn]) {
     let goal = ORIGIN_TIME + GOAL_SURPLUS;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!(
@@ -199,11 +200,12 @@ fn print(args: &Args, turns: &[Turn]) {
     print!("{}", markdown(&head, &rows));
 }
 
-fn row(name: &str, turns: &[Turn], args: &Args, goal: Duration) -> Vec<String> {
-    let of = |figure: fn(&Turn) -> usize| -> Vec<usize> {
+fn row(name: &str, turns: &[ServerTurn], args: &Args, goal: Duration) -> Vec<String> {
+    let of = |figure: fn(&ServerTurn) -> usize| -> Vec<usize> {
         turns.iter().filter(|turn| turn.name == name).map(figure).collect()
     };
-    let (requests, right) = (of(|turn| turn.origin_requests), of(|turn| turn.rush.right.len()));
+    let requests = of(|turn| turn.origin_requests);
+    let right = of(|turn| turn.rush.right.len());
     let times = |index: usize| -> Vec<Duration> {
         let own = turns.iter().filter(|turn| turn.name == name);
         own.filter_map(|turn| turn.times()?.get(index).copied()).collect()

@@ -24,13 +24,13 @@ use anyhow::{Context, Result, ensure};
 use clock::Monotonic;
 use load::{
     Arrival, Control, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop,
-    Trust,
+    Trust, spread,
 };
 use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::{Certificate, Delayed, Served, TlsFront};
+use testkit::{Certificate, Delayed, ServedRequest, TlsFront};
 
 /// If the true loss and the bound differ by less than this, either verdict is accepted.
 const NEAR: f64 = 0.01;
@@ -54,7 +54,7 @@ const FRONT_SHARE_MAX: f64 = 0.02;
 
 /// A load, and the server that answers it.
 #[derive(Clone, Copy)]
-struct Case {
+struct StarvedLoad {
     name: &'static str,
     arrival: Arrival,
     users: usize,
@@ -65,27 +65,28 @@ struct Case {
     time_max: Duration,
 }
 
-const fn closed(name: &'static str, users: usize, delay_ms: u64, time_max: Duration) -> Case {
+const fn closed(name: &'static str, users: usize, delay_ms: u64, time_max: Duration) -> StarvedLoad {
     let delay = Duration::from_millis(delay_ms);
-    let (content_bytes, is_secured) = (CONTENT_BYTES, false);
-    Case { name, arrival: Arrival::Closed, users, delay, content_bytes, is_secured, time_max }
+    let content_bytes = CONTENT_BYTES;
+    let is_secured = false;
+    StarvedLoad { name, arrival: Arrival::Closed, users, delay, content_bytes, is_secured, time_max }
 }
 
-const fn large(name: &'static str, users: usize, delay_ms: u64) -> Case {
-    Case { content_bytes: LARGE_BYTES, ..closed(name, users, delay_ms, Duration::MAX) }
+const fn large(name: &'static str, users: usize, delay_ms: u64) -> StarvedLoad {
+    StarvedLoad { content_bytes: LARGE_BYTES, ..closed(name, users, delay_ms, Duration::MAX) }
 }
 
-const fn secured(name: &'static str, users: usize, delay_ms: u64) -> Case {
-    Case { is_secured: true, ..closed(name, users, delay_ms, Duration::MAX) }
+const fn secured(name: &'static str, users: usize, delay_ms: u64) -> StarvedLoad {
+    StarvedLoad { is_secured: true, ..closed(name, users, delay_ms, Duration::MAX) }
 }
 
-const fn open(name: &'static str, rate: f64, delay_ms: u64) -> Case {
+const fn open(name: &'static str, rate: f64, delay_ms: u64) -> StarvedLoad {
     let arrival = Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 10_000 };
-    Case { arrival, ..closed(name, 1, delay_ms, Duration::MAX) }
+    StarvedLoad { arrival, ..closed(name, 1, delay_ms, Duration::MAX) }
 }
 
 /// Loads for the quiet machine. They are also run starved.
-const CASES: [Case; 9] = [
+const CASES: [StarvedLoad; 9] = [
     closed("10 users, 2 ms", 10, 2, Duration::MAX),
     closed("100 users, 20 ms", 100, 20, Duration::MAX),
     closed("500 users, 250 ms", 500, 250, Duration::MAX),
@@ -101,7 +102,7 @@ const CASES: [Case; 9] = [
 
 /// Loads that are only run starved. With a server without delay, even a generator on a quiet
 /// machine is rightly tight.
-const STARVED: [Case; 7] = [
+const STARVED: [StarvedLoad; 7] = [
     closed("10 users, no delay", 10, 0, Duration::MAX),
     closed("100 users, no delay", 100, 0, Duration::MAX),
     closed("500 users, no delay", 500, 0, Duration::MAX),
@@ -117,7 +118,9 @@ const STARVED: [Case; 7] = [
 /// If a load cannot be run, or a verdict is wrong.
 pub(super) fn run(time: Duration) -> Result<()> {
     testkit::allow_descriptors(10_000);
-    let (mut rows, mut wrong, mut starved) = (Vec::new(), 0, 0);
+    let mut rows = Vec::new();
+    let mut wrong = 0;
+    let mut starved = 0;
     for case in CASES.into_iter().chain(STARVED) {
         for busy_loops in [1, 2] {
             let (outcome, lost) = pinned(case, time, busy_loops)?;
@@ -149,7 +152,7 @@ pub(super) fn run(time: Duration) -> Result<()> {
 /// Whether the verdict on a run is right. A run that lost more than the bound must have the verdict
 /// that the rules demand, and name the right term. `us_lost_each` is the loss of each request in
 /// microseconds.
-fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {
+fn is_right(case: StarvedLoad, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool {
     let says = |text: &str| check.reasons.iter().any(|reason| reason.contains(text));
     let (largest, _) = check.account.lost_terms()[0];
     let of_front = if case.is_secured { FRONT_SHARE_MAX } else { 0.0 };
@@ -168,7 +171,7 @@ fn is_right(case: Case, check: &SelfCheck, lost: f64, us_lost_each: f64) -> bool
 
 /// The loss of each request in microseconds, by the server's account. An open loop always counts as
 /// a large loss.
-fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
+fn us_lost_each(case: StarvedLoad, outcome: &Outcome, lost: f64) -> f64 {
     if case.arrival != Arrival::Closed {
         return f64::INFINITY;
     }
@@ -177,7 +180,7 @@ fn us_lost_each(case: Case, outcome: &Outcome, lost: f64) -> f64 {
 }
 
 /// Runs a load on the first core, together with busy loops, and its server on the last core.
-fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
+fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
     let all = sched_getaffinity(None).context("sched_getaffinity")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect();
     let (Some(&generator), Some(&server)) = (cores.first(), cores.last()) else {
@@ -207,7 +210,7 @@ fn pinned(case: Case, time: Duration, busy_loops: usize) -> Result<(Outcome, f64
 }
 
 /// Starts the server of a case, and a TLS front if the case needs one.
-fn serve(case: Case) -> (Delayed, Option<TlsFront>) {
+fn serve(case: StarvedLoad) -> (Delayed, Option<TlsFront>) {
     let server = Delayed::start_with(case.delay, case.content_bytes);
     let front = case.is_secured.then(|| TlsFront::start(server.address(), Certificate::Good));
     (server, front)
@@ -228,10 +231,11 @@ fn on_core(core: usize) -> Result<()> {
     sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
-fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
+fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<Outcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
     let plan = Plan::new(HttpUrl::parse(url)?);
     let mut plan = Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..plan };
+    plan.spread = spread(plan.stop.time);
     // The front's certificate authority is new in each run, so it cannot be verified.
     plan.tls.is_verified = false;
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
@@ -239,12 +243,12 @@ fn load(case: Case, time: Duration, url: &str) -> Result<Outcome> {
 
 /// The share of the users' time in which the server had no request. For an open loop, the share of
 /// the requests' time that they arrived late.
-fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
+fn lost(case: StarvedLoad, outcome: &Outcome, served: &[ServedRequest]) -> f64 {
     // Requests in flight at the end wait until their connections are closed, which takes some time
     // and must not count.
     let end = served.iter().map(|of| of.came).min().unwrap_or_default().plus(outcome.elapsed);
     let is_cut_off = case.arrival == Arrival::Closed;
-    let left = |of: &Served| if is_cut_off { of.left.min(end) } else { of.left };
+    let left = |of: &ServedRequest| if is_cut_off { of.left.min(end) } else { of.left };
     let at_server: f64 = served.iter().map(|of| left(of).since(of.came).as_secs_f64()).sum();
     match case.arrival {
         Arrival::Closed => 1.0 - at_server / (case.users as f64 * outcome.elapsed.as_secs_f64()),
@@ -257,7 +261,7 @@ fn lost(case: Case, outcome: &Outcome, served: &[Served]) -> f64 {
 
 /// Total lateness of requests with a constant rate, in seconds, if the most punctual request was on
 /// time.
-fn late_s(served: &[Served], rate: f64) -> f64 {
+fn late_s(served: &[ServedRequest], rate: f64) -> f64 {
     let mut came: Vec<Monotonic> = served.iter().map(|of| of.came).collect();
     came.sort_unstable();
     let after_due: Vec<f64> = came
@@ -269,7 +273,7 @@ fn late_s(served: &[Served], rate: f64) -> f64 {
     after_due.iter().map(|after| after - earliest).sum()
 }
 
-fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) -> Vec<String> {
+fn row(case: StarvedLoad, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) -> Vec<String> {
     let account = outcome.check.account;
     let (largest, _) = account.lost_terms()[0];
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
@@ -286,17 +290,23 @@ fn row(case: Case, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::{CASES, Case, STARVED, is_right, late_s};
+    use super::{CASES, STARVED, StarvedLoad, is_right, late_s};
     use clock::Monotonic;
     use load::{Account, SelfCheck, Trust};
     use std::time::Duration;
-    use testkit::Served;
+    use testkit::ServedRequest;
 
-    fn judged(case: Case, trust: Trust, reason: &str, us_lost_each: f64) -> bool {
+    fn judged(case: StarvedLoad, trust: Trust, reason: &str, us_lost_each: f64) -> bool {
         judged_if(case, trust, reason, us_lost_each, true)
     }
 
-    fn judged_if(case: Case, trust: Trust, reason: &str, us_lost_each: f64, may_have_lost: bool) -> bool {
+    fn judged_if(
+        case: StarvedLoad,
+        trust: Trust,
+        reason: &str,
+        us_lost_each: f64,
+        may_have_lost: bool,
+    ) -> bool {
         let account = Account { unread: Duration::from_secs(1), ..Account::default() };
         let reasons = vec![reason.to_owned()];
         let check = SelfCheck { trust, account, reasons, may_have_lost, ..SelfCheck::default() };
@@ -306,7 +316,8 @@ mod tests {
     #[test]
     fn starved_run_is_invalid_unless_the_rules_make_it_tight() {
         let large = STARVED.into_iter().find(|case| case.name.contains("KiB")).unwrap();
-        let (taken, held_back) = ("the generator took 20%: unread 20%", "beginnings of responses waited");
+        let taken = "the generator took 20%: unread 20%";
+        let held_back = "beginnings of responses waited";
         assert!(judged(CASES[0], Trust::Invalid, taken, 400.0));
         assert!(!judged(CASES[0], Trust::Invalid, "a generator thread was busy", 400.0), "no term");
         assert!(!judged(CASES[0], Trust::Tight, taken, 400.0) && judged(CASES[0], Trust::Tight, taken, 90.0));
@@ -319,7 +330,7 @@ mod tests {
     #[test]
     fn lateness_is_relative_to_the_most_punctual_request() {
         let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
-        let served = |came: u64| Served { came: at(came), left: at(came + 5) };
+        let served = |came: u64| ServedRequest { came: at(came), left: at(came + 5) };
         // Due every 10 ms. The second request is 4 ms late, and the third 1 ms.
         let requests = [1_000, 1_014, 1_021, 1_030].map(served);
         assert!((late_s(&requests, 100.0) - 0.005).abs() < 1e-9);

@@ -26,13 +26,13 @@ use super::build;
 use super::stampede::ensure_descriptors;
 use alone::Alone;
 use anyhow::Result;
-use filled::Wanted;
-use server::Stand;
+use filled::SelectedParts;
+use server::ServerBase;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stats::Random;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use table::Table;
+use table::FigureTable;
 
 /// Names of the parts in their order, with their titles.
 const PARTS: [(&str, &str); 6] = [
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 }
 
 /// State that all parts share.
-struct Bench<'a> {
+struct StoreBench<'a> {
     args: &'a Args,
     interrupted: Arc<AtomicBool>,
     alone: Alone,
@@ -86,37 +86,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     ensure_descriptors(VISITORS_MAX)?;
-    let bench = Bench { args, interrupted, alone: Alone { system: args.system } };
+    let bench = StoreBench { args, interrupted, alone: Alone { system: args.system } };
     if bench.is_wanted("ratio") {
         bench.print("ratio", &bench.alone.ratio()?);
     }
     if bench.is_wanted("rss") {
         let mut table = bench.alone.rss()?;
-        churn::measure(&Stand::settle()?, &bench, &mut table)?;
+        churn::measure(&ServerBase::settle()?, &bench, &mut table)?;
         bench.print("rss", &table);
     }
-    let wanted = Wanted {
+    let wanted = SelectedParts {
         overhead: bench.is_wanted("overhead"),
         hits: bench.is_wanted("hits"),
         purges: bench.is_wanted("purges"),
     };
     if wanted.overhead || wanted.hits || wanted.purges {
-        filled::measure(&Stand::settle()?, &bench, wanted)?;
+        filled::measure(&ServerBase::settle()?, &bench, wanted)?;
     }
     if bench.is_wanted("restart") {
-        let mut table = Table::default();
-        restart::measure(&Stand::settle()?, &bench, &mut table)?;
+        let mut table = FigureTable::default();
+        restart::measure(&ServerBase::settle()?, &bench, &mut table)?;
         bench.print("restart", &table);
     }
     Ok(())
 }
 
-impl Bench<'_> {
+impl StoreBench<'_> {
     fn is_wanted(&self, part: &str) -> bool {
         self.args.only.is_empty() || self.args.only.iter().any(|wanted| wanted == part)
     }
 
-    fn print(&self, part: &str, table: &Table) {
+    fn print(&self, part: &str, table: &FigureTable) {
         let title = PARTS.iter().find(|(name, _)| *name == part).map_or(part, |(_, title)| title);
         table.print(title);
     }

@@ -4,10 +4,10 @@
 //! Invariant: the page contains only results of runs, and reasons from the files of expected
 //! results. If the two disagree, rendering fails.
 
-use super::Profile;
+use super::TestedProfile;
 use super::expected::Expected;
-use super::report::Kind;
-use super::scores::{PATH, Run, Scores};
+use super::report::TestWeight;
+use super::scores::{PATH, ScoredRun, Scores};
 use super::suite::Edition;
 use anyhow::{Result, ensure};
 use std::fmt::Write;
@@ -77,7 +77,7 @@ pub(crate) fn render() -> Result<String> {
     page.push_str(&own_scores(&scores));
     page.push_str(&beside_others(&scores));
     for edition in Edition::ALL {
-        for profile in Profile::ALL {
+        for profile in TestedProfile::ALL {
             let tested = scores.runs.iter().any(|run| (run.edition, run.profile) == (edition, profile));
             ensure!(
                 tested,
@@ -86,7 +86,7 @@ pub(crate) fn render() -> Result<String> {
                 profile.name()
             );
         }
-        let runs: Vec<&Run> = scores.runs.iter().filter(|run| run.edition == edition).collect();
+        let runs: Vec<&ScoredRun> = scores.runs.iter().filter(|run| run.edition == edition).collect();
         let expected = Expected::read(edition)?;
         for run in &runs {
             agree(run, &expected)?;
@@ -97,9 +97,9 @@ pub(crate) fn render() -> Result<String> {
 }
 
 /// Fails unless exactly the expected tests did not pass in the run.
-fn agree(run: &Run, expected: &Expected) -> Result<()> {
+fn agree(run: &ScoredRun, expected: &Expected) -> Result<()> {
     let mut missed: Vec<&str> =
-        Kind::ALL.iter().flat_map(|kind| run.missed.of(*kind)).map(String::as_str).collect();
+        TestWeight::ALL.iter().flat_map(|kind| run.missed.of(*kind)).map(String::as_str).collect();
     missed.sort_unstable();
     ensure!(
         missed.into_iter().eq(expected.tests(run.profile)),
@@ -116,7 +116,9 @@ fn own_scores(scores: &Scores) -> String {
         "\n## Scores\n\n| suite | profile | required | optional | check |\n|---|---|---|---|---|\n"
             .to_owned();
     for run in &scores.runs {
-        let (required, optional, check) = (run.score.required, run.score.optional, run.score.check);
+        let required = run.score.required;
+        let optional = run.score.optional;
+        let check = run.score.check;
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
@@ -159,16 +161,16 @@ fn beside_others(scores: &Scores) -> String {
 }
 
 /// All tests of an edition that did not pass: a table for each kind, and a row for each reason.
-fn misses(runs: &[&Run], expected: &Expected) -> String {
+fn misses(runs: &[&ScoredRun], expected: &Expected) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut text = format!("\n## Tests that do not pass: {}\n", first.suite);
-    for kind in Kind::ALL {
+    for kind in TestWeight::ALL {
         let rows = rows(runs, kind, expected);
         if rows.is_empty() {
             continue;
         }
         let _ = write!(text, "\n### {}\n\n| test | profile | reason |\n|---|---|---|\n", title(kind));
-        for Row { tests, profiles, reason } in rows {
+        for MissedRow { tests, profiles, reason } in rows {
             let profiles: Vec<_> = profiles.iter().map(|profile| format!("`{}`", profile.name())).collect();
             let tests: Vec<_> = tests.iter().map(|id| format!("`{id}`")).collect();
             let _ = writeln!(text, "| {} | {} | {} |", tests.join(", "), profiles.join(", "), cell(reason));
@@ -178,43 +180,43 @@ fn misses(runs: &[&Run], expected: &Expected) -> String {
 }
 
 /// Tests that do not pass in the same profiles for the same reason.
-struct Row<'a> {
+struct MissedRow<'a> {
     tests: Vec<&'a str>,
-    profiles: Vec<Profile>,
+    profiles: Vec<TestedProfile>,
     reason: &'a str,
 }
 
 /// Rows for the tests of one kind, in the suite's order.
-fn rows<'a>(runs: &[&'a Run], kind: Kind, expected: &'a Expected) -> Vec<Row<'a>> {
+fn rows<'a>(runs: &[&'a ScoredRun], kind: TestWeight, expected: &'a Expected) -> Vec<MissedRow<'a>> {
     let mut tests: Vec<&str> = Vec::new();
     for id in runs.iter().flat_map(|run| run.missed.of(kind)) {
         if !tests.contains(&id.as_str()) {
             tests.push(id);
         }
     }
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<MissedRow<'_>> = Vec::new();
     for id in tests {
         let missed = runs.iter().filter(|run| run.missed.of(kind).iter().any(|missed| missed == id));
-        let missed: Vec<(Profile, &str)> =
+        let missed: Vec<(TestedProfile, &str)> =
             missed.filter_map(|run| Some((run.profile, expected.reason(run.profile, id)?))).collect();
         // One row if the reason is the same in all profiles, otherwise one row for each.
         for same in missed.chunk_by(|one, other| one.1 == other.1) {
-            let profiles: Vec<Profile> = same.iter().map(|(profile, _)| *profile).collect();
+            let profiles: Vec<TestedProfile> = same.iter().map(|(profile, _)| *profile).collect();
             let Some((_, reason)) = same.first() else { continue };
             match rows.iter_mut().find(|row| row.profiles == profiles && row.reason == *reason) {
                 Some(row) => row.tests.push(id),
-                None => rows.push(Row { tests: vec![id], profiles, reason }),
+                None => rows.push(MissedRow { tests: vec![id], profiles, reason }),
             }
         }
     }
     rows
 }
 
-const fn title(kind: Kind) -> &'static str {
+const fn title(kind: TestWeight) -> &'static str {
     match kind {
-        Kind::Required => "Required",
-        Kind::Optional => "Optional",
-        Kind::Check => "Checks answered no",
+        TestWeight::Required => "Required",
+        TestWeight::Optional => "Optional",
+        TestWeight::Check => "Checks answered no",
     }
 }
 
@@ -225,22 +227,22 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Profile;
+    use super::super::TestedProfile;
     use super::super::expected::Expected;
     use super::super::report::tests::test;
-    use super::super::report::{Kind, Outcome, Report};
+    use super::super::report::{SuiteReport, TestOutcome, TestWeight};
     use super::super::scores::Scores;
     use super::super::suite::Edition;
     use super::{agree, beside_others, misses};
 
     /// A profile, with tests and their outcomes.
-    type Came<'a> = (Profile, &'a [(&'a str, Kind, Outcome)]);
+    type ProfileOutcomes<'a> = (TestedProfile, &'a [(&'a str, TestWeight, TestOutcome)]);
 
-    fn scores(profiles: &[Came<'_>]) -> Scores {
+    fn scores(profiles: &[ProfileOutcomes<'_>]) -> Scores {
         let mut scores = Scores::default();
         for (profile, tests) in profiles {
             let tests = tests.iter().map(|(id, kind, outcome)| test(id, *kind, *outcome)).collect();
-            scores.keep(Edition::Git, "suite 1", *profile, &Report { tests });
+            scores.keep(Edition::Git, "suite 1", *profile, &SuiteReport { tests });
         }
         scores
     }
@@ -251,16 +253,16 @@ mod tests {
 
     #[test]
     fn every_missed_test_is_listed_with_its_reason() {
-        use Outcome::{Fail, No, SetupFail, Yes};
-        let check = |id, outcome| (id, Kind::Check, outcome);
+        use TestOutcome::{Fail, No, SetupFail, Yes};
+        let check = |id, outcome| (id, TestWeight::Check, outcome);
         let scores = scores(&[
             (
-                Profile::Rfc,
-                &[("a", Kind::Required, SetupFail), check("c", No), check("b", No), check("d", Yes)],
+                TestedProfile::Rfc,
+                &[("a", TestWeight::Required, SetupFail), check("c", No), check("b", No), check("d", Yes)],
             ),
             (
-                Profile::Default,
-                &[("a", Kind::Required, Fail), check("c", No), check("b", No), check("d", No)],
+                TestedProfile::Default,
+                &[("a", TestWeight::Required, Fail), check("c", No), check("b", No), check("d", No)],
             ),
         ]);
         let expected = expected(
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn scores_that_differ_from_expected_misses_fail() {
-        let scores = scores(&[(Profile::Rfc, &[("a", Kind::Required, Outcome::Fail)])]);
+        let scores = scores(&[(TestedProfile::Rfc, &[("a", TestWeight::Required, TestOutcome::Fail)])]);
         for text in ["", "[[miss]]\nreason = 'It is.'\nrfc = ['a', 'b']\n"] {
             assert!(agree(&scores.runs[0], &expected(text)).is_err(), "{text}");
         }
@@ -288,8 +290,8 @@ mod tests {
 
     #[test]
     fn caches_are_sorted_by_their_scores() {
-        let tests: Vec<_> = (0..130).map(|_| ("a", Kind::Required, Outcome::Pass)).collect();
-        let text = beside_others(&scores(&[(Profile::Default, &tests)]));
+        let tests: Vec<_> = (0..130).map(|_| ("a", TestWeight::Required, TestOutcome::Pass)).collect();
+        let text = beside_others(&scores(&[(TestedProfile::Default, &tests)]));
         let place = |name: &str| text.find(name).unwrap();
         assert!(
             place("| Apache httpd") < place("| Petasos") && place("| Petasos") < place("| Squid"),

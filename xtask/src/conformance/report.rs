@@ -10,7 +10,7 @@ use std::fmt;
 /// Weight of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum TestWeight {
     /// A failure probably violates the specification.
     Required,
     /// A failure is legal but wastes an opportunity. The suite says `optimal`.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Check,
 }
 
-impl Kind {
+impl TestWeight {
     /// All kinds, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Required, Self::Optional, Self::Check];
 
@@ -37,7 +37,7 @@ impl Kind {
 /// The suite's judgement of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub(crate) enum TestOutcome {
     /// The test passed.
     Pass,
     /// A check was answered with yes.
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
     Untested,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// Whether the test counts as passed.
     pub(crate) const fn passes(self) -> bool {
         matches!(self, Self::Pass | Self::Yes)
@@ -85,17 +85,17 @@ impl Outcome {
 /// One test with its result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Test {
+pub(crate) struct SuiteTest {
     /// Id of the test in the suite.
     pub(crate) id: String,
     /// Weight of the test.
-    pub(crate) kind: Kind,
+    pub(crate) kind: TestWeight,
     /// Ids of the tests that must pass for this test to mean anything.
     pub(crate) depends_on: Vec<String>,
     /// Whether the test waits for time to pass.
     pub(crate) pauses: bool,
     /// The suite's judgement.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: TestOutcome,
     /// Kind and message of the error, if the client reports one.
     pub(crate) error: Option<(String, String)>,
     /// Whether the outcome comes from a second run.
@@ -103,11 +103,11 @@ pub(crate) struct Test {
     pub(crate) second_try: bool,
 }
 
-impl Test {
+impl SuiteTest {
     /// A line with the id, the kind, the outcome and the reason.
     pub(crate) fn line(&self) -> String {
         let reason = match (&self.error, self.outcome) {
-            (_, Outcome::DependencyFail) => format!(": {}", self.depends_on.join(", ")),
+            (_, TestOutcome::DependencyFail) => format!(": {}", self.depends_on.join(", ")),
             (Some((_, message)), _) => format!(": {message}"),
             (None, _) => String::new(),
         };
@@ -117,18 +117,18 @@ impl Test {
     /// Whether a busy machine may have caused a failure of this test. That is possible if the test
     /// waits for time to pass, if the client gave up, or if a test that it depends on failed.
     pub(crate) fn is_timing(&self) -> bool {
-        self.pauses || matches!(self.outcome, Outcome::HarnessFail | Outcome::DependencyFail)
+        self.pauses || matches!(self.outcome, TestOutcome::HarnessFail | TestOutcome::DependencyFail)
     }
 }
 
 /// Result of a run: the tests in the suite's order, without those for browsers.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct SuiteReport {
     /// The tests, each once.
-    pub(crate) tests: Vec<Test>,
+    pub(crate) tests: Vec<SuiteTest>,
 }
 
-impl Report {
+impl SuiteReport {
     /// Parses the output of the client.
     ///
     /// # Errors
@@ -140,11 +140,11 @@ impl Report {
 
     /// Replaces the results of the tests with these ids by their results in a second run.
     pub(crate) fn take_over(&mut self, names: &[String], second: Self) {
-        let mut tests: HashMap<String, Test> =
+        let mut tests: HashMap<String, SuiteTest> =
             second.tests.into_iter().map(|test| (test.id.clone(), test)).collect();
         for test in self.tests.iter_mut().filter(|test| names.contains(&test.id)) {
             if let Some(second) = tests.remove(&test.id) {
-                *test = Test { second_try: true, ..second };
+                *test = SuiteTest { second_try: true, ..second };
             }
         }
     }
@@ -153,7 +153,7 @@ impl Report {
 /// Result of all tests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct WeightResult {
     /// Number of tests that passed or were answered with yes.
     pub(crate) passed: u32,
     /// Number of all tests.
@@ -164,23 +164,23 @@ pub(crate) struct Part {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Score {
-    /// Tests of [`Kind::Required`].
-    pub(crate) required: Part,
-    /// Tests of [`Kind::Optional`].
-    pub(crate) optional: Part,
-    /// Tests of [`Kind::Check`].
-    pub(crate) check: Part,
+    /// Tests of [`TestWeight::Required`].
+    pub(crate) required: WeightResult,
+    /// Tests of [`TestWeight::Optional`].
+    pub(crate) optional: WeightResult,
+    /// Tests of [`TestWeight::Check`].
+    pub(crate) check: WeightResult,
 }
 
 impl Score {
     /// Computes the score of a run.
-    pub(crate) fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &SuiteReport) -> Self {
         let mut score = Self::default();
         for test in &report.tests {
             let part = match test.kind {
-                Kind::Required => &mut score.required,
-                Kind::Optional => &mut score.optional,
-                Kind::Check => &mut score.check,
+                TestWeight::Required => &mut score.required,
+                TestWeight::Optional => &mut score.optional,
+                TestWeight::Check => &mut score.check,
             };
             part.passed += u32::from(test.outcome.passes());
             part.of += 1;
@@ -202,11 +202,11 @@ impl fmt::Display for Score {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Kind, Outcome, Report, Score, Test};
+    use super::{Score, SuiteReport, SuiteTest, TestOutcome, TestWeight};
 
     /// A test with this outcome.
-    pub(crate) fn test(id: &str, kind: Kind, outcome: Outcome) -> Test {
-        Test {
+    pub(crate) fn test(id: &str, kind: TestWeight, outcome: TestOutcome) -> SuiteTest {
+        SuiteTest {
             id: id.to_owned(),
             kind,
             depends_on: Vec::new(),
@@ -221,22 +221,22 @@ pub(crate) mod tests {
     fn client_report_is_parsed() {
         let text = r#"[{"id":"a","kind":"optimal","depends_on":["b"],"pauses":true,
             "outcome":"optional_fail","error":["Assertion","it is"]}]"#;
-        let report = Report::parse(text).unwrap();
+        let report = SuiteReport::parse(text).unwrap();
         assert_eq!(report.tests[0].line(), "a (optional) failed: it is");
         assert!(report.tests[0].is_timing());
-        assert!(Report::parse(&text.replace("optional_fail", "no_such_outcome")).is_err());
-        assert!(Report::parse(&text.replace("\"pauses\":true,", "")).is_err());
+        assert!(SuiteReport::parse(&text.replace("optional_fail", "no_such_outcome")).is_err());
+        assert!(SuiteReport::parse(&text.replace("\"pauses\":true,", "")).is_err());
     }
 
     #[test]
     fn only_passes_and_yes_count() {
-        let report = Report {
+        let report = SuiteReport {
             tests: vec![
-                test("a", Kind::Required, Outcome::Pass),
-                test("b", Kind::Required, Outcome::SetupFail),
-                test("c", Kind::Optional, Outcome::DependencyFail),
-                test("d", Kind::Check, Outcome::Yes),
-                test("e", Kind::Check, Outcome::No),
+                test("a", TestWeight::Required, TestOutcome::Pass),
+                test("b", TestWeight::Required, TestOutcome::SetupFail),
+                test("c", TestWeight::Optional, TestOutcome::DependencyFail),
+                test("d", TestWeight::Check, TestOutcome::Yes),
+                test("e", TestWeight::Check, TestOutcome::No),
             ],
         };
         assert_eq!(Score::of(&report).to_string(), "required 1/2, optional 0/1, check 1/2");
@@ -244,12 +244,13 @@ pub(crate) mod tests {
 
     #[test]
     fn second_run_replaces_only_the_requested_tests() {
-        let failed = |id| test(id, Kind::Required, Outcome::Fail);
-        let passed = |id| test(id, Kind::Required, Outcome::Pass);
-        let mut report = Report { tests: vec![failed("a"), failed("b"), passed("c")] };
-        report.take_over(&["a".to_owned()], Report { tests: vec![passed("a"), passed("b"), failed("c")] });
+        let failed = |id| test(id, TestWeight::Required, TestOutcome::Fail);
+        let passed = |id| test(id, TestWeight::Required, TestOutcome::Pass);
+        let mut report = SuiteReport { tests: vec![failed("a"), failed("b"), passed("c")] };
+        report
+            .take_over(&["a".to_owned()], SuiteReport { tests: vec![passed("a"), passed("b"), failed("c")] });
         let outcomes: Vec<_> = report.tests.iter().map(|test| (test.outcome, test.second_try)).collect();
-        let expected = [(Outcome::Pass, true), (Outcome::Fail, false), (Outcome::Pass, false)];
+        let expected = [(TestOutcome::Pass, true), (TestOutcome::Fail, false), (TestOutcome::Pass, false)];
         assert_eq!(outcomes, expected);
     }
 }

@@ -4,8 +4,8 @@
 //! Invariant: only `cargo xtask conformance --write` writes the file, and only with results of a
 //! run.
 
-use super::Profile;
-use super::report::{Kind, Report, Score};
+use super::TestedProfile;
+use super::report::{Score, SuiteReport, TestWeight};
 use super::suite::Edition;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -21,19 +21,19 @@ const HEAD: &str = "# Written by `cargo xtask conformance --write`.\n\n";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scores {
     #[serde(default, rename = "run")]
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<ScoredRun>,
 }
 
 /// Result of one run.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct ScoredRun {
     /// Edition of the suite.
     pub(crate) edition: Edition,
     /// Name and version of the suite.
     pub(crate) suite: String,
     /// The tested profile.
-    pub(crate) profile: Profile,
+    pub(crate) profile: TestedProfile,
     /// Numbers of passed tests and of all tests.
     pub(crate) score: Score,
     /// Ids of the tests that did not pass.
@@ -51,11 +51,11 @@ pub(crate) struct Missed {
 
 impl Missed {
     /// The tests of one kind.
-    pub(crate) fn of(&self, kind: Kind) -> &[String] {
+    pub(crate) fn of(&self, kind: TestWeight) -> &[String] {
         match kind {
-            Kind::Required => &self.required,
-            Kind::Optional => &self.optional,
-            Kind::Check => &self.check,
+            TestWeight::Required => &self.required,
+            TestWeight::Optional => &self.optional,
+            TestWeight::Check => &self.check,
         }
     }
 }
@@ -83,17 +83,23 @@ impl Scores {
     }
 
     /// Replaces the last run of the same edition and profile.
-    pub(crate) fn keep(&mut self, edition: Edition, suite: &str, profile: Profile, report: &Report) {
+    pub(crate) fn keep(
+        &mut self,
+        edition: Edition,
+        suite: &str,
+        profile: TestedProfile,
+        report: &SuiteReport,
+    ) {
         let missed = |kind| {
             let tests = report.tests.iter().filter(|test| test.kind == kind && !test.outcome.passes());
             tests.map(|test| test.id.clone()).collect()
         };
         let missed = Missed {
-            required: missed(Kind::Required),
-            optional: missed(Kind::Optional),
-            check: missed(Kind::Check),
+            required: missed(TestWeight::Required),
+            optional: missed(TestWeight::Optional),
+            check: missed(TestWeight::Check),
         };
-        let run = Run { edition, suite: suite.to_owned(), profile, score: Score::of(report), missed };
+        let run = ScoredRun { edition, suite: suite.to_owned(), profile, score: Score::of(report), missed };
         self.runs.retain(|other| (other.edition, other.profile) != (edition, profile));
         self.runs.push(run);
         self.runs.sort_by_key(|run| (run.edition, run.profile));
@@ -102,19 +108,19 @@ impl Scores {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Profile;
+    use super::super::TestedProfile;
     use super::super::report::tests::test;
-    use super::super::report::{Kind, Outcome, Report};
+    use super::super::report::{SuiteReport, TestOutcome, TestWeight};
     use super::super::suite::Edition;
     use super::Scores;
 
     #[test]
     fn run_replaces_the_previous_one_and_is_read_back() {
-        let report = |outcome| Report { tests: vec![test("a", Kind::Required, outcome)] };
+        let report = |outcome| SuiteReport { tests: vec![test("a", TestWeight::Required, outcome)] };
         let mut scores = Scores::default();
-        scores.keep(Edition::Git, "one", Profile::Default, &report(Outcome::Fail));
-        scores.keep(Edition::Git, "one", Profile::Rfc, &report(Outcome::Pass));
-        scores.keep(Edition::Git, "two", Profile::Default, &report(Outcome::SetupFail));
+        scores.keep(Edition::Git, "one", TestedProfile::Default, &report(TestOutcome::Fail));
+        scores.keep(Edition::Git, "one", TestedProfile::Rfc, &report(TestOutcome::Pass));
+        scores.keep(Edition::Git, "two", TestedProfile::Default, &report(TestOutcome::SetupFail));
         let text = toml::to_string(&scores).unwrap();
         let read: Scores = toml::from_str(&text).unwrap();
         let runs: Vec<_> = read
@@ -125,10 +131,10 @@ mod tests {
                     run.suite.as_str(),
                     run.profile,
                     run.score.required.passed,
-                    run.missed.of(Kind::Required).len(),
+                    run.missed.of(TestWeight::Required).len(),
                 )
             })
             .collect();
-        assert_eq!(runs, [("one", Profile::Rfc, 1, 0), ("two", Profile::Default, 0, 1)]);
+        assert_eq!(runs, [("one", TestedProfile::Rfc, 1, 0), ("two", TestedProfile::Default, 0, 1)]);
     }
 }

@@ -5,7 +5,7 @@
 //! is no Node.js. `conformance/package-lock.json` fixes the packages that npm installs. It leaves
 //! out dependencies that the suite declares but does not need.
 
-use super::{Profile, WORK};
+use super::{TestedProfile, WORK};
 use crate::packages::{self, tail};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -38,10 +38,10 @@ impl Edition {
     }
 
     /// Oldest version of Node.js that can run the edition.
-    const fn node_min(self) -> Version {
+    const fn node_min(self) -> NodeVersion {
         match self {
-            Self::Npm => Version(18, 0, 0),
-            Self::Git => Version(20, 18, 1),
+            Self::Npm => NodeVersion(18, 0, 0),
+            Self::Git => NodeVersion(20, 18, 1),
         }
     }
 
@@ -79,7 +79,8 @@ impl Suite {
             None => Edition::Npm,
         };
         let version = node_version()?;
-        let (found, least) = (parse_version(&version)?, edition.node_min());
+        let found = parse_version(&version)?;
+        let least = edition.node_min();
         ensure!(
             found >= least,
             "this edition of the suite needs Node.js {least} or newer, and `node` is {version}"
@@ -91,13 +92,13 @@ impl Suite {
     }
 
     /// Directory for the logs of a run.
-    pub(crate) fn logs(&self, profile: Profile) -> PathBuf {
+    pub(crate) fn logs(&self, profile: TestedProfile) -> PathBuf {
         Path::new(WORK).join(format!("{}-{}", self.edition.name(), profile.name()))
     }
 
     /// Logs of the client and the origin in the last run. They contain the messages of a test that
     /// ran alone.
-    pub(crate) fn messages(&self, profile: Profile) -> Vec<String> {
+    pub(crate) fn messages(&self, profile: TestedProfile) -> Vec<String> {
         let read = |name| std::fs::read_to_string(self.logs(profile).join(name)).unwrap_or_default();
         ["client.log", "origin.log"].map(read).to_vec()
     }
@@ -105,18 +106,18 @@ impl Suite {
 
 /// A version of Node.js.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Version(u32, u32, u32);
+struct NodeVersion(u32, u32, u32);
 
-impl std::fmt::Display for Version {
+impl std::fmt::Display for NodeVersion {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}.{}.{}", self.0, self.1, self.2)
     }
 }
 
-fn parse_version(text: &str) -> Result<Version> {
+fn parse_version(text: &str) -> Result<NodeVersion> {
     let numbers = || {
         let mut numbers = text.strip_prefix('v')?.split('.').map(|number| number.parse().ok());
-        Some(Version(numbers.next()??, numbers.next()??, numbers.next()??))
+        Some(NodeVersion(numbers.next()??, numbers.next()??, numbers.next()??))
     };
     numbers().with_context(|| format!("{text:?} is no version of Node.js"))
 }
@@ -148,7 +149,8 @@ fn runs(program: &str) -> bool {
 /// Installs the packages of the committed lock file if they are missing. Returns their directory.
 fn install() -> Result<PathBuf> {
     let place = std::path::absolute(WORK)?;
-    let (lock, installed) = (Path::new("conformance/package-lock.json"), place.join("installed.json"));
+    let lock = Path::new("conformance/package-lock.json");
+    let installed = place.join("installed.json");
     let wanted = std::fs::read(lock).with_context(|| format!("cannot read {}", lock.display()))?;
     let modules = place.join("node_modules");
     if std::fs::read(&installed).is_ok_and(|found| found == wanted) && modules.exists() {
@@ -199,12 +201,12 @@ fn label(edition: Edition, directory: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Edition, Version, edition_of, parse_version};
+    use super::{Edition, NodeVersion, edition_of, parse_version};
     use std::path::Path;
 
     #[test]
     fn versions_compare_by_their_numbers() {
-        assert_eq!(parse_version("v18.20.4").unwrap(), Version(18, 20, 4));
+        assert_eq!(parse_version("v18.20.4").unwrap(), NodeVersion(18, 20, 4));
         assert!(parse_version("v20.9.0").unwrap() < Edition::Git.node_min());
         assert!(parse_version("v20.18.1").unwrap() >= Edition::Git.node_min());
         for wrong in ["", "20.1.2", "v20", "v20.x.1"] {

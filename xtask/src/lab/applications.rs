@@ -6,7 +6,7 @@
 //! incomplete ones. The measurement and its limits are in `crates/cli/lab/applications`. This
 //! module only starts it.
 
-use super::stack::{Ready, Server, Site, Stack, Step};
+use super::stack::{ReadyCondition, Stack, StackServer, StackSite, StackStep};
 use super::{files, front, php, python};
 use crate::place::make_own;
 use anyhow::{Context, Result, ensure};
@@ -91,18 +91,25 @@ pub(crate) const STACK: Stack = Stack {
     ],
     is_current: |_| true,
     steps: &[
-        Step::Make(|site| python::environment(site, REQUIREMENTS)),
-        Step::Write,
-        Step::Make(fill),
-        gunicorn!("moin", "", "moin.app:create_app()", "data/moin", "{{moin}}", Ready::Pages(&["moin"])),
-        gunicorn!("flask", "", "app:app", "flask", "{{flask}}", Ready::Pages(&["flask"])),
+        StackStep::Make(|site| python::environment(site, REQUIREMENTS)),
+        StackStep::Write,
+        StackStep::Make(fill),
+        gunicorn!(
+            "moin",
+            "",
+            "moin.app:create_app()",
+            "data/moin",
+            "{{moin}}",
+            ReadyCondition::Pages(&["moin"])
+        ),
+        gunicorn!("flask", "", "app:app", "flask", "{{flask}}", ReadyCondition::Pages(&["flask"])),
         gunicorn!(
             "django",
             "env DJANGO_SETTINGS_MODULE=settings ",
             "django.core.wsgi:get_wsgi_application()",
             "django",
             "unix:{{site}}/run/django.sock",
-            Ready::Socket("django.sock")
+            ReadyCondition::Socket("django.sock")
         ),
         php::START_OPCODE,
         front::start_nginx(&["django", "php"]),
@@ -111,7 +118,7 @@ pub(crate) const STACK: Stack = Stack {
 
 /// Makes the wiki, and the admin's database and files, unless they exist and come from these
 /// scripts and packages.
-fn fill(site: &Site<'_>) -> Result<()> {
+fn fill(site: &StackSite<'_>) -> Result<()> {
     let mark = site.at("data/filled-by");
     let wanted = format!("{REQUIREMENTS}\n{FILL_MOIN}\n{FILL_DJANGO}");
     if files::holds(&mark, &wanted) {

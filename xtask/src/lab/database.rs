@@ -4,33 +4,34 @@
 //! Invariant: the system tables are either missing or complete, and the next run removes incomplete
 //! ones. Each content system creates its own database.
 
-use super::stack::{Ready, Server, Site, Step, remove};
+use super::stack::{ReadyCondition, StackServer, StackSite, StackStep, remove};
 use crate::place::output;
 use anyhow::Result;
 use std::fs;
 
 /// Makes MariaDB's system tables.
-pub(crate) const MAKE: Step = Step::Make(make);
+pub(crate) const MAKE: StackStep = StackStep::Make(make);
 /// Starts the server.
-pub(crate) const START: Step = Step::Start(Server {
+pub(crate) const START: StackStep = StackStep::Start(StackServer {
     name: "mariadb",
     command: "mariadbd --defaults-file={{site}}/conf/my.cnf",
-    ready: Ready::Socket("mariadb.sock"),
+    ready: ReadyCondition::Socket("mariadb.sock"),
 });
 
 /// Runs SQL statements as MariaDB's root.
 ///
 /// # Errors
 /// With the server's error message.
-pub(crate) fn run(site: &Site<'_>, statements: &str) -> Result<()> {
+pub(crate) fn run(site: &StackSite<'_>, statements: &str) -> Result<()> {
     let socket = format!("--socket={}", site.value("mariadb_socket")?);
     let mut client = site.place.account.step("mariadb");
     output(client.args(["--no-defaults", &socket, "--user=root", "-e", statements])).map(|_| ())
 }
 
 /// Makes MariaDB's system tables, unless they exist.
-fn make(site: &Site<'_>) -> Result<()> {
-    let (data, new) = (site.at("mariadb"), site.at("mariadb.new"));
+fn make(site: &StackSite<'_>) -> Result<()> {
+    let data = site.at("mariadb");
+    let new = site.at("mariadb.new");
     if data.exists() {
         return Ok(());
     }

@@ -4,10 +4,10 @@
 //! Invariant: the user's tree is only read. A tree that is not Drupal 7 is refused before anything
 //! is made.
 
-use super::files::Template;
-use super::stack::{Site, Stack, Step, remove};
+use super::files::StackFile;
+use super::stack::{Stack, StackSite, StackStep, remove};
 use super::{database, files, front, php};
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::place::{make_own, output};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -64,8 +64,8 @@ pub(crate) const STACK: Stack = Stack {
         &[
             files::rendered!("conf/nginx.conf", "drupal/conf/nginx.conf"),
             files::rendered!("conf/nginx-site.conf", "drupal/conf/nginx-site.conf"),
-            Template::rendered("conf/install.php", INSTALL),
-            Template::rendered("conf/fill.php", FILL),
+            StackFile::rendered("conf/install.php", INSTALL),
+            StackFile::rendered("conf/fill.php", FILL),
             files::rendered!("drupal/sites/default/settings.php", "drupal/php/settings.php"),
             files::rendered!("drupal/lab-flush.php", "drupal/php/lab-flush.php"),
             files::verbatim!("drupal/sites/all/modules/lab/lab.info", "drupal/module/lab.info"),
@@ -75,11 +75,11 @@ pub(crate) const STACK: Stack = Stack {
     ],
     is_current: |_| true,
     steps: &[
-        Step::Make(copy),
-        Step::Write,
+        StackStep::Make(copy),
+        StackStep::Write,
         database::MAKE,
         database::START,
-        Step::Make(fill),
+        StackStep::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
         front::start_nginx(&[
@@ -125,8 +125,10 @@ pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]
 }
 
 /// Copies the tree and resolves links, unless there is a copy of it already.
-fn copy(site: &Site<'_>) -> Result<()> {
-    let (copy, new, mark) = (site.at("drupal"), site.at("drupal.new"), site.at("drupal.source"));
+fn copy(site: &StackSite<'_>) -> Result<()> {
+    let copy = site.at("drupal");
+    let new = site.at("drupal.new");
+    let mark = site.at("drupal.source");
     let wanted = identity(site)?;
     if !copy.exists() || !files::holds(&mark, &wanted) {
         [&copy, &new].into_iter().try_for_each(|old| loosen(old).and_then(|()| remove(old)))?;
@@ -144,10 +146,10 @@ fn copy(site: &Site<'_>) -> Result<()> {
 
 /// Copies a tree without `.git` and resolves links. The caller reads the files and the account
 /// writes them, because files that root has cloned are often readable by root only.
-fn copy_tree(account: Account, source: &Path, new: &Path) -> Result<()> {
+fn copy_tree(account: ServerAccount, source: &Path, new: &Path) -> Result<()> {
     fs::create_dir(new)?;
     account.give(new)?;
-    let mut reader = Account::Caller.step("tar");
+    let mut reader = ServerAccount::Caller.step("tar");
     let reader = reader.arg("-C").arg(source).args(["-chf", "-", "--exclude=./.git", "."]);
     let mut reading = reader.stdout(Stdio::piped()).spawn().context("cannot start tar")?;
     let archive = reading.stdout.take().context("tar has no output")?;
@@ -161,7 +163,7 @@ fn copy_tree(account: Account, source: &Path, new: &Path) -> Result<()> {
 }
 
 /// Text that identifies the user's tree: path, distribution and version.
-fn identity(site: &Site<'_>) -> Result<String> {
+fn identity(site: &StackSite<'_>) -> Result<String> {
     let [source, distribution, version] = ["source", "distribution", "version"].map(|name| site.value(name));
     Ok(format!("{}\n{} {}\n", source?, distribution?, version?))
 }
@@ -181,8 +183,9 @@ fn loosen(drupal: &Path) -> Result<()> {
 
 /// Installs Drupal and makes its content, unless both exist and come from this tree and these
 /// scripts.
-fn fill(site: &Site<'_>) -> Result<()> {
-    let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{}{INSTALL}{FILL}", identity(site)?));
+fn fill(site: &StackSite<'_>) -> Result<()> {
+    let mark = site.at("mariadb/filled-by");
+    let wanted = format!("{}{INSTALL}{FILL}", identity(site)?);
     if files::holds(&mark, &wanted) {
         return Ok(());
     }
@@ -201,7 +204,7 @@ fn fill(site: &Site<'_>) -> Result<()> {
 /// Submits the pages of Drupal's installer. PHP's built-in server serves them, because the lab's
 /// nginx does not serve the installer. It listens at the address of `nginx_plain`, which is still
 /// unused.
-fn install(site: &Site<'_>) -> Result<()> {
+fn install(site: &StackSite<'_>) -> Result<()> {
     let address = site.value("nginx_plain")?;
     let path = site.place.log("install-pages");
     let log = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -218,7 +221,7 @@ fn install(site: &Site<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{BOOTSTRAP, FILES, copy_tree, given};
-    use crate::account::Account;
+    use crate::account::ServerAccount;
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
@@ -244,10 +247,10 @@ mod tests {
         fs::set_permissions(top.join(".git"), fs::Permissions::from_mode(0o700)).unwrap();
         let new = top.with_extension("new");
         let _ = fs::remove_dir_all(&new);
-        copy_tree(Account::for_servers().unwrap(), &top, &new).unwrap();
+        copy_tree(ServerAccount::for_servers().unwrap(), &top, &new).unwrap();
         assert!(new.join("index.php").is_file() && new.join("includes/a.inc").is_file());
         assert!(!new.join(".git").exists());
-        if let Account::Other { user, .. } = Account::for_servers().unwrap() {
+        if let ServerAccount::Other { user, .. } = ServerAccount::for_servers().unwrap() {
             assert_eq!(fs::metadata(new.join("index.php")).unwrap().uid(), user);
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a secret is generated once and then kept. This module starts nothing.
 
-use super::stack::Site;
+use super::stack::StackSite;
 use crate::place::make_own;
-use crate::service::Place;
+use crate::service::LabDirectory;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
@@ -15,7 +15,7 @@ use std::path::Path;
 const SECRET_BYTES: usize = 32;
 
 /// A file of a stack.
-pub(crate) struct Template {
+pub(crate) struct StackFile {
     /// Path below the stack's directory.
     path: &'static str,
     /// Text of the template.
@@ -25,13 +25,13 @@ pub(crate) struct Template {
     own: Option<&'static [(&'static str, &'static str)]>,
 }
 
-impl Template {
+impl StackFile {
     /// A file with placeholders.
     pub(crate) const fn rendered(path: &'static str, text: &'static str) -> Self {
         Self { path, text, own: Some(&[]) }
     }
 
-    /// As [`Template::rendered`], with values for this file only.
+    /// As [`StackFile::rendered`], with values for this file only.
     const fn with(
         path: &'static str,
         text: &'static str,
@@ -46,13 +46,13 @@ impl Template {
     }
 }
 
-/// A [`Template`] with placeholders: its path, and the path of its text below `labs/`.
+/// A [`StackFile`] with placeholders: its path, and the path of its text below `labs/`.
 macro_rules! rendered {
     ($path:literal, $source:literal) => {
         $crate::lab::files::Template::rendered($path, $crate::lab::files::text!($source))
     };
 }
-/// A [`Template`] that is copied unchanged: its path, and the path of its text below `labs/`.
+/// A [`StackFile`] that is copied unchanged: its path, and the path of its text below `labs/`.
 macro_rules! verbatim {
     ($path:expr, $source:expr) => {
         $crate::lab::files::Template::verbatim($path, $crate::lab::files::text!($source))
@@ -67,19 +67,19 @@ macro_rules! text {
 pub(crate) use {rendered, text, verbatim};
 
 /// The part of nginx' configuration that is the same in every stack.
-pub(crate) const NGINX_HTTP: Template = rendered!("conf/nginx-http.conf", "common/nginx-http.conf");
+pub(crate) const NGINX_HTTP: StackFile = rendered!("conf/nginx-http.conf", "common/nginx-http.conf");
 /// The common files of stacks with MariaDB, nginx, and PHP-FPM with and without opcode cache.
-pub(crate) const FOR_PHP: &[Template] = &[
+pub(crate) const FOR_PHP: &[StackFile] = &[
     rendered!("conf/my.cnf", "common/my.cnf"),
     rendered!("conf/php.ini", "common/php.ini"),
-    Template::with("conf/php-plain.conf", text!("common/php-fpm.conf"), &[("pool", "plain")]),
-    Template::with("conf/php-opcode.conf", text!("common/php-fpm.conf"), &[("pool", "opcode")]),
+    StackFile::with("conf/php-plain.conf", text!("common/php-fpm.conf"), &[("pool", "plain")]),
+    StackFile::with("conf/php-opcode.conf", text!("common/php-fpm.conf"), &[("pool", "opcode")]),
     NGINX_HTTP,
     rendered!("conf/nginx-php.conf", "common/nginx-php.conf"),
 ];
 
 /// Whether the files on disk equal those that this version of the stack would write.
-pub(crate) fn are_current(site: &Site<'_>) -> bool {
+pub(crate) fn are_current(site: &StackSite<'_>) -> bool {
     render_all(site).is_ok_and(|files| files.iter().all(|(path, text)| holds(&site.at(path), text)))
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
 ///
 /// # Errors
 /// Names the file that cannot be written.
-pub(crate) fn write_all(site: &Site<'_>) -> Result<()> {
+pub(crate) fn write_all(site: &StackSite<'_>) -> Result<()> {
     for (path, text) in render_all(site)? {
         let mut parents: Vec<&Path> = Path::new(path).ancestors().skip(1).collect();
         parents.reverse();
@@ -116,8 +116,8 @@ pub(crate) fn write_all(site: &Site<'_>) -> Result<()> {
 }
 
 /// All files of the stack, rendered: path and text.
-pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>> {
-    let render = |Template { path, text, own }: &Template| {
+pub(crate) fn render_all(site: &StackSite<'_>) -> Result<Vec<(&'static str, String)>> {
+    let render = |StackFile { path, text, own }: &StackFile| {
         let text = own.map_or_else(|| Ok((*text).to_owned()), |own| site.render(text, own));
         Ok((*path, text.with_context(|| format!("cannot render {path}"))?))
     };
@@ -128,7 +128,7 @@ pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>>
 ///
 /// # Errors
 /// Names the file that cannot be read or written.
-pub(crate) fn secret(place: &Place, name: &str) -> Result<String> {
+pub(crate) fn secret(place: &LabDirectory, name: &str) -> Result<String> {
     let path = format!("conf/{}", name.replace('_', "-"));
     let file = place.directory.join(&path);
     if !file.exists() {

@@ -5,8 +5,8 @@
 //! Invariant: MediaWiki's code is the Debian package's, neither copied nor changed. The content is
 //! marked when it is complete, and the next run removes incomplete content.
 
-use super::files::Template;
-use super::stack::{Site, Stack, Step};
+use super::files::StackFile;
+use super::stack::{Stack, StackSite, StackStep};
 use super::{database, files, front, php};
 use crate::place::output;
 use anyhow::Result;
@@ -61,15 +61,15 @@ pub(crate) const STACK: Stack = Stack {
             files::rendered!("conf/varnish.vcl", "mediawiki/conf/varnish.vcl"),
             files::rendered!("conf/LocalSettings.php", "mediawiki/php/LocalSettings.php"),
             // Wikitext uses double braces itself.
-            Template::verbatim("conf/fill.php", FILL),
+            StackFile::verbatim("conf/fill.php", FILL),
         ],
     ],
     is_current: |_| true,
     steps: &[
-        Step::Write,
+        StackStep::Write,
         database::MAKE,
         database::START,
-        Step::Make(fill),
+        StackStep::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
         front::start_nginx(&["nginx_plain", "nginx_opcode", "nginx_objects", "nginx_files"]),
@@ -79,10 +79,11 @@ pub(crate) const STACK: Stack = Stack {
 
 /// Installs MediaWiki and makes its content, unless both exist and come from this script and this
 /// version of the package.
-fn fill(site: &Site<'_>) -> Result<()> {
+fn fill(site: &StackSite<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").args(["--show", "mediawiki"]))?;
     // The mark is inside the database's directory, so that they are always removed together.
-    let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{version}\n{FILL}"));
+    let mark = site.at("mariadb/filled-by");
+    let wanted = format!("{version}\n{FILL}");
     if files::holds(&mark, &wanted) {
         return Ok(());
     }

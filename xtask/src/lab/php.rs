@@ -3,26 +3,26 @@
 //! Invariant: the two FPM masters differ only in the opcode cache. This module knows no particular
 //! content system.
 
-use super::stack::{Ready, Server, Site, Step};
+use super::stack::{ReadyCondition, StackServer, StackSite, StackStep};
 use std::process::Command;
 
 /// Starts PHP-FPM without opcode cache.
-pub(crate) const START_PLAIN: Step = Step::Start(Server {
+pub(crate) const START_PLAIN: StackStep = StackStep::Start(StackServer {
     name: "php-plain",
     command: "php-fpm8.2 --nodaemonize --fpm-config {{site}}/conf/php-plain.conf --php-ini {{site}}/conf/php.ini \
               --define opcache.enable=0",
-    ready: Ready::Socket("php-plain.sock"),
+    ready: ReadyCondition::Socket("php-plain.sock"),
 });
 /// Starts PHP-FPM with opcode cache.
-pub(crate) const START_OPCODE: Step = Step::Start(Server {
+pub(crate) const START_OPCODE: StackStep = StackStep::Start(StackServer {
     name: "php-opcode",
     command: "php-fpm8.2 --nodaemonize --fpm-config {{site}}/conf/php-opcode.conf --php-ini {{site}}/conf/php.ini \
               --define opcache.enable=1",
-    ready: Ready::Socket("php-opcode.sock"),
+    ready: ReadyCondition::Socket("php-opcode.sock"),
 });
 
 /// A command for a PHP script that makes content. It has more memory than a page and sends no mail.
-pub(crate) fn script(site: &Site<'_>) -> Command {
+pub(crate) fn script(site: &StackSite<'_>) -> Command {
     let mut command = site.place.account.step("php8.2");
     command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);
     command

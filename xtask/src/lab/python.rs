@@ -4,7 +4,7 @@
 //! one. This module knows no particular application.
 
 use super::files;
-use super::stack::{Site, remove};
+use super::stack::{StackSite, remove};
 use anyhow::{Context, Result};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,8 +15,9 @@ use std::process::{Command, Stdio};
 ///
 /// # Errors
 /// If Python or pip fails; shows the end of its log.
-pub(crate) fn environment(site: &Site<'_>, requirements: &str) -> Result<()> {
-    let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
+pub(crate) fn environment(site: &StackSite<'_>, requirements: &str) -> Result<()> {
+    let venv = site.at("venv");
+    let mark = site.at("venv/requirements.txt");
     if files::holds(&mark, requirements) {
         return Ok(());
     }

@@ -6,11 +6,11 @@
 //! crash in any step. This module knows no particular content system: each is a [`Stack`] table in
 //! a module of its own.
 
-use super::files::{self, Template};
-use crate::account::Account;
+use super::files::{self, StackFile};
+use crate::account::ServerAccount;
 use crate::packages::{self, tail};
 use crate::place;
-use crate::service::{Place, Service};
+use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -50,35 +50,35 @@ pub(crate) struct Stack {
     /// Names of secrets, which are generated once. The first is the administrator's password.
     pub(crate) secrets: &'static [&'static str],
     /// Files that are written at each start.
-    pub(crate) templates: &'static [&'static [Template]],
+    pub(crate) templates: &'static [&'static [StackFile]],
     /// Whether the parts that are not in `templates` match this version of the lab.
-    pub(crate) is_current: fn(&Site<'_>) -> bool,
+    pub(crate) is_current: fn(&StackSite<'_>) -> bool,
     /// Steps that start the stack, in order.
-    pub(crate) steps: &'static [Step],
+    pub(crate) steps: &'static [StackStep],
 }
 
 /// A step of starting a stack.
-pub(crate) enum Step {
+pub(crate) enum StackStep {
     /// Makes a part of the stack, unless it exists.
-    Make(fn(&Site<'_>) -> Result<()>),
+    Make(fn(&StackSite<'_>) -> Result<()>),
     /// Writes the stack's files.
     Write,
     /// Starts a server and waits until it is ready.
-    Start(Server),
+    Start(StackServer),
 }
 
 /// One server of a stack.
-pub(crate) struct Server {
+pub(crate) struct StackServer {
     /// Name in records, logs and messages. `NAME_pid` is a variable.
     pub(crate) name: &'static str,
     /// Program and arguments, separated by single spaces. Placeholders are replaced.
     pub(crate) command: &'static str,
     /// How to find out that it is ready.
-    pub(crate) ready: Ready,
+    pub(crate) ready: ReadyCondition,
 }
 
 /// Condition under which a server counts as ready.
-pub(crate) enum Ready {
+pub(crate) enum ReadyCondition {
     /// It accepts a connection at this Unix socket below `run`.
     Socket(&'static str),
     /// It answers the stack's page at these addresses.
@@ -86,11 +86,11 @@ pub(crate) enum Ready {
 }
 
 /// A stack in its directory, with the values of this start.
-pub(crate) struct Site<'a> {
+pub(crate) struct StackSite<'a> {
     /// The stack.
     pub(crate) stack: &'a Stack,
     /// The directory and account of its servers.
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a LabDirectory,
     /// Values for placeholders.
     pub(crate) values: Values,
 }
@@ -104,11 +104,11 @@ pub(crate) struct Site<'a> {
 pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<()> {
     packages::ensure_in_order(stack.packages)?;
     let _lock = place::lock(dir)?;
-    let place = Place::settle(dir)?;
+    let place = LabDirectory::settle(dir)?;
     let as_given =
         |values: &Values| given.iter().all(|(name, value)| values.get(*name).is_some_and(|is| is == value));
     if let Some(values) = read_values(dir).filter(as_given) {
-        let site = Site { stack, place: &place, values };
+        let site = StackSite { stack, place: &place, values };
         if site.is_up() {
             eprintln!("the {} lab is up already", stack.title);
             return site.show(dir);
@@ -116,7 +116,7 @@ pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<
     }
     stop_all(stack, &place, dir)?;
     let start = || {
-        let mut site = Site { stack, place: &place, values: values(stack, &place, given)? };
+        let mut site = StackSite { stack, place: &place, values: values(stack, &place, given)? };
         site.start_all(dir)?;
         site.show(dir)
     };
@@ -137,7 +137,7 @@ pub(crate) fn down(stack: &Stack, dir: &Path) -> Result<()> {
         return Ok(());
     }
     let _lock = place::lock(dir)?;
-    let stopped = stop_all(stack, &Place::settle(dir)?, dir)?;
+    let stopped = stop_all(stack, &LabDirectory::settle(dir)?, dir)?;
     eprintln!("the {} lab {}", stack.title, if stopped { "is stopped" } else { "is not up" });
     Ok(())
 }
@@ -150,8 +150,8 @@ pub(crate) fn status(stack: &Stack, dir: &Path) -> Result<()> {
     let command = format!("`cargo xtask lab {} up`", stack.name);
     let values = read_values(dir)
         .with_context(|| format!("the {} lab is not up: {command} starts it", stack.title))?;
-    let place = Place::find(dir, Account::for_servers()?)?;
-    let site = Site { stack, place: &place, values };
+    let place = LabDirectory::find(dir, ServerAccount::for_servers()?)?;
+    let site = StackSite { stack, place: &place, values };
     site.show(dir)?;
     ensure!(site.is_up(), "a part of the lab does not run: {command} starts it again");
     Ok(())
@@ -162,7 +162,7 @@ fn read_values(dir: &Path) -> Option<Values> {
 }
 
 /// Values for a start: free addresses, paths and secrets.
-fn values(stack: &Stack, place: &Place, given: &[(&str, String)]) -> Result<Values> {
+fn values(stack: &Stack, place: &LabDirectory, given: &[(&str, String)]) -> Result<Values> {
     let site = place.directory.to_str().context("the directory's name is not text")?;
     let mut values: Values = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let mut put = |name: &str, value: String| values.insert(name.to_owned(), value);
@@ -183,7 +183,7 @@ fn values(stack: &Stack, place: &Place, given: &[(&str, String)]) -> Result<Valu
 }
 
 /// Stops the servers in reverse order of their start. Returns whether any server ran.
-fn stop_all(stack: &Stack, place: &Place, dir: &Path) -> Result<bool> {
+fn stop_all(stack: &Stack, place: &LabDirectory, dir: &Path) -> Result<bool> {
     let mut any = false;
     for server in stack.servers().rev() {
         any |= place.stop(server.name)?;
@@ -207,12 +207,14 @@ fn write_values(dir: &Path, values: &Values) -> Result<()> {
 
 impl Stack {
     /// The servers, in the order of their start.
-    fn servers(&self) -> impl DoubleEndedIterator<Item = &Server> {
-        self.steps.iter().filter_map(|step| if let Step::Start(server) = step { Some(server) } else { None })
+    fn servers(&self) -> impl DoubleEndedIterator<Item = &StackServer> {
+        self.steps
+            .iter()
+            .filter_map(|step| if let StackStep::Start(server) = step { Some(server) } else { None })
     }
 }
 
-impl Site<'_> {
+impl StackSite<'_> {
     /// A path below the stack's directory.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.place.directory.join(path)
@@ -277,9 +279,9 @@ impl Site<'_> {
     fn start_all(&mut self, dir: &Path) -> Result<()> {
         for step in self.stack.steps {
             match step {
-                Step::Make(make) => make(self)?,
-                Step::Write => files::write_all(self)?,
-                Step::Start(server) => self.start(server)?,
+                StackStep::Make(make) => make(self)?,
+                StackStep::Write => files::write_all(self)?,
+                StackStep::Start(server) => self.start(server)?,
             }
         }
         for server in self.stack.servers() {
@@ -290,8 +292,8 @@ impl Site<'_> {
         write_values(dir, &self.values)
     }
 
-    fn start(&self, server: &Server) -> Result<()> {
-        if let Ready::Socket(name) = server.ready {
+    fn start(&self, server: &StackServer) -> Result<()> {
+        if let ReadyCondition::Socket(name) = server.ready {
             // A socket file that a killed server left would make the new server believe that
             // another one listens. It fails harmlessly if there is no file.
             let _ = fs::remove_file(self.at("run").join(name));
@@ -299,17 +301,20 @@ impl Site<'_> {
         self.place.start(&self.service(server)?, || self.is_ready(server))
     }
 
-    fn is_ready(&self, server: &Server) -> bool {
+    fn is_ready(&self, server: &StackServer) -> bool {
         match server.ready {
-            Ready::Socket(name) => UnixStream::connect(self.at("run").join(name)).is_ok(),
-            Ready::Pages(addresses) => addresses.iter().all(|name| self.answers(name, self.stack.page)),
+            ReadyCondition::Socket(name) => UnixStream::connect(self.at("run").join(name)).is_ok(),
+            ReadyCondition::Pages(addresses) => {
+                addresses.iter().all(|name| self.answers(name, self.stack.page))
+            }
         }
     }
 
-    fn service(&self, server: &Server) -> Result<Service> {
-        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
+    fn service(&self, server: &StackServer) -> Result<LabService> {
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
         let command = self.render(server.command, &[])?.split(' ').map(str::to_owned).collect();
-        Ok(Service { name: server.name, command })
+        Ok(LabService { name: server.name, command })
     }
 
     /// Whether every server runs, has the configuration of this version, and answers.
@@ -326,7 +331,7 @@ impl Site<'_> {
     fn show(&self, dir: &Path) -> Result<()> {
         let Stack { host, log_in, addresses, .. } = self.stack;
         let mut out = std::io::stdout().lock();
-        for Server { name, .. } in self.stack.servers() {
+        for StackServer { name, .. } in self.stack.servers() {
             let state =
                 self.place.running(name).map_or_else(|| "stopped".to_owned(), |pid| format!("process {pid}"));
             writeln!(out, "{name:<13} {state}")?;
@@ -356,16 +361,16 @@ pub(crate) fn remove(directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Site, Stack, Values, read_values, write_values};
-    use crate::account::Account;
-    use crate::service::Place;
+    use super::{Stack, StackSite, Values, read_values, write_values};
+    use crate::account::ServerAccount;
+    use crate::service::LabDirectory;
     use std::fmt::Write;
     use std::path::PathBuf;
 
     /// Lines of a stack's files and commands that contain values, with a fixed directory and fixed
     /// addresses.
     pub(crate) fn rendered(stack: &Stack) -> String {
-        let place = Place { directory: PathBuf::from("/lab/site"), account: Account::Caller };
+        let place = LabDirectory { directory: PathBuf::from("/lab/site"), account: ServerAccount::Caller };
         let mut values = Values::from(
             ["site", "source", "host", "mariadb_socket"].map(|name| (name.into(), "/lab/site".into())),
         );
@@ -377,7 +382,7 @@ pub(crate) mod tests {
             values.insert(format!("{name}_host"), "127.0.0.1".to_owned());
             values.insert(format!("{name}_port"), (1001 + number).to_string());
         }
-        let site = Site { stack, place: &place, values };
+        let site = StackSite { stack, place: &place, values };
         let mut lines = String::new();
         for (path, text) in super::files::render_all(&site).unwrap() {
             let filled = text.lines().filter(|line| line.contains("/lab/site") || line.contains("100"));

@@ -4,7 +4,7 @@
 //! The measurement and its limits are in `crates/cli/lab/systems/traffic.rs` and `rates.rs` there.
 //! `cargo xtask test` runs both in their short form. This module only starts them.
 
-use super::{Plugin, TrafficArgs};
+use super::{LabTrafficArgs, Plugin};
 use anyhow::{Context, Error, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ pub(super) fn run(name: &str, dir: &Path, paced: bool) -> Result<()> {
 ///
 /// # Errors
 /// If a page was staler than allowed, or the test could not run.
-pub(super) fn rates(dir: &Path, args: &TrafficArgs) -> Result<()> {
+pub(super) fn rates(dir: &Path, args: &LabTrafficArgs) -> Result<()> {
     let file = dir.join("rates.json");
     let name = file.to_str().context("the directory has a name that is no text")?;
     if file.exists() && !args.resume {

@@ -6,7 +6,7 @@
 //! Invariant: environment and data are marked when they are complete, and the next run removes
 //! incomplete ones.
 
-use super::stack::{Ready, Server, Site, Stack, Step, remove};
+use super::stack::{ReadyCondition, Stack, StackServer, StackSite, StackStep, remove};
 use super::{files, front, python};
 use crate::place::make_own;
 use anyhow::{Context, Result};
@@ -88,9 +88,9 @@ pub(crate) const STACK: Stack = Stack {
     ]],
     is_current: |_| true,
     steps: &[
-        Step::Make(|site| python::environment(site, REQUIREMENTS)),
-        Step::Write,
-        Step::Make(fill),
+        StackStep::Make(|site| python::environment(site, REQUIREMENTS)),
+        StackStep::Write,
+        StackStep::Make(fill),
         gunicorn!("plain", "none"),
         gunicorn!("templates", "templates"),
         gunicorn!("pages", "pages"),
@@ -100,8 +100,10 @@ pub(crate) const STACK: Stack = Stack {
 };
 
 /// Makes the database and its content, unless they exist and come from these scripts and packages.
-fn fill(site: &Site<'_>) -> Result<()> {
-    let (data, new, mark) = (site.at("data"), site.at("data.new"), site.at("data/filled-by"));
+fn fill(site: &StackSite<'_>) -> Result<()> {
+    let data = site.at("data");
+    let new = site.at("data.new");
+    let mark = site.at("data/filled-by");
     let wanted = format!("{REQUIREMENTS}\n{FILL}\n{MODELS}");
     if files::holds(&mark, &wanted) {
         return Ok(());

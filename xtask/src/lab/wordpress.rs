@@ -7,7 +7,7 @@
 
 mod integration;
 
-use super::stack::{Ready, Server, Site, Stack, Step, remove};
+use super::stack::{ReadyCondition, Stack, StackServer, StackSite, StackStep, remove};
 use super::{database, files, front, php};
 use crate::place::{make_own, output};
 use anyhow::{Context, Result};
@@ -86,24 +86,24 @@ pub(crate) const STACK: Stack = Stack {
     ],
     is_current: |site| integration::is_current(site.place),
     steps: &[
-        Step::Make(copy),
-        Step::Make(salts),
-        Step::Write,
-        Step::Make(|site| integration::install(site.place)),
-        Step::Make(empty),
+        StackStep::Make(copy),
+        StackStep::Make(salts),
+        StackStep::Write,
+        StackStep::Make(|site| integration::install(site.place)),
+        StackStep::Make(empty),
         database::MAKE,
         database::START,
-        Step::Start(Server {
+        StackStep::Start(StackServer {
             name: "redis",
             command: "redis-server {{site}}/conf/redis.conf",
-            ready: Ready::Socket("redis.sock"),
+            ready: ReadyCondition::Socket("redis.sock"),
         }),
-        Step::Start(Server {
+        StackStep::Start(StackServer {
             name: "memcached",
             command: "memcached -s {{site}}/run/memcached.sock -m 64",
-            ready: Ready::Socket("memcached.sock"),
+            ready: ReadyCondition::Socket("memcached.sock"),
         }),
-        Step::Make(fill),
+        StackStep::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
         front::start_nginx(&["nginx_plain", "nginx_opcode", "nginx_cache"]),
@@ -112,7 +112,7 @@ pub(crate) const STACK: Stack = Stack {
 };
 
 /// Removes cached files and the list of active layers, because the content may be made again.
-fn empty(site: &Site<'_>) -> Result<()> {
+fn empty(site: &StackSite<'_>) -> Result<()> {
     ["wordpress/wp-content/cache", "tmp/nginx-cache"]
         .into_iter()
         .try_for_each(|path| remove(&site.at(path)))?;
@@ -123,9 +123,11 @@ fn empty(site: &Site<'_>) -> Result<()> {
 
 /// Copies WordPress from the Debian package and resolves links, unless there is a copy of this
 /// version.
-fn copy(site: &Site<'_>) -> Result<()> {
+fn copy(site: &StackSite<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").arg("--show").args(WORDPRESS))?;
-    let (copy, new, mark) = (site.at("wordpress"), site.at("wordpress.new"), site.at("wordpress.version"));
+    let copy = site.at("wordpress");
+    let new = site.at("wordpress.new");
+    let mark = site.at("wordpress.version");
     if copy.exists() && files::holds(&mark, &version) {
         return Ok(());
     }
@@ -142,7 +144,7 @@ fn copy(site: &Site<'_>) -> Result<()> {
 }
 
 /// Generates WordPress' salts, unless they exist.
-fn salts(site: &Site<'_>) -> Result<()> {
+fn salts(site: &StackSite<'_>) -> Result<()> {
     let path = "wordpress/wp-secrets.php";
     if site.at(path).exists() {
         return Ok(());
@@ -155,7 +157,7 @@ fn salts(site: &Site<'_>) -> Result<()> {
 }
 
 /// Lets WordPress install itself and make its content, unless it has done so.
-fn fill(site: &Site<'_>) -> Result<()> {
+fn fill(site: &StackSite<'_>) -> Result<()> {
     let mut command = php::script(site);
     command.arg(site.at("conf/fill.php")).arg(site.at("wordpress")).arg(site.at("conf/admin-password"));
     site.run("fill", &mut command)

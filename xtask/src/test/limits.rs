@@ -23,7 +23,7 @@ const KILL_EVERY: Duration = Duration::from_secs(30);
 
 /// How a group's duration compares with its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum BudgetUse {
     /// Within the budget.
     Within,
     /// Over the budget: a warning.
@@ -39,13 +39,13 @@ pub(super) fn limit(budget_s: u64, whole: Duration) -> Duration {
 }
 
 /// Judges a group that took `took`, with a budget of `budget_s` seconds and the limit `limit`.
-pub(super) fn pace(took: Duration, budget_s: u64, limit: Duration) -> Pace {
+pub(super) fn pace(took: Duration, budget_s: u64, limit: Duration) -> BudgetUse {
     if took >= limit {
-        Pace::Failed
+        BudgetUse::Failed
     } else if took.as_secs() > budget_s {
-        Pace::Over
+        BudgetUse::Over
     } else {
-        Pace::Within
+        BudgetUse::Within
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn kill_descendants() {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pace, WHOLE_MAX, limit, pace, run_within};
+    use super::{BudgetUse, WHOLE_MAX, limit, pace, run_within};
     use platform::SystemClock;
     use std::process::{Command, Stdio};
     use std::sync::Mutex;
@@ -101,16 +101,16 @@ mod tests {
     fn a_group_fails_at_twice_its_budget() {
         let limit = limit(10, SECOND);
         assert_eq!(limit, 20 * SECOND);
-        assert_eq!(pace(10 * SECOND, 10, limit), Pace::Within);
-        assert_eq!(pace(11 * SECOND, 10, limit), Pace::Over);
-        assert_eq!(pace(20 * SECOND, 10, limit), Pace::Failed);
+        assert_eq!(pace(10 * SECOND, 10, limit), BudgetUse::Within);
+        assert_eq!(pace(11 * SECOND, 10, limit), BudgetUse::Over);
+        assert_eq!(pace(20 * SECOND, 10, limit), BudgetUse::Failed);
     }
 
     #[test]
     fn the_whole_command_fails_after_75_minutes() {
         let left = limit(600, WHOLE_MAX.saturating_sub(5 * SECOND));
         assert_eq!(left, 5 * SECOND);
-        assert_eq!(pace(5 * SECOND, 600, left), Pace::Failed);
+        assert_eq!(pace(5 * SECOND, 600, left), BudgetUse::Failed);
         assert_eq!(limit(600, WHOLE_MAX + SECOND), Duration::ZERO);
     }
 

@@ -104,9 +104,12 @@ impl Address {
         let (host, port) = split_port(text)?;
         let port = match (port, default_port) {
             (Some(port), _) => {
-                port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit())).ok_or_else(
-                    || AddressError::PortInvalid { text: text.to_owned(), port: port.to_owned() },
-                )?
+                let invalid = || AddressError::PortInvalid { text: text.to_owned(), port: port.to_owned() };
+                // The parser of numbers also accepts a sign.
+                if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return Err(invalid());
+                }
+                port.parse().map_err(|_| invalid())?
             }
             (None, Some(port)) => port,
             (None, None) => return Err(AddressError::PortMissing(text.to_owned())),

@@ -67,8 +67,8 @@ impl HttpUrl {
         // Browsers take the first word of the path in `http:///path` as the host, and so does the
         // parser.
         let names_none = text.split_once(':').is_some_and(|(_, rest)| rest.starts_with("///"));
-        let (host, port) = (url.host().filter(|_| !names_none), url.port_or_known_default());
-        let (Some(host), Some(port)) = (host.map(|host| host.to_owned()), port) else {
+        let host = if names_none { None } else { url.host().map(|host| host.to_owned()) };
+        let (Some(host), Some(port)) = (host, url.port_or_known_default()) else {
             return Err(HttpUrlError::NoHost(text.to_owned()));
         };
         url.set_fragment(None);

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn differences_are_never_negative() {
-        let (early, late) = (Timestamp::from_secs(10), Timestamp::from_secs(12));
+        let early = Timestamp::from_secs(10);
+        let late = Timestamp::from_secs(12);
         assert_eq!(late.since(early), Duration::from_secs(2));
         assert_eq!(early.since(late), Duration::ZERO);
         assert_eq!(Monotonic::from_nanos(1).since(Monotonic::from_nanos(2)), Duration::ZERO);

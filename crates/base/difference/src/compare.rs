@@ -44,11 +44,15 @@ pub fn compare(first: &[u8], second: &[u8]) -> Difference {
     if first == second {
         return Difference::Equal;
     }
-    let (words, others) = (words(first), words(second));
-    let (mut spots, mut at, mut other_at): (Vec<Spot>, _, _) = (Vec::new(), 0, 0);
+    let others = words(second);
+    let words = words(first);
+    let mut spots: Vec<Spot> = Vec::new();
+    let mut at = 0;
+    let mut other_at = 0;
     loop {
         let agreeing = agreement(first, words.get(at..), second, others.get(other_at..));
-        (at, other_at) = (at + agreeing, other_at + agreeing);
+        at += agreeing;
+        other_at += agreeing;
         if at == words.len() && other_at == others.len() {
             return Difference::Spots(spots);
         }
@@ -62,7 +66,8 @@ pub fn compare(first: &[u8], second: &[u8]) -> Difference {
             first: span(&words, at, skip, first.len()),
             second: span(&others, other_at, other_skip, second.len()),
         });
-        (at, other_at) = (at + skip, other_at + other_skip);
+        at += skip;
+        other_at += other_skip;
     }
 }
 
@@ -75,7 +80,7 @@ fn words(content: &[u8]) -> Vec<Range<usize>> {
         let kind = kind(octet);
         let run = content.get(start..).unwrap_or_default();
         let bytes = match kind {
-            Kind::Structure => 1,
+            DifferenceKind::Structure => 1,
             _ => run.iter().position(|&octet| self::kind(octet) != kind).unwrap_or(run.len()),
         };
         words.push(start..start + bytes);
@@ -85,17 +90,21 @@ fn words(content: &[u8]) -> Vec<Range<usize>> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DifferenceKind {
     Word,
     Structure,
     Other,
 }
 
-fn kind(octet: u8) -> Kind {
+fn kind(octet: u8) -> DifferenceKind {
     match octet {
-        b'<' | b'>' | b'"' | b'\'' | b'=' | b'&' | b';' | b',' | b'\n' | b'{' | b'}' => Kind::Structure,
-        _ if octet.is_ascii_alphanumeric() || octet == b'_' || octet == b'-' || octet >= 0x80 => Kind::Word,
-        _ => Kind::Other,
+        b'<' | b'>' | b'"' | b'\'' | b'=' | b'&' | b';' | b',' | b'\n' | b'{' | b'}' => {
+            DifferenceKind::Structure
+        }
+        _ if octet.is_ascii_alphanumeric() || octet == b'_' || octet == b'-' || octet >= 0x80 => {
+            DifferenceKind::Word
+        }
+        _ => DifferenceKind::Other,
     }
 }
 
@@ -127,14 +136,16 @@ fn resume(
     others: &[Range<usize>],
     other_at: usize,
 ) -> Option<(usize, usize)> {
-    let (left, other_left) = (words.len() - at, others.len() - other_at);
+    let left = words.len() - at;
+    let other_left = others.len() - other_at;
     for taken in 1..=2 * WINDOW_WORDS {
         for skip in taken.saturating_sub(WINDOW_WORDS)..=taken.min(WINDOW_WORDS) {
             let other_skip = taken - skip;
             if skip > left || other_skip > other_left {
                 continue;
             }
-            let (rest, other_rest) = (words.get(at + skip..)?, others.get(other_at + other_skip..)?);
+            let rest = words.get(at + skip..)?;
+            let other_rest = others.get(other_at + other_skip..)?;
             let wanted = AGREEING_WORDS.min(rest.len()).min(other_rest.len());
             let both_end = rest.len() == other_rest.len();
             if (wanted == AGREEING_WORDS || both_end)
@@ -226,7 +237,8 @@ mod tests {
                     _ => {}
                 }
             }
-            let (first, second) = (letters(&first), letters(&second));
+            let first = letters(&first);
+            let second = letters(&second);
             match compare(&first, &second) {
                 Difference::Equal => prop_assert_eq!(first, second),
                 Difference::Spots(spots) => {

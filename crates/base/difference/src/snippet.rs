@@ -36,10 +36,8 @@ pub fn snippet(spot: &Spot, first: &[u8], second: &[u8]) -> Snippet {
     let before: String = on_line.chars().skip(skipped).skip_while(cut).collect();
     let after = first.get(spot.first.end..).unwrap_or_default();
     let after = text_of(after.get(..TEXT_CHARS_MAX).unwrap_or(after));
-    let (first, second) = (
-        text_of(first.get(spot.first.clone()).unwrap_or_default()),
-        text_of(second.get(spot.second.clone()).unwrap_or_default()),
-    );
+    let first = text_of(first.get(spot.first.clone()).unwrap_or_default());
+    let second = text_of(second.get(spot.second.clone()).unwrap_or_default());
     Snippet {
         line,
         nature: nature(&before, [&first, &second], &after),
@@ -82,7 +80,8 @@ mod tests {
     fn snippet_has_line_and_text_before_the_spot() {
         let page =
             |name: &str| format!("<html>\n  <p class=hello>Hello {name}, how are you today?</p>\n</html>");
-        let (first, second) = (page("Ada"), page("Grace"));
+        let first = page("Ada");
+        let second = page("Grace");
         let Difference::Spots(spots) = compare(first.as_bytes(), second.as_bytes()) else {
             panic!("one spot")
         };
@@ -104,7 +103,8 @@ mod tests {
     #[test]
     fn long_texts_are_cut_and_control_characters_removed() {
         let page = |text: &str| format!("{} {text} and so it ends for both of them", "word ".repeat(50));
-        let (first, second) = (page(&"\x1b[31m".repeat(20)), page("x"));
+        let first = page(&"\x1b[31m".repeat(20));
+        let second = page("x");
         let Difference::Spots(spots) = compare(first.as_bytes(), second.as_bytes()) else {
             panic!("one spot")
         };

@@ -20,12 +20,12 @@ const BACKLOG: i32 = 4096;
 /// A bound, listening socket. Accepting from it needs an [`Acceptor`].
 #[derive(Debug)]
 pub struct Listener {
-    socket: Bound,
+    socket: BoundSocket,
     local: Address,
 }
 
 #[derive(Debug)]
-enum Bound {
+enum BoundSocket {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener),
 }
@@ -125,10 +125,10 @@ impl Listener {
     /// As the system reports them, for example when there are no file descriptors left.
     pub fn acceptor(&self) -> io::Result<Acceptor> {
         match &self.socket {
-            Bound::Tcp(listener) => {
+            BoundSocket::Tcp(listener) => {
                 tokio::net::TcpListener::from_std(listener.try_clone()?).map(Acceptor::Tcp)
             }
-            Bound::Unix(listener) => {
+            BoundSocket::Unix(listener) => {
                 tokio::net::UnixListener::from_std(listener.try_clone()?).map(Acceptor::Unix)
             }
         }
@@ -194,7 +194,7 @@ fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> 
         let listener = std::net::TcpListener::from(socket);
         // With port 0 the first socket determines the port of the others.
         target = listener.local_addr()?;
-        listeners.push(Listener { socket: Bound::Tcp(listener), local: Address::Ip(target) });
+        listeners.push(Listener { socket: BoundSocket::Tcp(listener), local: Address::Ip(target) });
     }
     Ok(listeners)
 }
@@ -224,7 +224,7 @@ fn bind_unix(address: &Address, path: &Path, count: usize) -> Result<Vec<Listene
     socket.listen(BACKLOG).map_err(failed)?;
     let listener = std::os::unix::net::UnixListener::from(socket);
     (0..count)
-        .map(|_| Ok(Listener { socket: Bound::Unix(listener.try_clone()?), local: address.clone() }))
+        .map(|_| Ok(Listener { socket: BoundSocket::Unix(listener.try_clone()?), local: address.clone() }))
         .collect::<io::Result<_>>()
         .map_err(failed)
 }

@@ -60,7 +60,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn limit_counts_from_the_reset() {
-        let (mut patience, start) = (Patience::new(), Instant::now());
+        let mut patience = Patience::new();
+        let start = Instant::now();
         let limit = Duration::from_secs(10);
         tokio::select! {
             () = over(&mut patience, limit) => panic!("over too early"),
@@ -73,7 +74,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn shorter_limit_replaces_a_longer_one() {
-        let (mut patience, start) = (Patience::new(), Instant::now());
+        let mut patience = Patience::new();
+        let start = Instant::now();
         tokio::select! {
             () = over(&mut patience, Duration::from_secs(60)) => panic!("over too early"),
             () = sleep(Duration::from_secs(1)) => {}

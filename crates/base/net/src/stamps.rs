@@ -27,7 +27,7 @@ const ATTEMPTS_MAX: usize = 20;
 
 /// Buffer for the control message, with the alignment that the system needs.
 #[repr(align(8))]
-struct Control([u8; CONTROL_BYTES]);
+struct ControlBuffer([u8; CONTROL_BYTES]);
 
 /// The arrival of a packet by the wall clock, in nanoseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn ask_for_stamps(socket: &impl AsFd) -> io::Result<()> {
 /// # Errors
 /// As the system reports them.
 pub fn receive(socket: &impl AsRawFd, room: &mut [u8]) -> io::Result<(usize, Option<Stamp>)> {
-    let mut control = Control([0; CONTROL_BYTES]);
+    let mut control = ControlBuffer([0; CONTROL_BYTES]);
     let mut pieces = [IoSliceMut::new(room)];
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut pieces, Some(&mut control.0), MsgFlags::empty())?;
     let stamp = message.cmsgs()?.find_map(|control| match control {

@@ -35,7 +35,7 @@ pub enum TlsSuitesError {
 }
 
 /// The properties of a suite.
-struct Suite {
+struct SuiteProperties {
     suite: CipherSuite,
     version: TlsVersion,
     name: &'static str,
@@ -49,56 +49,56 @@ struct Suite {
 const ALL: [&str; 3] = ["ALL", "DEFAULT", "HIGH"];
 
 /// Every suite of the provider, in OpenSSL's order of preference.
-const SUITES: [Suite; 9] = [
-    Suite::of13(
+const SUITES: [SuiteProperties; 9] = [
+    SuiteProperties::of13(
         CipherSuite::TLS13_AES_256_GCM_SHA384,
         "TLS_AES_256_GCM_SHA384",
         256,
         &["AES", "AESGCM", "AES256"],
     ),
-    Suite::of13(
+    SuiteProperties::of13(
         CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
         "TLS_CHACHA20_POLY1305_SHA256",
         256,
         &["CHACHA20"],
     ),
-    Suite::of13(
+    SuiteProperties::of13(
         CipherSuite::TLS13_AES_128_GCM_SHA256,
         "TLS_AES_128_GCM_SHA256",
         128,
         &["AES", "AESGCM", "AES128"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
         "ECDHE-ECDSA-AES256-GCM-SHA384",
         256,
         &["ECDHE", "EECDH", "kECDHE", "aECDSA", "ECDSA", "AES", "AESGCM", "AES256"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
         "ECDHE-RSA-AES256-GCM-SHA384",
         256,
         &["ECDHE", "EECDH", "kECDHE", "aRSA", "AES", "AESGCM", "AES256"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
         "ECDHE-ECDSA-CHACHA20-POLY1305",
         256,
         &["ECDHE", "EECDH", "kECDHE", "aECDSA", "ECDSA", "CHACHA20"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
         "ECDHE-RSA-CHACHA20-POLY1305",
         256,
         &["ECDHE", "EECDH", "kECDHE", "aRSA", "CHACHA20"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
         "ECDHE-ECDSA-AES128-GCM-SHA256",
         128,
         &["ECDHE", "EECDH", "kECDHE", "aECDSA", "ECDSA", "AES", "AESGCM", "AES128"],
     ),
-    Suite::of12(
+    SuiteProperties::of12(
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
         "ECDHE-RSA-AES128-GCM-SHA256",
         128,
@@ -106,7 +106,7 @@ const SUITES: [Suite; 9] = [
     ),
 ];
 
-impl Suite {
+impl SuiteProperties {
     const fn of13(
         suite: CipherSuite,
         name: &'static str,
@@ -171,7 +171,7 @@ pub(crate) fn name_and_bits(suite: CipherSuite) -> Option<(&'static str, u16)> {
     known(suite).map(|suite| (suite.name, suite.bits))
 }
 
-fn known(suite: CipherSuite) -> Option<&'static Suite> {
+fn known(suite: CipherSuite) -> Option<&'static SuiteProperties> {
     SUITES.iter().find(|known| known.suite == suite)
 }
 
@@ -190,7 +190,8 @@ impl FromStr for TlsSuites {
     /// to the end. Unlike in OpenSSL, versions are not separate: a list without a suite of TLS 1.3
     /// does not offer TLS 1.3.
     fn from_str(text: &str) -> Result<Self, TlsSuitesError> {
-        let (mut chosen, mut banned) = (Vec::new(), Vec::new());
+        let mut chosen = Vec::new();
+        let mut banned = Vec::new();
         for item in text.split([':', ',', ' ']).filter(|item| !item.is_empty()) {
             if item.starts_with('@') {
                 return Err(TlsSuitesError::Command(item.to_owned()));

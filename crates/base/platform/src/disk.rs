@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::aside::AsideFile;
+use crate::direct_file::DirectFile;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -64,7 +64,7 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// As the system reports them.
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>>;
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>>;
 
     /// Removes the name of a file. Open handles can still read the file.
     ///
@@ -94,7 +94,7 @@ pub trait Disk: Send + Sync {
 }
 
 /// The name of a directory's entry, and the size in bytes of a regular file.
-pub type Listed = (String, Option<u64>);
+pub type DirectoryEntry = (String, Option<u64>);
 
 /// A lock that is released when this value is dropped.
 pub type DiskLock = Box<dyn Send + Sync>;
@@ -180,7 +180,7 @@ impl Disk for SystemDisk {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         if access == Access::Aside {
-            return Ok(Arc::new(AsideFile::open(path)?));
+            return Ok(Arc::new(DirectFile::open(path)?));
         }
         let write = access == Access::Write;
         let file =
@@ -199,7 +199,7 @@ impl Disk for SystemDisk {
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;

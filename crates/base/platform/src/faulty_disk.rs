@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock, SystemDisk};
 
 /// A disk for tests that accepts a limited number of bytes and is full after that.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(FaultyFile { file: SystemDisk.open_unnamed(directory)?, disk: self.clone() }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         SystemDisk.list(directory)
     }
 

@@ -5,18 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
 
 /// A disk for tests whose operations block while it is frozen. Clones are the same disk.
 #[derive(Clone)]
 pub struct HangingDisk {
     disk: Arc<dyn Disk>,
-    gate: Arc<Gate>,
-    closing: Arc<Gate>,
+    gate: Arc<FreezeGate>,
+    closing: Arc<FreezeGate>,
 }
 
 #[derive(Default)]
-struct Gate {
+struct FreezeGate {
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -27,7 +27,7 @@ struct GateState {
     waiting: usize,
 }
 
-impl Gate {
+impl FreezeGate {
     fn set(&self, is_frozen: bool) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = is_frozen;
         self.changed.notify_all();
@@ -72,7 +72,8 @@ impl HangingDisk {
     }
 
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let (gate, closing) = (Arc::clone(&self.gate), Arc::clone(&self.closing));
+        let gate = Arc::clone(&self.gate);
+        let closing = Arc::clone(&self.closing);
         Arc::new(HangingFile { file, gate, closing })
     }
 }
@@ -108,7 +109,7 @@ impl Disk for HangingDisk {
         Ok(self.file(self.disk.open_unnamed(directory)?))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.gate.pass();
         self.disk.list(directory)
     }
@@ -136,8 +137,8 @@ impl Disk for HangingDisk {
 /// An open file of a disk that can be frozen.
 struct HangingFile {
     file: Arc<dyn DiskFile>,
-    gate: Arc<Gate>,
-    closing: Arc<Gate>,
+    gate: Arc<FreezeGate>,
+    closing: Arc<FreezeGate>,
 }
 
 impl Drop for HangingFile {

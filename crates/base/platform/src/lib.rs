@@ -3,22 +3,22 @@
 //!
 //! Invariant: no other crate asks the system for the time. Sockets are in `net`.
 
-mod aside;
+mod direct_file;
 mod disk;
 mod faulty_disk;
 mod hanging_disk;
 mod machine;
 mod resident;
 mod simulated_disk;
-mod simulated_world;
+mod simulated_files;
 mod sound;
 mod system_clock;
 
-pub use disk::{Access, Disk, DiskFile, DiskLock, Listed, SystemDisk};
+pub use disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
 pub use machine::{cores, memory_bytes, resident_bytes, runtime_directory, spool_directory, state_directory};
 pub use resident::{bring_into_memory, is_in_memory};
-pub use simulated_disk::{Fault, SimulatedDisk};
+pub use simulated_disk::{DiskFault, SimulatedDisk};
 pub use sound::sound;
 pub use system_clock::SystemClock;

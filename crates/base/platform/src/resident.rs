@@ -30,7 +30,8 @@ pub fn is_in_memory(file: &File, offset: u64, bytes: u64) -> bool {
 /// # Errors
 /// As the system reports them.
 pub fn bring_into_memory(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let (mut at, end) = (offset, offset.saturating_add(bytes));
+    let mut at = offset;
+    let end = offset.saturating_add(bytes);
     let mut buffer = vec![0; PROBE_BYTES];
     while at < end {
         let count = (end - at).min(PROBE_BYTES as u64) as usize;

@@ -9,12 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Listed};
-use crate::simulated_world::{Change, World, put};
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
+use crate::simulated_files::{SimulatedFiles, UnsyncedChange, put};
 
 /// A fault of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// The process ends in the middle of the operation. A write is done in part, and every later
     /// operation fails.
     Kill,
@@ -29,50 +29,50 @@ pub enum Fault {
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
-    world: Arc<Mutex<World>>,
+    files: Arc<Mutex<SimulatedFiles>>,
 }
 
 impl SimulatedDisk {
     /// An empty disk whose random decisions follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { world: Arc::new(Mutex::new(World { random: seed | 1, ..World::default() })) }
+        Self { files: Arc::new(Mutex::new(SimulatedFiles { random: seed | 1, ..SimulatedFiles::default() })) }
     }
 
     /// The number of operations so far. Faults are addressed by this number.
     pub fn operations(&self) -> u64 {
-        self.world().operations
+        self.files().operations
     }
 
     /// Applies `fault` to the operation with this number. The first operation has the number 1.
-    pub fn fail_at(&self, operation: u64, fault: Fault) {
-        self.world().faults.insert(operation, fault);
+    pub fn fail_at(&self, operation: u64, fault: DiskFault) {
+        self.files().faults.insert(operation, fault);
     }
 
     /// From now on every operation fails with this error, also after [`SimulatedDisk::kill`]. With
     /// `None` the disk works again.
     pub fn set_broken(&self, kind: Option<io::ErrorKind>) {
-        self.world().broken = kind;
+        self.files().broken = kind;
     }
 
     /// Limits the total size of all files in bytes. `None` removes the limit.
     pub fn set_room(&self, bytes: Option<u64>) {
-        self.world().room_bytes = bytes;
+        self.files().room_bytes = bytes;
     }
 
     /// The total size of all files with names in bytes.
     pub fn bytes(&self) -> u64 {
-        self.world().bytes()
+        self.files().bytes()
     }
 
-    /// Whether a [`Fault::Kill`] has happened since the last [`SimulatedDisk::kill`].
+    /// Whether a [`DiskFault::Kill`] has happened since the last [`SimulatedDisk::kill`].
     pub fn is_killed(&self) -> bool {
-        self.world().killed
+        self.files().killed
     }
 
     /// Changes bytes of a file without a disk operation, as a worn medium does.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-        let mut world = self.world();
-        let Some(inode) = world.names.get(path).copied().and_then(|id| world.inodes.get_mut(id)) else {
+        let mut files = self.files();
+        let Some(inode) = files.names.get(path).copied().and_then(|id| files.inodes.get_mut(id)) else {
             return;
         };
         change(&mut inode.cached);
@@ -83,47 +83,47 @@ impl SimulatedDisk {
     /// Ends the process. Its open files and locks become invalid and faults are removed, but its
     /// written content stays.
     pub fn kill(&self) {
-        let mut world = self.world();
-        world.life += 1;
-        world.killed = false;
-        world.locks.clear();
-        world.faults.clear();
+        let mut files = self.files();
+        files.life += 1;
+        files.killed = false;
+        files.locks.clear();
+        files.faults.clear();
     }
 
     /// Ends the process and restarts the machine. Only synced content is sure to stay.
     pub fn power_cut(&self) {
         self.kill();
-        let mut world = self.world();
-        world.boot += 1;
-        world.lose();
+        let mut files = self.files();
+        files.boot += 1;
+        files.lose();
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    fn files(&self) -> MutexGuard<'_, SimulatedFiles> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Disk for SimulatedDisk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)?;
-        let id = world.named(path)?;
-        Ok(world.inode(id)?.cached.clone())
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)?;
+        let id = files.named(path)?;
+        Ok(files.inode(id)?.cached.clone())
     }
 
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let mut world = self.world();
-        let life = world.life;
-        let fault = world.begin(life)?;
-        if fault == Some(Fault::Full) || world.room(content.len()) < content.len() {
+        let mut files = self.files();
+        let life = files.life;
+        let fault = files.begin(life)?;
+        if fault == Some(DiskFault::Full) || files.room(content.len()) < content.len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        if fault == Some(Fault::Kill) && world.chance(2) == 0 {
+        if fault == Some(DiskFault::Kill) && files.chance(2) == 0 {
             return Err(io::Error::other("the process has ended"));
         }
-        world.create(path, content.to_vec());
-        world.sync_names();
+        files.create(path, content.to_vec());
+        files.sync_names();
         Ok(())
     }
 
@@ -140,78 +140,78 @@ impl Disk for SimulatedDisk {
     }
 
     fn create_directory(&self, _: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
-        let mut world = self.world();
-        let life = world.life;
-        let fault = world.begin(life)?;
-        let inode = match (world.named(path), access) {
+        let mut files = self.files();
+        let life = files.life;
+        let fault = files.begin(life)?;
+        let inode = match (files.named(path), access) {
             (Ok(inode), _) => inode,
             (Err(error), Access::Read | Access::Aside) => return Err(error),
-            (Err(_), Access::Write) if fault == Some(Fault::Full) => {
+            (Err(_), Access::Write) if fault == Some(DiskFault::Full) => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            (Err(_), Access::Write) => world.create(path, Vec::new()),
+            (Err(_), Access::Write) => files.create(path, Vec::new()),
         };
-        if fault == Some(Fault::Kill) {
+        if fault == Some(DiskFault::Kill) {
             return Err(io::Error::other("the process has ended"));
         }
         Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)?;
-        let names = world.names.iter().filter(|(path, _)| path.parent() == Some(directory));
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)?;
+        let names = files.names.iter().filter(|(path, _)| path.parent() == Some(directory));
         let named = names.filter_map(|(path, id)| {
             let name = path.file_name()?.to_string_lossy().into_owned();
-            Some((name, Some(world.inodes.get(*id)?.cached.len() as u64)))
+            Some((name, Some(files.inodes.get(*id)?.cached.len() as u64)))
         });
         Ok(named.collect())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)?;
-        world.named(path)?;
-        world.set_name(path, None);
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)?;
+        files.named(path)?;
+        files.set_name(path, None);
         Ok(())
     }
 
     fn sync_directory(&self, _: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)?;
-        world.sync_names();
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)?;
+        files.sync_names();
         Ok(())
     }
 
     fn lock(&self, path: &Path) -> io::Result<DiskLock> {
-        let mut world = self.world();
-        let life = world.life;
-        world.begin_whole(life)?;
-        if !world.locks.insert(path.to_owned()) {
+        let mut files = self.files();
+        let life = files.life;
+        files.begin_whole(life)?;
+        if !files.locks.insert(path.to_owned()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned(), life }))
     }
 
     fn boot(&self) -> io::Result<String> {
-        Ok(format!("boot-{}", self.world().boot))
+        Ok(format!("boot-{}", self.files().boot))
     }
 }
 
 impl SimulatedDisk {
     fn list_one(&self, path: &Path) -> io::Result<u64> {
-        let mut world = self.world();
-        let id = world.named(path)?;
-        Ok(world.inode(id)?.cached.len() as u64)
+        let mut files = self.files();
+        let id = files.named(path)?;
+        Ok(files.inode(id)?.cached.len() as u64)
     }
 }
 
@@ -223,9 +223,9 @@ struct SimulatedLock {
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
-        let mut world = self.disk.world();
-        if world.life == self.life {
-            world.locks.remove(&self.path);
+        let mut files = self.disk.files();
+        if files.life == self.life {
+            files.locks.remove(&self.path);
         }
     }
 }
@@ -238,9 +238,11 @@ struct SimulatedFile {
 
 impl SimulatedFile {
     /// The number of bytes out of `wanted` that an operation with this fault transfers.
-    fn part(world: &mut World, fault: Option<Fault>, wanted: usize) -> usize {
+    fn part(files: &mut SimulatedFiles, fault: Option<DiskFault>, wanted: usize) -> usize {
         match fault {
-            Some(Fault::Short | Fault::Kill) if wanted > 1 => 1 + world.chance(wanted as u64 - 1) as usize,
+            Some(DiskFault::Short | DiskFault::Kill) if wanted > 1 => {
+                1 + files.chance(wanted as u64 - 1) as usize
+            }
             _ => wanted,
         }
     }
@@ -248,10 +250,10 @@ impl SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut world = self.disk.world();
-        let fault = world.begin(self.life)?;
-        let wanted = Self::part(&mut world, fault, buffer.len());
-        let inode = world.inode(self.inode)?;
+        let mut files = self.disk.files();
+        let fault = files.begin(self.life)?;
+        let wanted = Self::part(&mut files, fault, buffer.len());
+        let inode = files.inode(self.inode)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.cached.len());
         let end = start.saturating_add(wanted).min(inode.cached.len());
         let octets = inode.cached.get(start..end).unwrap_or_default();
@@ -262,39 +264,39 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize> {
-        let mut world = self.disk.world();
-        let fault = world.begin(self.life)?;
+        let mut files = self.disk.files();
+        let fault = files.begin(self.life)?;
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let grown = (start + content.len()).saturating_sub(world.inode(self.inode)?.cached.len());
-        let room = if fault == Some(Fault::Full) { 0 } else { world.room(grown) };
+        let grown = (start + content.len()).saturating_sub(files.inode(self.inode)?.cached.len());
+        let room = if fault == Some(DiskFault::Full) { 0 } else { files.room(grown) };
         let wanted = content.len() - (grown - room).min(content.len());
         if wanted == 0 && !content.is_empty() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let octets = content.get(..Self::part(&mut world, fault, wanted)).unwrap_or(content);
-        let inode = world.inode(self.inode)?;
+        let octets = content.get(..Self::part(&mut files, fault, wanted)).unwrap_or(content);
+        let inode = files.inode(self.inode)?;
         put(&mut inode.cached, start, octets);
-        inode.pending.push(Change::Write(start, octets.to_vec()));
-        if fault == Some(Fault::Kill) {
+        inode.pending.push(UnsyncedChange::Write(start, octets.to_vec()));
+        if fault == Some(DiskFault::Kill) {
             return Err(io::Error::other("the process has ended"));
         }
         Ok(octets.len())
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
-        let mut world = self.disk.world();
-        world.begin_whole(self.life)?;
-        let inode = world.inode(self.inode)?;
+        let mut files = self.disk.files();
+        files.begin_whole(self.life)?;
+        let inode = files.inode(self.inode)?;
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         inode.cached.truncate(bytes);
-        inode.pending.push(Change::Truncate(bytes));
+        inode.pending.push(UnsyncedChange::Truncate(bytes));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut world = self.disk.world();
-        world.begin_whole(self.life)?;
-        let inode = world.inode(self.inode)?;
+        let mut files = self.disk.files();
+        files.begin_whole(self.life)?;
+        let inode = files.inode(self.inode)?;
         inode.pending.clear();
         inode.durable.clone_from(&inode.cached);
         Ok(())
@@ -307,7 +309,7 @@ impl DiskFile for SimulatedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, SimulatedDisk};
+    use super::{DiskFault, SimulatedDisk};
     use crate::{Access, Disk};
     use std::io::ErrorKind;
     use std::path::Path;
@@ -360,11 +362,11 @@ mod tests {
     fn faults_happen_at_their_operations() {
         let disk = SimulatedDisk::new(1);
         let file = disk.open(path(), Access::Write).unwrap();
-        disk.fail_at(disk.operations() + 1, Fault::Io);
+        disk.fail_at(disk.operations() + 1, DiskFault::Io);
         assert!(file.sync().is_err());
-        disk.fail_at(disk.operations() + 1, Fault::Short);
+        disk.fail_at(disk.operations() + 1, DiskFault::Short);
         assert!(file.write_at(&[1; 100], 0).unwrap() < 100);
-        disk.fail_at(disk.operations() + 1, Fault::Kill);
+        disk.fail_at(disk.operations() + 1, DiskFault::Kill);
         assert!(file.write_at(&[1; 100], 0).is_err());
         assert!(disk.is_killed() && file.sync().is_err());
         let locked = disk.lock(path());

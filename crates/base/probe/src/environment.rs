@@ -21,12 +21,12 @@ pub struct Environment {
     /// The distribution's own name, such as `Debian 12`.
     pub system: Option<String>,
     /// Limits that can influence a result.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<MachineLimit>,
 }
 
 /// A named limit with its value as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct MachineLimit {
     /// Name of the limit.
     pub name: String,
     /// Value of the limit.
@@ -54,7 +54,7 @@ impl Environment {
             [("cgroup cpu.max", "fs/cgroup/cpu.max"), ("cgroup memory.max", "fs/cgroup/memory.max")];
         let limits = control_group.into_iter().filter_map(|(name, path)| {
             let value = line(proc.sys_text(path))?;
-            Some(Limit { name: name.to_owned(), value })
+            Some(MachineLimit { name: name.to_owned(), value })
         });
         Self {
             cpu_model: proc.proc_text("cpuinfo").and_then(|text| value_of(&text, "model name")),
@@ -69,11 +69,11 @@ impl Environment {
 }
 
 /// The limit on open files, which also limits connections.
-fn open_files() -> Limit {
+fn open_files() -> MachineLimit {
     let limit = getrlimit(Resource::Nofile);
     let text = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
     let value = format!("{} (at most {})", text(limit.current), text(limit.maximum));
-    Limit { name: "open files".to_owned(), value }
+    MachineLimit { name: "open files".to_owned(), value }
 }
 
 /// The value of the first line of the form `key : value`.

@@ -19,8 +19,13 @@ impl CpuTimes {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut fields = line.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
         let mut field = || fields.next().flatten();
-        let (user, nice, system, idle) = (field()?, field()?, field()?, field()?);
-        let (iowait, irq, softirq) = (field().unwrap_or(0), field().unwrap_or(0), field().unwrap_or(0));
+        let user = field()?;
+        let nice = field()?;
+        let system = field()?;
+        let idle = field()?;
+        let iowait = field().unwrap_or(0);
+        let irq = field().unwrap_or(0);
+        let softirq = field().unwrap_or(0);
         let steal = field().unwrap_or(0);
         // User time already includes guest time, so guest time is not added.
         let processes = user + nice + system;
@@ -62,7 +67,7 @@ pub(crate) fn parse_load_average(text: &str) -> Option<f64> {
 
 /// Traffic of one network interface since it came up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct InterfaceTraffic {
     /// The interface's name.
     pub name: String,
     /// Bytes received.
@@ -71,7 +76,7 @@ pub struct Link {
     pub sent_bytes: u64,
 }
 
-impl Link {
+impl InterfaceTraffic {
     /// Parses /proc/net/dev. Loopback is left out because it has no speed that could be reached.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).filter(|link| link.name != "lo").collect()
@@ -98,7 +103,7 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuTimes, Link, parse_load_average};
+    use super::{CpuTimes, InterfaceTraffic, parse_load_average};
 
     #[test]
     fn cpu_times_are_parsed_and_compared() {
@@ -125,9 +130,12 @@ mod tests {
     #[test]
     fn links_are_parsed_without_loopback() {
         let text = "Inter-|   Receive                |  Transmit\n face |bytes packets\n    lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n  eth0: 1000 8 0 0 0 0 0 0 500 6 0 0 0 0 0 0\n";
-        let links = Link::parse_all(text);
-        assert_eq!(links, [Link { name: "eth0".to_owned(), received_bytes: 1000, sent_bytes: 500 }]);
-        let later = Link { received_bytes: 2000, sent_bytes: 100_500, ..links[0].clone() };
+        let links = InterfaceTraffic::parse_all(text);
+        assert_eq!(
+            links,
+            [InterfaceTraffic { name: "eth0".to_owned(), received_bytes: 1000, sent_bytes: 500 }]
+        );
+        let later = InterfaceTraffic { received_bytes: 2000, sent_bytes: 100_500, ..links[0].clone() };
         assert_eq!(later.share_since(&links[0], 1_000_000.0, 1.0), 0.8);
     }
 }

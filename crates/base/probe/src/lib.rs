@@ -13,8 +13,8 @@ mod procfs;
 mod stat;
 mod watch;
 
-pub use environment::{Environment, Limit};
-pub use host::{CpuTimes, Link};
+pub use environment::{Environment, MachineLimit};
+pub use host::{CpuTimes, InterfaceTraffic};
 pub use procfs::ProcFs;
 pub use stat::{ProcessStat, TaskState};
-pub use watch::{Group, GroupWatch, HostWatch, SAMPLE_INTERVAL, Watch, watch};
+pub use watch::{GroupFigures, HostFigures, ProcessGroup, SAMPLE_INTERVAL, WatchFigures, watch};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a process that ends while it is being read is left out; that is not an error.
 
-use crate::host::{CpuTimes, Link, parse_load_average};
+use crate::host::{CpuTimes, InterfaceTraffic, parse_load_average};
 use crate::stat::{ProcessStat, parse_pss_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -84,8 +84,8 @@ impl ProcFs {
     }
 
     /// All network interfaces but loopback, with their traffic.
-    pub fn links(&self) -> Vec<Link> {
-        self.proc_text("net/dev").map(|text| Link::parse_all(&text)).unwrap_or_default()
+    pub fn links(&self) -> Vec<InterfaceTraffic> {
+        self.proc_text("net/dev").map(|text| InterfaceTraffic::parse_all(&text)).unwrap_or_default()
     }
 
     /// The speed of an interface in bits a second, if it has one and says so.

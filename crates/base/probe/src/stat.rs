@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn name_with_spaces_is_skipped() {
         let stat = ProcessStat::parse(PHP).unwrap();
-        let (state, is_kernel) = (TaskState::Runnable, false);
+        let state = TaskState::Runnable;
+        let is_kernel = false;
         assert_eq!(stat, ProcessStat { state, parent: 17, is_kernel, own_ticks: 281, children_ticks: 9 });
     }
 

@@ -5,7 +5,7 @@
 //! thread's cost counts for this process. It counts for a watched group only if the group contains
 //! this process.
 
-use crate::host::{CpuTimes, Link};
+use crate::host::{CpuTimes, InterfaceTraffic};
 use crate::procfs::ProcFs;
 use clock::{Clock, Monotonic};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const SAMPLES_PER_SCAN: u32 = 10;
 
 /// Processes that are watched together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct ProcessGroup {
     /// The group's name.
     pub name: String,
     /// Process ids; their descendants belong to the group as well.
@@ -30,7 +30,7 @@ pub struct Group {
 
 /// The figures of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupWatch {
+pub struct GroupFigures {
     /// The group's name.
     pub name: String,
     /// Number of runnable and blocked tasks, one value per sample.
@@ -46,7 +46,7 @@ pub struct GroupWatch {
     pub tasks: u32,
 }
 
-impl GroupWatch {
+impl GroupFigures {
     /// The mean number of runnable and blocked tasks; 0 without samples.
     pub fn load(&self) -> f64 {
         let samples: Vec<f64> = self.load_samples.iter().map(|sample| f64::from(*sample)).collect();
@@ -56,7 +56,7 @@ impl GroupWatch {
 
 /// The figures of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostWatch {
+pub struct HostFigures {
     /// Share of all cores' time in which the cores worked, 0 to 1.
     pub busy: Option<f64>,
     /// Share of all cores' time that the hypervisor took, 0 to 1.
@@ -74,22 +74,27 @@ pub struct HostWatch {
 
 /// The figures of one watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Watch {
+pub struct WatchFigures {
     /// Duration in seconds.
     pub seconds: f64,
     /// The groups in the order in which the caller gave them.
-    pub groups: Vec<GroupWatch>,
+    pub groups: Vec<GroupFigures>,
     /// The host.
-    pub host: HostWatch,
+    pub host: HostFigures,
 }
 
 /// Runs `work` on this thread while another thread samples.
 ///
 /// Returns the result of `work` and the figures. A panic of `work` or of the sampling thread is
 /// passed on.
-pub fn watch<R>(proc: &ProcFs, groups: &[Group], clock: &dyn Clock, work: impl FnOnce() -> R) -> (R, Watch) {
+pub fn watch<R>(
+    proc: &ProcFs,
+    groups: &[ProcessGroup],
+    clock: &dyn Clock,
+    work: impl FnOnce() -> R,
+) -> (R, WatchFigures) {
     let done = AtomicBool::new(false);
-    let mut sampler = Sampler::begin(proc, groups, clock.monotonic());
+    let mut sampler = WatchSampler::begin(proc, groups, clock.monotonic());
     std::thread::scope(|scope| {
         let samples = scope.spawn(|| {
             let mut next = clock.monotonic();
@@ -127,9 +132,9 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// The initial readings and the samples so far.
-struct Sampler<'a> {
+struct WatchSampler<'a> {
     proc: &'a ProcFs,
-    groups: Vec<Watched<'a>>,
+    groups: Vec<WatchedProcesses<'a>>,
     /// This process and the roots of all groups.
     known_roots: Vec<u32>,
     /// Those processes and their descendants at the last scan.
@@ -138,24 +143,24 @@ struct Sampler<'a> {
     all_before: u64,
     begun: Monotonic,
     cpu_before: Option<CpuTimes>,
-    links_before: Vec<Link>,
+    links_before: Vec<InterfaceTraffic>,
     /// Samples to take before the next scan for descendants.
     until_scan: u32,
 }
 
-struct Watched<'a> {
-    group: &'a Group,
+struct WatchedProcesses<'a> {
+    group: &'a ProcessGroup,
     members: BTreeSet<u32>,
     load_samples: Vec<u32>,
     ticks_before: u64,
 }
 
-impl<'a> Sampler<'a> {
-    fn begin(proc: &'a ProcFs, groups: &'a [Group], now: Monotonic) -> Self {
-        let watched = |group: &'a Group| {
+impl<'a> WatchSampler<'a> {
+    fn begin(proc: &'a ProcFs, groups: &'a [ProcessGroup], now: Monotonic) -> Self {
+        let watched = |group: &'a ProcessGroup| {
             let members = proc.with_descendants(&group.roots);
             let ticks_before = ticks(proc, &members);
-            Watched { group, members, load_samples: Vec::new(), ticks_before }
+            WatchedProcesses { group, members, load_samples: Vec::new(), ticks_before }
         };
         let own = std::iter::once(std::process::id());
         let known_roots: Vec<u32> =
@@ -194,14 +199,14 @@ impl<'a> Sampler<'a> {
         self.known = self.proc.with_descendants(&self.known_roots);
     }
 
-    fn end(mut self, now: Monotonic) -> Watch {
+    fn end(mut self, now: Monotonic) -> WatchFigures {
         let times = self.proc.cpu_times().zip(self.cpu_before);
         self.scan();
         let known_ticks = ticks(self.proc, &self.known).saturating_sub(self.known_before);
         let all_ticks = all_ticks(self.proc).saturating_sub(self.all_before);
         let seconds = now.since(self.begun).as_secs_f64();
         let shares = times.and_then(|(after, before)| after.shares_since(before));
-        let host = HostWatch {
+        let host = HostFigures {
             busy: shares.map(|(busy, _)| busy),
             steal: shares.map(|(_, steal)| steal),
             foreign: times.and_then(|(after, before)| after.foreign_since(before, known_ticks, all_ticks)),
@@ -209,7 +214,7 @@ impl<'a> Sampler<'a> {
             link: self.fullest_link(seconds),
         };
         let groups = self.groups.into_iter().map(|watched| watched.end(self.proc)).collect();
-        Watch { seconds, groups, host }
+        WatchFigures { seconds, groups, host }
     }
 
     fn fullest_link(&self, seconds: f64) -> Option<f64> {
@@ -222,10 +227,10 @@ impl<'a> Sampler<'a> {
     }
 }
 
-impl Watched<'_> {
-    fn end(self, proc: &ProcFs) -> GroupWatch {
+impl WatchedProcesses<'_> {
+    fn end(self, proc: &ProcFs) -> GroupFigures {
         let used = ticks(proc, &self.members).saturating_sub(self.ticks_before);
-        GroupWatch {
+        GroupFigures {
             name: self.group.name.clone(),
             load_samples: self.load_samples,
             cpu_seconds: used as f64 / rustix::param::clock_ticks_per_second().max(1) as f64,
@@ -252,14 +257,14 @@ fn all_ticks(proc: &ProcFs) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Group, Sampler, watch};
+    use super::{ProcessGroup, WatchSampler, watch};
     use crate::procfs::ProcFs;
     use crate::procfs::tests::write_process;
     use clock::Monotonic;
     use platform::SystemClock;
 
-    fn group(roots: &[u32]) -> Vec<Group> {
-        vec![Group { name: "site".to_owned(), roots: roots.to_vec() }]
+    fn group(roots: &[u32]) -> Vec<ProcessGroup> {
+        vec![ProcessGroup { name: "site".to_owned(), roots: roots.to_vec() }]
     }
 
     #[test]
@@ -270,8 +275,9 @@ mod tests {
         };
         write(5, 1, "R", 100, 0);
         write(6, 5, "RD", 50, 0);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
-        let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
+        let mut sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         sampler.sample();
         // The child used 30 more ticks and ended. The parent's `children_ticks` now include its 80
         // ticks.
@@ -297,8 +303,9 @@ mod tests {
         write_process(root.path(), 5, 1, "R", 100, 0);
         write_process(root.path(), 9, 1, "R", 100, 0);
         stat(1_000, 1_000);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
-        let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
+        let sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         // Of 200 ticks the group used 40 and the other process 60.
         write_process(root.path(), 5, 1, "R", 140, 0);
         write_process(root.path(), 9, 1, "R", 160, 0);
@@ -317,8 +324,9 @@ mod tests {
         write_process(root.path(), 5, 1, "R", 100, 0);
         write_process(root.path(), 9, 1, "R", 100, 0);
         stat(1_000, 100);
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
-        let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
+        let sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         // Half of the group's 80 ticks are software interrupts. The other process used 20 ticks.
         write_process(root.path(), 5, 1, "R", 180, 0);
         write_process(root.path(), 9, 1, "R", 120, 0);
@@ -330,8 +338,9 @@ mod tests {
     #[test]
     fn group_without_processes_has_no_load() {
         let root = tempfile::tempdir().unwrap();
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[77]));
-        let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[77]);
+        let mut sampler = WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0));
         sampler.sample();
         let seen = sampler.end(Monotonic::from_nanos(1));
         assert_eq!((seen.groups[0].load(), seen.groups[0].processes), (0.0, 0));
@@ -344,8 +353,10 @@ mod tests {
         write_process(root.path(), 5, 1, "S", 0, 0);
         write_process(root.path(), 6, 5, "S", 0, 0);
         std::fs::remove_file(root.path().join("proc/6/smaps_rollup")).unwrap();
-        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
-        let seen = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0)).end(Monotonic::from_nanos(1));
+        let proc = ProcFs::at(root.path());
+        let groups = group(&[5]);
+        let seen =
+            WatchSampler::begin(&proc, &groups, Monotonic::from_nanos(0)).end(Monotonic::from_nanos(1));
         assert_eq!(seen.groups[0].pss_bytes, None);
     }
 

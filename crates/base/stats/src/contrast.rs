@@ -42,7 +42,7 @@ pub struct Contrast {
 
 /// The verdict about two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ContrastVerdict {
     /// There are too few runs for more than figures.
     TooFewRuns,
     /// The runs do not show a difference. There may still be one.
@@ -66,16 +66,16 @@ impl Contrast {
     }
 
     /// The verdict: a difference only if interval and test agree on it.
-    pub fn shown(&self) -> Shown {
-        let (Some(interval), Some(p)) = (self.interval, self.p) else { return Shown::TooFewRuns };
+    pub fn shown(&self) -> ContrastVerdict {
+        let (Some(interval), Some(p)) = (self.interval, self.p) else { return ContrastVerdict::TooFewRuns };
         if p >= self.significance {
-            Shown::Nothing
+            ContrastVerdict::Nothing
         } else if interval.low > self.neutral {
-            Shown::Larger
+            ContrastVerdict::Larger
         } else if interval.high < self.neutral {
-            Shown::Smaller
+            ContrastVerdict::Smaller
         } else {
-            Shown::Nothing
+            ContrastVerdict::Nothing
         }
     }
 }
@@ -130,8 +130,10 @@ impl Pairs {
     fn weighted_median(&self, weights_a: &[u32], weights_b: &[u32]) -> Option<f64> {
         let total = (self.size_a * self.size_b) as u64;
         // Ranks from 1: the middle one for an odd total, the two middle ones for an even total.
-        let (first, second) = (total.div_ceil(2), total / 2 + 1);
-        let (mut seen, mut lower) = (0, None);
+        let first = total.div_ceil(2);
+        let second = total / 2 + 1;
+        let mut seen = 0;
+        let mut lower = None;
         for &(value, i, j) in &self.sorted {
             let (Some(a), Some(b)) = (weights_a.get(i), weights_b.get(j)) else { continue };
             seen += u64::from(*a) * u64::from(*b);
@@ -146,7 +148,8 @@ impl Pairs {
     }
 
     fn interval(&self, random: &mut Random, resamples: usize) -> Option<Interval> {
-        let (mut weights_a, mut weights_b) = (vec![0; self.size_a], vec![0; self.size_b]);
+        let mut weights_a = vec![0; self.size_a];
+        let mut weights_b = vec![0; self.size_b];
         let mut estimates = Vec::with_capacity(resamples);
         for _ in 0..resamples {
             draw(&mut weights_a, random);
@@ -184,7 +187,7 @@ fn tail(runs_a: usize, runs_b: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pairs, Random, Shown, difference, mann_whitney, ratio};
+    use super::{ContrastVerdict, Pairs, Random, difference, mann_whitney, ratio};
     use crate::median;
     use proptest::prelude::{prop_assert, proptest};
 
@@ -201,19 +204,20 @@ mod tests {
     fn fewer_than_five_runs_give_only_figures() {
         let found = ratio(&[1.0; 4], &[2.0; 50], SEED).unwrap();
         assert_eq!((found.estimate, found.interval, found.p), (2.0, None, None));
-        assert_eq!(found.shown(), Shown::TooFewRuns);
-        assert_ne!(ratio(&[1.0; 5], &[2.0; 5], SEED).unwrap().shown(), Shown::TooFewRuns);
+        assert_eq!(found.shown(), ContrastVerdict::TooFewRuns);
+        assert_ne!(ratio(&[1.0; 5], &[2.0; 5], SEED).unwrap().shown(), ContrastVerdict::TooFewRuns);
     }
 
     #[test]
     fn distant_sides_differ_in_the_right_direction() {
-        let (a, b) = ([100.0, 101.0, 99.0, 102.0, 98.0], [111.0, 109.0, 112.0, 110.0, 108.0]);
-        assert_eq!(ratio(&a, &b, SEED).unwrap().shown(), Shown::Larger);
-        assert_eq!(ratio(&b, &a, SEED).unwrap().shown(), Shown::Smaller);
-        assert_eq!(difference(&b, &a, SEED).unwrap().shown(), Shown::Smaller);
+        let a = [100.0, 101.0, 99.0, 102.0, 98.0];
+        let b = [111.0, 109.0, 112.0, 110.0, 108.0];
+        assert_eq!(ratio(&a, &b, SEED).unwrap().shown(), ContrastVerdict::Larger);
+        assert_eq!(ratio(&b, &a, SEED).unwrap().shown(), ContrastVerdict::Smaller);
+        assert_eq!(difference(&b, &a, SEED).unwrap().shown(), ContrastVerdict::Smaller);
         let interval = ratio(&a, &b, SEED).unwrap().interval.unwrap();
         assert!(interval.low > 1.06 && interval.high < 1.15, "{interval:?}");
-        assert_eq!(ratio(&a, &a, SEED).unwrap().shown(), Shown::Nothing);
+        assert_eq!(ratio(&a, &a, SEED).unwrap().shown(), ContrastVerdict::Nothing);
     }
 
     #[test]
@@ -227,7 +231,8 @@ mod tests {
 
     #[test]
     fn resamples_depend_only_on_the_seed() {
-        let (a, b) = ([1.0, 1.3, 1.1, 1.6, 1.2, 1.4], [1.5, 1.2, 1.9, 1.4, 1.7]);
+        let a = [1.0, 1.3, 1.1, 1.6, 1.2, 1.4];
+        let b = [1.5, 1.2, 1.9, 1.4, 1.7];
         assert_eq!(ratio(&a, &b, 1), ratio(&a, &b, 1));
         assert_ne!(ratio(&a, &b, 1).unwrap().interval, ratio(&a, &b, 2).unwrap().interval);
     }
@@ -236,15 +241,15 @@ mod tests {
     fn interval_and_test_must_agree() {
         let interval = |low, high| Some(super::Interval { low, high });
         let of = |interval, p| super::Contrast::of_ratio(1.1, interval, Some(p), 0.05).shown();
-        assert_eq!(of(interval(1.01, 1.2), 0.049), Shown::Larger);
-        assert_eq!(of(interval(1.01, 1.2), 0.05), Shown::Nothing);
-        assert_eq!(of(interval(0.99, 1.2), 0.001), Shown::Nothing);
-        assert_eq!(of(interval(0.8, 0.99), 0.001), Shown::Smaller);
+        assert_eq!(of(interval(1.01, 1.2), 0.049), ContrastVerdict::Larger);
+        assert_eq!(of(interval(1.01, 1.2), 0.05), ContrastVerdict::Nothing);
+        assert_eq!(of(interval(0.99, 1.2), 0.001), ContrastVerdict::Nothing);
+        assert_eq!(of(interval(0.8, 0.99), 0.001), ContrastVerdict::Smaller);
     }
 
     /// The distribution of runs in the simulation.
     #[derive(Clone, Copy, Debug)]
-    enum Kind {
+    enum RunDistribution {
         Even,
         OneInTenSlow,
         TwoModes,
@@ -258,13 +263,13 @@ mod tests {
         ((0..8).map(|_| uniform(random)).sum::<f64>() - 4.0) * (12.0_f64 / 8.0).sqrt()
     }
 
-    fn run(kind: Kind, is_after: bool, random: &mut Random) -> f64 {
+    fn run(kind: RunDistribution, is_after: bool, random: &mut Random) -> f64 {
         let noise = bell(random);
         let share = match kind {
-            Kind::Even => 0.03 * noise,
-            Kind::OneInTenSlow => 0.02 * noise - if random.below(10) == 0 { 0.2 } else { 0.0 },
-            Kind::TwoModes => 0.01 * noise + if random.below(2) == 0 { 0.04 } else { -0.04 },
-            Kind::WiderAfter => {
+            RunDistribution::Even => 0.03 * noise,
+            RunDistribution::OneInTenSlow => 0.02 * noise - if random.below(10) == 0 { 0.2 } else { 0.0 },
+            RunDistribution::TwoModes => 0.01 * noise + if random.below(2) == 0 { 0.04 } else { -0.04 },
+            RunDistribution::WiderAfter => {
                 if is_after {
                     0.06 * noise
                 } else {
@@ -277,9 +282,10 @@ mod tests {
 
     /// Counts over 300 experiments in which `b` is of the same kind as `a`, times `factor`: how
     /// often the interval covers 1, and how often interval and test both exclude 1.
-    fn count(kind: Kind, runs_a: usize, runs_b: usize, factor: f64) -> (u32, u32) {
+    fn count(kind: RunDistribution, runs_a: usize, runs_b: usize, factor: f64) -> (u32, u32) {
         let mut random = Random::from_seed(runs_a as u64 * 100 + runs_b as u64);
-        let (mut covered, mut shown) = (0, 0);
+        let mut covered = 0;
+        let mut shown = 0;
         for _ in 0..300 {
             let a: Vec<f64> = (0..runs_a).map(|_| run(kind, false, &mut random)).collect();
             let b: Vec<f64> = (0..runs_b).map(|_| factor * run(kind, true, &mut random)).collect();
@@ -293,7 +299,12 @@ mod tests {
 
     #[test]
     fn intervals_cover_the_truth_as_often_as_promised() {
-        for kind in [Kind::Even, Kind::OneInTenSlow, Kind::TwoModes, Kind::WiderAfter] {
+        for kind in [
+            RunDistribution::Even,
+            RunDistribution::OneInTenSlow,
+            RunDistribution::TwoModes,
+            RunDistribution::WiderAfter,
+        ] {
             for (runs_a, runs_b) in [(5, 5), (5, 8)] {
                 let (covered, shown) = count(kind, runs_a, runs_b, 1.0);
                 // 95% of 300 is 285, with a deviation of 3.8.
@@ -305,7 +316,11 @@ mod tests {
 
     #[test]
     fn decrease_by_a_tenth_is_detected() {
-        for (kind, least) in [(Kind::Even, 280), (Kind::TwoModes, 280), (Kind::WiderAfter, 215)] {
+        for (kind, least) in [
+            (RunDistribution::Even, 280),
+            (RunDistribution::TwoModes, 280),
+            (RunDistribution::WiderAfter, 215),
+        ] {
             let (_, shown) = count(kind, 5, 5, 0.9);
             assert!(shown >= least, "{kind:?}: found {shown} times in 300");
         }
@@ -323,11 +338,13 @@ mod tests {
             let repeated = |side: &[(u8, u32)]| -> Vec<f64> {
                 side.iter().flat_map(|&(v, w)| std::iter::repeat_n(f64::from(v), w as usize)).collect()
             };
-            let (drawn_a, drawn_b) = (repeated(&a), repeated(&b));
+            let drawn_a = repeated(&a);
+            let drawn_b = repeated(&b);
             let all: Vec<f64> =
                 drawn_a.iter().flat_map(|&a| drawn_b.iter().map(move |&b| of(a, b))).collect();
             let mut pairs = Pairs::new(&values(&a), &values(&b), of);
-            (pairs.size_a, pairs.size_b) = (drawn_a.len(), drawn_b.len());
+            pairs.size_a = drawn_a.len();
+            pairs.size_b = drawn_b.len();
             let found = pairs.weighted_median(&weights(&a), &weights(&b));
             let is_same = match (found, median(&all)) {
                 (Some(found), Some(slow)) => (found - slow).abs() < 1e-12,

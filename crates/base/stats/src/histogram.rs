@@ -65,7 +65,11 @@ impl Histogram {
     /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.reset();
-        (self.count, self.sum, self.sum_of_squares, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
+        self.count = 0;
+        self.sum = 0;
+        self.sum_of_squares = 0;
+        self.min = u64::MAX;
+        self.max = 0;
     }
 
     /// The buckets, for export to other formats.
@@ -146,7 +150,9 @@ mod tests {
 
     fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();
-        values.into_iter().for_each(|value| histogram.record(value));
+        for value in values {
+            histogram.record(value);
+        }
         histogram
     }
 
@@ -211,7 +217,8 @@ mod tests {
 
     #[test]
     fn merging_equals_recording_in_one_place() {
-        let (mut left, right) = (of([1, 5, 900]), of([70, 2_000_000]));
+        let mut left = of([1, 5, 900]);
+        let right = of([70, 2_000_000]);
         left.merge(&right);
         let together = of([1, 5, 900, 70, 2_000_000]);
         assert_eq!(left.count(), 5);

@@ -13,7 +13,7 @@ mod random;
 mod ranks;
 mod sample;
 
-pub use contrast::{Contrast, SIGNIFICANCE, Shown, difference, ratio};
+pub use contrast::{Contrast, ContrastVerdict, SIGNIFICANCE, difference, ratio};
 pub use hdr_log::{LogLine, hdr_log};
 pub use histogram::{Histogram, SIGNIFICANT_DIGITS, VALUE_MAX_US};
 pub use pairs::{ROUNDS_FOR_INTERVAL, paired_ratio};

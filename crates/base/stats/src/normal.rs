@@ -6,7 +6,9 @@ pub(crate) fn below(x: f64) -> f64 {
     if x.abs() >= 7.0 {
         return if x < 0.0 { 0.0 } else { 1.0 };
     }
-    let (mut term, mut sum, mut odd) = (x, x, 1.0);
+    let mut term = x;
+    let mut sum = x;
+    let mut odd = 1.0;
     while sum + term != sum {
         odd += 2.0;
         term *= x * x / odd;

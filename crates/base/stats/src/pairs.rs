@@ -63,7 +63,8 @@ fn interval(means: &[f64], rounds: usize) -> Option<Interval> {
     // The number of means outside the interval on either side. Entry k of the distribution is for
     // k means outside, so this is the index of the last entry taken.
     let outside = distribution(&ranks).into_iter().take_while(is_outside).count().checked_sub(1)?;
-    let (low, high) = (means.get(outside)?, means.get(means.len().checked_sub(outside + 1)?)?);
+    let low = means.get(outside)?;
+    let high = means.get(means.len().checked_sub(outside + 1)?)?;
     Some(Interval { low: low.exp(), high: high.exp() })
 }
 
@@ -88,7 +89,8 @@ fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     ascending
         .chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq())
         .scan(0, |passed, equal| {
-            let (first, last) = (*passed + 1, *passed + equal.len());
+            let first = *passed + 1;
+            let last = *passed + equal.len();
             *passed = last;
             Some(std::iter::repeat_n(first + last, equal.len()))
         })
@@ -116,7 +118,7 @@ fn distribution(ranks: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{ROUNDS_FOR_INTERVAL, distribution, paired_ratio, signed_ranks};
-    use crate::contrast::Shown;
+    use crate::contrast::ContrastVerdict;
     use crate::random::Random;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
@@ -145,13 +147,13 @@ mod tests {
     fn seven_agreeing_rounds_show_a_difference_and_six_do_not() {
         let round = |n: usize| (100.0 + n as f64, (100.0 + n as f64) * (1.1 + n as f64 / 1000.0));
         let seven = paired_ratio(&(0..7).map(round).collect::<Vec<_>>()).unwrap();
-        assert_eq!(seven.shown(), Shown::Larger);
+        assert_eq!(seven.shown(), ContrastVerdict::Larger);
         assert!((seven.p.unwrap() - 2.0 / 128.0).abs() < 1e-12);
         assert!((seven.estimate - 1.103).abs() < 1e-3, "{}", seven.estimate);
         let interval = seven.interval.unwrap();
         assert!((interval.low - 1.1).abs() < 1e-9 && (interval.high - 1.106).abs() < 1e-9, "{interval:?}");
         let six = paired_ratio(&(0..6).map(round).collect::<Vec<_>>()).unwrap();
-        assert_eq!((six.shown(), six.interval), (Shown::TooFewRuns, None));
+        assert_eq!((six.shown(), six.interval), (ContrastVerdict::TooFewRuns, None));
         assert_eq!(ROUNDS_FOR_INTERVAL, 7);
     }
 
@@ -165,9 +167,9 @@ mod tests {
                 (speed, speed * (0.98 + f64::from(round % 3) / 1000.0))
             })
             .collect();
-        assert_eq!(paired_ratio(&pairs).unwrap().shown(), Shown::Smaller);
+        assert_eq!(paired_ratio(&pairs).unwrap().shown(), ContrastVerdict::Smaller);
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-        assert_eq!(crate::ratio(&a, &b, 1).unwrap().shown(), Shown::Nothing);
+        assert_eq!(crate::ratio(&a, &b, 1).unwrap().shown(), ContrastVerdict::Nothing);
     }
 
     #[test]
@@ -176,7 +178,7 @@ mod tests {
         // Four values of one size, three of them positive: 5 of the 16 sign patterns give a sum of
         // 2.5 or less, doubled for two sides.
         assert!((signed_ranks(&[1.0, 1.0, 1.0, -1.0]) - 10.0 / 16.0).abs() < 1e-12);
-        assert_eq!(paired_ratio(&[(7.0, 7.0); 9]).unwrap().shown(), Shown::Nothing);
+        assert_eq!(paired_ratio(&[(7.0, 7.0); 9]).unwrap().shown(), ContrastVerdict::Nothing);
         assert!(paired_ratio(&[]).is_none() && paired_ratio(&[(1.0, 0.0)]).is_none());
     }
 
@@ -210,7 +212,8 @@ mod tests {
             let pairs: Vec<(f64, f64)> =
                 values.chunks_exact(2).map(|pair| (f64::from(pair[0]), f64::from(pair[1]))).collect();
             let contrast = paired_ratio(&pairs).unwrap();
-            let (interval, p) = (contrast.interval.unwrap(), contrast.p.unwrap());
+            let interval = contrast.interval.unwrap();
+            let p = contrast.p.unwrap();
             prop_assert!(interval.low <= contrast.estimate && contrast.estimate <= interval.high);
             let turned: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
             let turned = paired_ratio(&turned).unwrap();

@@ -134,8 +134,10 @@ mod tests {
     fn approximation_agrees_with_the_exact_count() {
         let a: Vec<f64> = (0..24).map(|i| f64::from(i * 7 % 24)).collect();
         let b: Vec<f64> = (0..24).map(|i| f64::from(i * 5 % 24) + 5.5).collect();
-        let (ranks, u) = (doubled_midranks(&a, &b), mann_whitney(&a, &b).unwrap().u);
-        let (counted, close) = (exact(&ranks, 24, u), approximate(&ranks, 24.0, 24.0, u));
+        let ranks = doubled_midranks(&a, &b);
+        let u = mann_whitney(&a, &b).unwrap().u;
+        let counted = exact(&ranks, 24, u);
+        let close = approximate(&ranks, 24.0, 24.0, u);
         assert!((counted - close).abs() < 0.002, "{counted} {close}");
     }
 
@@ -156,7 +158,8 @@ mod tests {
         };
         let half = (a.len() * b.len()) as f64 / 2.0;
         let distance = (u(a, b) - half).abs();
-        let (mut uneven, mut deals) = (0, 0);
+        let mut uneven = 0;
+        let mut deals = 0;
         for mask in 0_u32..1 << all.len() {
             if mask.count_ones() as usize == a.len() {
                 let side = |wanted: u32| -> Vec<f64> {

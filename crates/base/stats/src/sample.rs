@@ -30,7 +30,10 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// The sample standard deviation (divisor n - 1); `None` for fewer than two values.
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
-    let centre = mean(values).filter(|_| values.len() > 1)?;
+    if values.len() < 2 {
+        return None;
+    }
+    let centre = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
@@ -53,7 +56,8 @@ pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
     let below = position.floor() as usize;
-    let (low, high) = (sorted.get(below)?, sorted.get((below + 1).min(last))?);
+    let low = sorted.get(below)?;
+    let high = sorted.get((below + 1).min(last))?;
     Some(low + (high - low) * position.fract())
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::foreign::Foreign;
+use crate::foreign::ForeignEntry;
 
 /// The reason why a tier cannot be opened. The edge serves without it; the text tells the operator
 /// what to do.
@@ -21,7 +21,7 @@ pub enum OpenError {
         /// The directory.
         directory: PathBuf,
         /// The entry that was found.
-        found: Foreign,
+        found: ForeignEntry,
     },
     /// The directory was written by a later version of the program.
     #[error(

@@ -11,21 +11,21 @@ use bytes::Bytes;
 
 use crate::figures::add;
 use crate::fill_shared::FillShared;
-use crate::queue::{Answer, Command};
+use crate::queue::{Command, WriteCallback};
 use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, Location};
-use crate::shared::Shared;
+use crate::tier_state::TierState;
 use crate::{OffReason, ReadError};
 
 /// A body written while it is being received. Dropping it before it is finished discards it.
 pub struct Fill {
-    shared: Arc<Shared>,
+    shared: Arc<TierState>,
     fill: Arc<FillShared>,
     is_finished: bool,
 }
 
 impl Fill {
     /// Starts a fill if there is room for one more.
-    pub(crate) fn begin(shared: &Arc<Shared>, expected: Option<u64>) -> Option<Self> {
+    pub(crate) fn begin(shared: &Arc<TierState>, expected: Option<u64>) -> Option<Self> {
         let is_off = shared.status.off().is_some() || shared.queue.is_closing();
         let is_too_large = expected.is_some_and(|bytes| bytes > shared.plan.object_bytes_max);
         if is_off || is_too_large || shared.fills.fetch_add(1, Ordering::SeqCst) >= shared.plan.fills_max {
@@ -116,12 +116,13 @@ impl Fill {
         sequence: u64,
         done: impl FnOnce(Option<Location>) + Send + 'static,
     ) {
-        let done = Answer::new(Box::new(done));
+        let done = WriteCallback::new(Box::new(done));
         if index.len() > INDEX_BYTES_MAX || head.len() > HEAD_BYTES_MAX {
             add(&self.shared.counters.refused, 1);
             return;
         }
-        let (fill, shared) = (Arc::clone(&self.fill), Arc::clone(&self.shared));
+        let fill = Arc::clone(&self.fill);
+        let shared = Arc::clone(&self.shared);
         let bytes = (index.len() + head.len()) as u64;
         self.is_finished = shared.queue.add(bytes, |number| Command::Finish {
             fill,

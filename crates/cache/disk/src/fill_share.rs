@@ -30,12 +30,12 @@ impl FillShare {
 }
 
 /// A fill's part of the share. It is released when this is dropped.
-pub(crate) struct Reservation {
+pub(crate) struct FillReservation {
     share: Arc<FillShare>,
     bytes: u64,
 }
 
-impl Reservation {
+impl FillReservation {
     pub(crate) const fn empty(share: Arc<FillShare>) -> Self {
         Self { share, bytes: 0 }
     }
@@ -55,7 +55,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for FillReservation {
     fn drop(&mut self) {
         self.release();
     }

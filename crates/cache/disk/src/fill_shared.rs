@@ -11,8 +11,8 @@ use bytes::Bytes;
 use platform::{DiskFile, sound};
 
 use crate::figures::{FigureCounters, add};
-use crate::fill_share::{FillShare, Reservation};
-use crate::piece::{self, Extent, PIECE_BYTES};
+use crate::fill_share::{FillReservation, FillShare};
+use crate::piece::{self, BodyExtent, PIECE_BYTES};
 use crate::{OffReason, ReadError};
 
 /// The state that the owner, the writer and the readers of a fill share.
@@ -38,7 +38,7 @@ struct FillState {
     is_ended: bool,
     /// The disk space reserved for it: for its body, and for the bytes that precede it in its
     /// segment.
-    reservation: Reservation,
+    reservation: FillReservation,
     /// The part of the reservation for the body, in bytes.
     expected: u64,
 }
@@ -51,7 +51,7 @@ impl FillShared {
         share: &Arc<FillShare>,
         expected: Option<u64>,
     ) -> Option<Arc<Self>> {
-        let mut reservation = Reservation::empty(Arc::clone(share));
+        let mut reservation = FillReservation::empty(Arc::clone(share));
         let expected = expected.unwrap_or(0);
         if share.is_used_up() || !reservation.add(expected) {
             add(&counters.fills_unshared, 1);
@@ -195,13 +195,14 @@ impl FillShared {
         if offset >= state.written {
             return state.read_pending(offset, bytes_max);
         }
-        let (written, place) = (state.written, state.place.clone());
+        let written = state.written;
+        let place = state.place.clone();
         let pieces = piece::pieces_of(offset, bytes_max, written);
         let sums = pieces.start as usize * 4..pieces.end as usize * 4;
         let sums = state.sums.get(sums).unwrap_or_default().to_vec();
         drop(state);
         let Some((file, start)) = place else { return Err(ReadError::Gone) };
-        let extent = Extent { file: &*file, start, bytes: written };
+        let extent = BodyExtent { file: &*file, start, bytes: written };
         let read = extent.read_at(offset, bytes_max, &sums, pieces.start);
         read.inspect_err(|error| self.counters.count_read(error))
     }

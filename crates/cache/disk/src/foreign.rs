@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use platform::{Access, Disk};
 
-use crate::names::{INVALIDATIONS, LOCK, MARK, Name};
+use crate::names::{FileKind, INVALIDATIONS, LOCK, MARK};
 use crate::{journal_file, mark};
 
 /// An entry of the directory that does not belong to the tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
+pub struct ForeignEntry {
     path: PathBuf,
     is_file: bool,
 }
 
-impl fmt::Display for Foreign {
+impl fmt::Display for ForeignEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = if self.is_file {
             "which does not belong to the disk cache"
@@ -35,21 +35,21 @@ impl fmt::Display for Foreign {
 ///
 /// # Errors
 /// As the system reports them.
-pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Result<Option<Foreign>> {
+pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Result<Option<ForeignEntry>> {
     let mut files = disk.list(directory)?;
     files.sort();
     for (name, bytes) in files {
         let path = directory.join(&name);
-        let Some(bytes) = bytes else { return Ok(Some(Foreign { path, is_file: false })) };
+        let Some(bytes) = bytes else { return Ok(Some(ForeignEntry { path, is_file: false })) };
         let is_ours = match name.as_str() {
             // The tier never writes to its lock file.
             LOCK => bytes == 0,
             MARK => begins_as(disk, &path, mark::MAGIC)?,
             INVALIDATIONS => begins_as(disk, &path, journal_file::MAGIC)?,
-            name => Name::of(name) != Name::Other || companions.contains(&name),
+            name => FileKind::of(name) != FileKind::Other || companions.contains(&name),
         };
         if !is_ours {
-            return Ok(Some(Foreign { path, is_file: true }));
+            return Ok(Some(ForeignEntry { path, is_file: true }));
         }
     }
     Ok(None)
@@ -71,7 +71,7 @@ fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Foreign, foreign};
+    use super::{ForeignEntry, foreign};
     use platform::SystemDisk;
     use std::fs;
 
@@ -100,7 +100,7 @@ mod tests {
             fs::create_dir(directory.path().join("lost+found")).unwrap();
             fs::write(&path, content).unwrap();
             let found = foreign(&SystemDisk, directory.path(), &["recognised"]).unwrap();
-            let expected = is_foreign.then_some(Foreign { path, is_file: true });
+            let expected = is_foreign.then_some(ForeignEntry { path, is_file: true });
             assert_eq!(found, expected, "{name}: {content}");
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Format {
 
 /// A frame that was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct FileFrame<'a> {
     pub(crate) kind: u8,
     pub(crate) fixed: &'a [u8],
     /// The range of its variable part in the file.
@@ -53,9 +53,10 @@ impl Format {
     }
 
     /// The frame at `position`, or `None` if it is not valid.
-    pub(crate) fn read<'a>(&self, file: &'a [u8], position: usize) -> Option<Frame<'a>> {
+    pub(crate) fn read<'a>(&self, file: &'a [u8], position: usize) -> Option<FileFrame<'a>> {
         let kind_and_length = u32_at(file, position + 4)?;
-        let (kind, length) = ((kind_and_length >> 24) as u8, (kind_and_length & 0xff_ffff) as usize);
+        let kind = (kind_and_length >> 24) as u8;
+        let length = (kind_and_length & 0xff_ffff) as usize;
         if !self.kinds.contains(&kind) || length > self.octets_max {
             return None;
         }
@@ -66,7 +67,11 @@ impl Format {
         if hasher.finalize() != u32_at(file, position)? {
             return None;
         }
-        Some(Frame { kind, fixed: file.get(position + PREFIX_BYTES..start)?, octets: start..start + length })
+        Some(FileFrame {
+            kind,
+            fixed: file.get(position + PREFIX_BYTES..start)?,
+            octets: start..start + length,
+        })
     }
 
     /// The position of the next valid frame after `position`, at any offset.

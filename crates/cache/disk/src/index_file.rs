@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use platform::{Disk, DiskFile};
 
 use crate::ReadError;
-use crate::frame::{Format, Frame, u32_at, u64_at};
+use crate::frame::{FileFrame, Format, u32_at, u64_at};
 use crate::piece::read_exact;
 use crate::record::{INDEX_BYTES_MAX, Location};
 
@@ -34,7 +34,7 @@ const NEVER_PROVEN: u32 = 0;
 
 /// The numbers of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     /// Rises with every accepted operation, across lives.
     pub(crate) order: u64,
     /// The position of the record's header in the segment.
@@ -46,12 +46,12 @@ pub(crate) struct Entry {
 }
 
 /// Encodes entries of one segment.
-pub(crate) struct Entries {
+pub(crate) struct IndexEncoder {
     segment: u32,
     format: Format,
 }
 
-impl Entries {
+impl IndexEncoder {
     pub(crate) const fn of(segment: u32) -> Self {
         let format =
             Format { seed: segment, fixed_bytes: 32, kinds: PUT..=RESTATED, octets_max: INDEX_BYTES_MAX };
@@ -65,27 +65,27 @@ impl Entries {
         header
     }
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>, entry: Entry, index: &[u8]) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>, entry: IndexEntry, index: &[u8]) {
         self.write(out, PUT, entry, index);
     }
 
     /// Encodes the current state of an object in one entry.
-    pub(crate) fn restate(&self, out: &mut Vec<u8>, life: u32, live: &Live) {
+    pub(crate) fn restate(&self, out: &mut Vec<u8>, life: u32, live: &IndexedObject) {
         let kind = if live.refreshed_at.is_some() { RESTATED } else { PUT };
-        self.write(out, kind, Entry { life, ..live.entry }, &live.index);
+        self.write(out, kind, IndexEntry { life, ..live.entry }, &live.index);
     }
 
-    pub(crate) fn refreshed(&self, out: &mut Vec<u8>, entry: Entry, index: &[u8]) {
+    pub(crate) fn refreshed(&self, out: &mut Vec<u8>, entry: IndexEntry, index: &[u8]) {
         self.write(out, REFRESHED, entry, index);
     }
 
-    pub(crate) fn removed(&self, out: &mut Vec<u8>, entry: Entry) {
+    pub(crate) fn removed(&self, out: &mut Vec<u8>, entry: IndexEntry) {
         self.write(out, REMOVED, entry, &[]);
     }
 
     /// Encodes that the segment is synced, together with all earlier entries of `life`.
     pub(crate) fn synced(&self, out: &mut Vec<u8>, life: u32) {
-        self.write(out, SYNCED, Entry { life, ..Entry::default() }, &[]);
+        self.write(out, SYNCED, IndexEntry { life, ..IndexEntry::default() }, &[]);
     }
 
     /// Reads an object's index entry of `bytes` bytes at `position` of the file again, and checks
@@ -107,7 +107,7 @@ impl Entries {
         if is_meant { Ok(octets.slice(before..)) } else { Err(ReadError::Damaged) }
     }
 
-    fn write(&self, out: &mut Vec<u8>, kind: u8, entry: Entry, index: &[u8]) {
+    fn write(&self, out: &mut Vec<u8>, kind: u8, entry: IndexEntry, index: &[u8]) {
         let fixed: [&[u8]; 5] = [
             &entry.order.to_le_bytes(),
             &entry.offset.to_le_bytes(),
@@ -121,8 +121,8 @@ impl Entries {
 
 /// An object that exists according to the index.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) entry: Entry,
+pub(crate) struct IndexedObject {
+    pub(crate) entry: IndexEntry,
     pub(crate) index: Bytes,
     /// The position of `index` in the file, if it differs from the one in the record.
     pub(crate) refreshed_at: Option<u64>,
@@ -130,13 +130,13 @@ pub(crate) struct Live {
     pub(crate) is_synced: bool,
 }
 
-impl Live {
+impl IndexedObject {
     pub(crate) const fn location(&self, segment: u32) -> Location {
         Location { segment, span: self.entry.span, offset: self.entry.offset }
     }
 }
 
-enum Change {
+enum IndexChange {
     Refreshed(usize),
     Removed,
 }
@@ -149,7 +149,7 @@ pub(crate) struct IndexFile {
     pub(crate) valid_bytes: u64,
     /// Whether valid entries follow an invalid one, which a crash cannot explain.
     pub(crate) is_damaged: bool,
-    changes: HashMap<u64, Change>,
+    changes: HashMap<u64, IndexChange>,
     /// The position of the last sync entry of each life.
     syncs: HashMap<u32, usize>,
     cursor: usize,
@@ -162,7 +162,7 @@ impl IndexFile {
     }
 
     pub(crate) fn parse(octets: Bytes, segment: u32) -> Option<Self> {
-        let entries = Entries::of(segment);
+        let entries = IndexEncoder::of(segment);
         if !octets.starts_with(&entries.header()) {
             return None;
         }
@@ -186,11 +186,11 @@ impl IndexFile {
             let Some(entry) = entry_of(&frame) else { break };
             match frame.kind {
                 REMOVED => {
-                    self.changes.insert(entry.offset, Change::Removed);
+                    self.changes.insert(entry.offset, IndexChange::Removed);
                 }
                 REFRESHED => {
-                    let change = self.changes.entry(entry.offset).or_insert(Change::Refreshed(position));
-                    if let Change::Refreshed(at) = change {
+                    let change = self.changes.entry(entry.offset).or_insert(IndexChange::Refreshed(position));
+                    if let IndexChange::Refreshed(at) = change {
                         *at = position;
                     }
                 }
@@ -214,7 +214,7 @@ impl IndexFile {
     /// A valid index with the objects of a damaged one. They will never be proven, because the lost
     /// entries may have removed them.
     pub(crate) fn salvage(mut self, segment: u32) -> Vec<u8> {
-        let entries = Entries::of(segment);
+        let entries = IndexEncoder::of(segment);
         let mut out = entries.header();
         while let Some(live) = self.next_live() {
             entries.restate(&mut out, NEVER_PROVEN, &live);
@@ -223,7 +223,7 @@ impl IndexFile {
     }
 
     /// The next existing object, in the order in which they were put.
-    pub(crate) fn next_live(&mut self) -> Option<Live> {
+    pub(crate) fn next_live(&mut self) -> Option<IndexedObject> {
         while (self.cursor as u64) < self.valid_bytes {
             let position = self.cursor;
             let (kind, put, octets) = self.at(position);
@@ -232,10 +232,10 @@ impl IndexFile {
                 continue;
             }
             match self.changes.get(&put.offset) {
-                Some(Change::Removed) => {}
-                Some(Change::Refreshed(at)) => {
+                Some(IndexChange::Removed) => {}
+                Some(IndexChange::Refreshed(at)) => {
                     let (_, entry, octets) = self.at(*at);
-                    return Some(self.live(*at, Entry { span: put.span, ..entry }, octets, true));
+                    return Some(self.live(*at, IndexEntry { span: put.span, ..entry }, octets, true));
                 }
                 None => return Some(self.live(position, put, octets, kind == RESTATED)),
             }
@@ -243,8 +243,14 @@ impl IndexFile {
         None
     }
 
-    fn live(&self, position: usize, entry: Entry, octets: std::ops::Range<usize>, is_refresh: bool) -> Live {
-        Live {
+    fn live(
+        &self,
+        position: usize,
+        entry: IndexEntry,
+        octets: std::ops::Range<usize>,
+        is_refresh: bool,
+    ) -> IndexedObject {
+        IndexedObject {
             entry,
             refreshed_at: is_refresh.then_some(octets.start as u64),
             index: self.octets.slice(octets),
@@ -254,22 +260,22 @@ impl IndexFile {
 
     /// The entry at a position that the survey found valid.
     #[expect(clippy::expect_used, reason = "the survey has read the same bytes")]
-    fn at(&self, position: usize) -> (u8, Entry, std::ops::Range<usize>) {
+    fn at(&self, position: usize) -> (u8, IndexEntry, std::ops::Range<usize>) {
         self.entry_at(position).expect("the survey found the entry valid")
     }
 
-    fn entry_at(&self, position: usize) -> Option<(u8, Entry, std::ops::Range<usize>)> {
+    fn entry_at(&self, position: usize) -> Option<(u8, IndexEntry, std::ops::Range<usize>)> {
         let length = (u32_at(&self.octets, position + 4)? & 0xff_ffff) as usize;
         let start = position + self.format.bytes(0);
         let fixed = self.octets.get(position + 8..start)?;
         let kind = *self.octets.get(position + 7)?;
-        let frame = Frame { kind, fixed, octets: start..start + length };
+        let frame = FileFrame { kind, fixed, octets: start..start + length };
         Some((kind, entry_of(&frame)?, frame.octets))
     }
 }
 
-fn entry_of(frame: &Frame<'_>) -> Option<Entry> {
-    Some(Entry {
+fn entry_of(frame: &FileFrame<'_>) -> Option<IndexEntry> {
+    Some(IndexEntry {
         order: u64_at(frame.fixed, 0)?,
         offset: u64_at(frame.fixed, 8)?,
         sequence: u64_at(frame.fixed, 16)?,
@@ -280,15 +286,15 @@ fn entry_of(frame: &Frame<'_>) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entries, Entry, IndexFile};
+    use super::{IndexEncoder, IndexEntry, IndexFile};
     use bytes::Bytes;
 
-    fn entry(offset: u64, life: u32) -> Entry {
-        Entry { order: offset, offset, sequence: 1, span: 8, life }
+    fn entry(offset: u64, life: u32) -> IndexEntry {
+        IndexEntry { order: offset, offset, sequence: 1, span: 8, life }
     }
 
     fn file() -> Vec<u8> {
-        let entries = Entries::of(3);
+        let entries = IndexEncoder::of(3);
         let mut out = entries.header();
         entries.put(&mut out, entry(10, 1), b"ten");
         entries.put(&mut out, entry(20, 1), b"twenty");
@@ -313,9 +319,9 @@ mod tests {
     #[test]
     fn sync_of_another_life_proves_nothing() {
         let mut octets = file();
-        Entries::of(3).synced(&mut octets, 3);
+        IndexEncoder::of(3).synced(&mut octets, 3);
         assert!(!standing(octets.clone())[1].2);
-        Entries::of(3).synced(&mut octets, 2);
+        IndexEncoder::of(3).synced(&mut octets, 2);
         assert!(standing(octets)[1].2);
     }
 

@@ -16,7 +16,7 @@ use crate::journal_file::{self, JournalFile};
 use crate::names;
 use crate::piece::write_all;
 use crate::segment::Segments;
-use crate::status::{Status, Trouble};
+use crate::status::{TierStatus, Trouble};
 use crate::witness::Seal;
 use crate::{DistrustPlace, Durability, OffReason};
 
@@ -34,7 +34,7 @@ pub(crate) struct JournalPlan {
     pub(crate) durability: Durability,
 }
 
-struct State {
+struct JournalState {
     file: Arc<dyn DiskFile>,
     bytes: u64,
     compact_above: u64,
@@ -64,11 +64,11 @@ pub(crate) struct Journal {
     disk: Arc<dyn Disk>,
     plan: JournalPlan,
     segments: Arc<Segments>,
-    status: Arc<Status>,
+    status: Arc<TierStatus>,
     counters: Arc<FigureCounters>,
     /// The mark and its witnesses, in the order in which they are tried.
     seals: Vec<Seal>,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     settled: Condvar,
 }
 
@@ -79,13 +79,13 @@ impl Journal {
         disk: Arc<dyn Disk>,
         plan: JournalPlan,
         segments: Arc<Segments>,
-        status: Arc<Status>,
+        status: Arc<TierStatus>,
         counters: Arc<FigureCounters>,
         seals: Vec<Seal>,
         (bytes, ceiling): (u64, u64),
     ) -> std::io::Result<Self> {
         let file = disk.open(&plan.directory.join(names::INVALIDATIONS), Access::Write)?;
-        let state = State {
+        let state = JournalState {
             file,
             bytes,
             compact_above: COMPACT_ABOVE_BYTES.max(bytes * 2).min(plan.bytes_max),
@@ -112,7 +112,7 @@ impl Journal {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JournalState> {
         sound(self.state.lock())
     }
 
@@ -168,10 +168,12 @@ impl Journal {
         state.failed.map_or(Ok(()), Err)
     }
 
-    fn write_pending<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn write_pending<'a>(&'a self, mut state: MutexGuard<'a, JournalState>) -> MutexGuard<'a, JournalState> {
         let pending = std::mem::take(&mut state.pending);
         let sync = std::mem::take(&mut state.pending_sync);
-        let (upto, offset, file) = (state.submitted, state.bytes, Arc::clone(&state.file));
+        let upto = state.submitted;
+        let offset = state.bytes;
+        let file = Arc::clone(&state.file);
         if state.is_forgotten {
             state.settled = upto;
             return state;
@@ -288,7 +290,7 @@ impl Journal {
         self.settled.notify_all();
     }
 
-    fn wait_idle(&self) -> MutexGuard<'_, State> {
+    fn wait_idle(&self) -> MutexGuard<'_, JournalState> {
         let wait = self.settled.wait_while(self.state(), |state| state.is_busy);
         sound(wait)
     }
@@ -301,7 +303,7 @@ impl Journal {
         }
     }
 
-    fn compact_in<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn compact_in<'a>(&'a self, mut state: MutexGuard<'a, JournalState>) -> MutexGuard<'a, JournalState> {
         if state.is_busy || state.is_forgotten || state.failed.is_some() {
             return state;
         }

@@ -50,7 +50,8 @@ impl JournalFile {
             return (Self::lost(), true);
         }
         let mut journal = Self::default();
-        let (mut position, mut is_damaged) = (HEADER_BYTES, false);
+        let mut position = HEADER_BYTES;
+        let mut is_damaged = false;
         while position < octets.len() {
             let Some(frame) = FORMAT.read(octets, position) else {
                 let Some(next) = FORMAT.next_after(octets, position) else { break };

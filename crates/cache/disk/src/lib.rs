@@ -32,33 +32,33 @@ mod mark;
 mod names;
 mod open_segment;
 mod opening;
+mod operation_watch;
 mod piece;
 mod queue;
 mod record;
 mod recovery;
 mod segment;
 mod settings;
-mod shared;
 mod status;
 mod stored;
 mod tier;
-mod watch;
+mod tier_state;
 mod watched_disk;
 mod witness;
 mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
-pub use foreign::{Foreign, foreign};
+pub use foreign::{ForeignEntry, foreign};
 pub use opening::{Opened, open};
+pub use operation_watch::StuckOperation;
 pub use record::{
-    Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Keeper, Location, Progress, Record,
-    Recovered,
+    HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, Recovered, RetentionPolicy,
+    TierFigures, WriterProgress,
 };
 pub use recovery::Recovery;
-pub use settings::{Durability, Settings};
-pub use stored::{DiskBody, FileRange, Stored};
+pub use settings::{Durability, TierSettings};
+pub use stored::{DiskBody, FileRange, StoredObject};
 pub use tier::Tier;
-pub use watch::Stuck;
 pub use witness::{DistrustPlace, distrust};
-pub use writer::Writer;
+pub use writer::DiskWriter;

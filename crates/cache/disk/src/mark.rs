@@ -14,7 +14,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"PETASOSD";
 
 /// The contents of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct DirectoryMark {
     /// The number of times that the directory has been opened.
     pub(crate) life: u32,
     /// A random number for each life. The witnesses of the life contain it too.
@@ -34,14 +34,14 @@ pub(crate) struct Mark {
 
 /// The result of reading a mark.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Mark(Mark),
+pub(crate) enum MarkReading {
+    Mark(DirectoryMark),
     /// A mark of a later version, with its format.
     Newer(u32),
     Nothing,
 }
 
-impl Mark {
+impl DirectoryMark {
     /// The mark of a directory that was never used.
     pub(crate) const fn fresh(durability: Durability) -> Self {
         Self {
@@ -89,17 +89,17 @@ impl Mark {
         mark
     }
 
-    pub(crate) fn decode(octets: &[u8]) -> Found {
+    pub(crate) fn decode(octets: &[u8]) -> MarkReading {
         let Some(format) = octets.strip_prefix(MAGIC).and_then(|rest| u32_at(rest, 0)) else {
-            return Found::Nothing;
+            return MarkReading::Nothing;
         };
         if format > FORMAT {
-            return Found::Newer(format);
+            return MarkReading::Newer(format);
         }
         if format != FORMAT {
-            return Found::Nothing;
+            return MarkReading::Nothing;
         }
-        Self::decode_fields(octets).map_or(Found::Nothing, Found::Mark)
+        Self::decode_fields(octets).map_or(MarkReading::Nothing, MarkReading::Mark)
     }
 
     fn decode_fields(octets: &[u8]) -> Option<Self> {
@@ -122,11 +122,11 @@ impl Mark {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Mark};
+    use super::{DirectoryMark, MarkReading};
     use crate::Durability;
 
-    fn mark() -> Mark {
-        Mark {
+    fn mark() -> DirectoryMark {
+        DirectoryMark {
             life: 7,
             number: 0x1234_5678_9abc_def0,
             witnesses: 3,
@@ -141,20 +141,20 @@ mod tests {
     #[test]
     fn mark_round_trips_and_damage_is_rejected() {
         let octets = mark().encode();
-        assert_eq!(Mark::decode(&octets), Found::Mark(mark()));
+        assert_eq!(DirectoryMark::decode(&octets), MarkReading::Mark(mark()));
         for place in 0..octets.len() {
             let mut damaged = octets.clone();
             damaged[place] ^= 1;
-            assert_ne!(Mark::decode(&damaged), Found::Mark(mark()), "{place}");
+            assert_ne!(DirectoryMark::decode(&damaged), MarkReading::Mark(mark()), "{place}");
         }
-        assert_eq!(Mark::decode(&[]), Found::Nothing);
+        assert_eq!(DirectoryMark::decode(&[]), MarkReading::Nothing);
     }
 
     #[test]
     fn later_format_of_the_mark_is_reported() {
         let mut octets = mark().encode();
         octets[8] = 9;
-        assert_eq!(Mark::decode(&octets), Found::Newer(9));
+        assert_eq!(DirectoryMark::decode(&octets), MarkReading::Newer(9));
     }
 
     #[test]
@@ -163,9 +163,9 @@ mod tests {
         assert_eq!((next.life, next.suspect_until, next.unsynced_suspect_until), (8, 2, 3));
         let next = mark().next(Some("b".into()), Durability::Process);
         assert_eq!((next.suspect_until, next.unsynced_suspect_until), (2, 7), "the last life was durable");
-        let next = Mark { durability: Durability::Process, ..mark() }.next(None, Durability::Power);
+        let next = DirectoryMark { durability: Durability::Process, ..mark() }.next(None, Durability::Power);
         assert_eq!((next.suspect_until, next.unsynced_suspect_until), (7, 3));
-        let next = Mark { is_clean: true, ..mark() }.next(Some("b".into()), Durability::Power);
+        let next = DirectoryMark { is_clean: true, ..mark() }.next(Some("b".into()), Durability::Power);
         assert_eq!((next.suspect_until, next.unsynced_suspect_until), (2, 3));
     }
 }

@@ -16,7 +16,7 @@ const PARTIAL: &str = ".partial";
 
 /// The kind of a file in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum FileKind {
     Data(u32),
     Index(u32),
     Invalidations,
@@ -26,7 +26,7 @@ pub(crate) enum Name {
     Other,
 }
 
-impl Name {
+impl FileKind {
     pub(crate) fn of(name: &str) -> Self {
         if let Some(replaced) = name.strip_suffix(PARTIAL) {
             // A temporary name is the name of the replaced file, the process id and the suffix.
@@ -57,20 +57,20 @@ pub(crate) fn index(directory: &Path, segment: u32) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Name, data, index};
+    use super::{FileKind, data, index};
     use std::path::Path;
 
-    fn of(path: &Path) -> Name {
-        Name::of(path.file_name().unwrap().to_str().unwrap())
+    fn of(path: &Path) -> FileKind {
+        FileKind::of(path.file_name().unwrap().to_str().unwrap())
     }
 
     #[test]
     fn file_names_round_trip() {
-        assert_eq!(of(&data(Path::new("/c"), 0x12ab)), Name::Data(0x12ab));
-        assert_eq!(of(&index(Path::new("/c"), 7)), Name::Index(7));
-        assert_eq!(Name::of("invalidations"), Name::Invalidations);
-        assert_eq!(Name::of("segment-00000007.index.123.partial"), Name::Partial);
-        assert_eq!(Name::of("mark.123.partial"), Name::Partial);
+        assert_eq!(of(&data(Path::new("/c"), 0x12ab)), FileKind::Data(0x12ab));
+        assert_eq!(of(&index(Path::new("/c"), 7)), FileKind::Index(7));
+        assert_eq!(FileKind::of("invalidations"), FileKind::Invalidations);
+        assert_eq!(FileKind::of("segment-00000007.index.123.partial"), FileKind::Partial);
+        assert_eq!(FileKind::of("mark.123.partial"), FileKind::Partial);
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
             "mark.partial",
             "mark-7.partial",
         ] {
-            assert_eq!(Name::of(name), Name::Other, "{name}");
+            assert_eq!(FileKind::of(name), FileKind::Other, "{name}");
         }
     }
 }

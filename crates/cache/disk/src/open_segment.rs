@@ -9,12 +9,12 @@ use std::sync::Arc;
 use platform::DiskFile;
 
 use crate::figures::{add, of};
-use crate::index_file::{Entries, Entry};
+use crate::index_file::{IndexEncoder, IndexEntry};
 use crate::piece::{self, write_all};
 use crate::record::{Location, Record};
-use crate::segment::{Note, Noted, Segment, Segments};
+use crate::segment::{IndexNote, Noted, Segment, Segments};
 use crate::status::Trouble;
-use crate::stored::Header;
+use crate::stored::RecordHeader;
 
 /// The approximate size of one write, in bytes.
 pub(crate) const WRITE_BYTES: u64 = 1 << 20;
@@ -23,14 +23,14 @@ pub(crate) const WRITE_BYTES: u64 = 1 << 20;
 pub(crate) struct OpenSegment {
     pub(crate) segment: Arc<Segment>,
     pub(crate) data: Arc<dyn DiskFile>,
-    entries: Entries,
+    entries: IndexEncoder,
 }
 
 impl OpenSegment {
     pub(crate) fn create(segments: &Segments) -> Result<Self, Trouble> {
         let created = segments.create().map_err(|error| Trouble::of("create a segment", &error));
         let (segment, data) = created?;
-        let entries = Entries::of(segment.id);
+        let entries = IndexEncoder::of(segment.id);
         let begun = segments.append_index(&segment, &entries.header());
         begun.inspect_err(|_| {
             // An error may be ignored: the segment is empty, and the next start removes remaining
@@ -46,7 +46,11 @@ impl OpenSegment {
     }
 
     /// Appends objects and their index entries: all of them, or none after an error.
-    pub(crate) fn put(&self, segments: &Segments, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+    pub(crate) fn put(
+        &self,
+        segments: &Segments,
+        records: &[PendingObject],
+    ) -> Result<Vec<Location>, Trouble> {
         let start = of(&self.segment.data_bytes);
         let outcome = self.try_put(segments, records);
         if outcome.is_err() {
@@ -55,11 +59,12 @@ impl OpenSegment {
         outcome
     }
 
-    fn try_put(&self, segments: &Segments, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+    fn try_put(&self, segments: &Segments, records: &[PendingObject]) -> Result<Vec<Location>, Trouble> {
         let mut offset = of(&self.segment.data_bytes);
-        let (mut data, mut index) = (Vec::new(), Vec::new());
+        let mut data = Vec::new();
+        let mut index = Vec::new();
         let mut locations = Vec::with_capacity(records.len());
-        for Incoming { record, order, life } in records {
+        for PendingObject { record, order, life } in records {
             let (header, sums) = self.header(offset, record);
             let bytes = header.bytes() + header.body_bytes;
             let span = u32::try_from(bytes).unwrap_or_else(|_| header.bytes() as u32);
@@ -71,7 +76,7 @@ impl OpenSegment {
                     data.clear();
                 }
             }
-            let entry = Entry { order: *order, offset, sequence: record.sequence, span, life: *life };
+            let entry = IndexEntry { order: *order, offset, sequence: record.sequence, span, life: *life };
             self.entries.put(&mut index, entry, &record.index);
             locations.push(Location { segment: self.segment.id, span, offset });
             offset += bytes;
@@ -85,8 +90,8 @@ impl OpenSegment {
     }
 
     /// The header and the body checksums of an object to be appended at `offset`.
-    fn header(&self, offset: u64, record: &Record) -> (Header, Vec<u8>) {
-        let mut header = Header {
+    fn header(&self, offset: u64, record: &Record) -> (RecordHeader, Vec<u8>) {
+        let mut header = RecordHeader {
             segment: self.segment.id,
             offset,
             index_bytes: record.index.len() as u32,
@@ -110,13 +115,13 @@ impl OpenSegment {
     ) -> Result<Location, Trouble> {
         let offset = of(&self.segment.data_bytes);
         let (header, _) = self.header(offset, record);
-        let header = Header { body_offset, body_bytes, ..header };
+        let header = RecordHeader { body_offset, body_bytes, ..header };
         let span = header.bytes() as u32;
         let mut data = Vec::new();
         header.encode(&mut data, &record.index, &record.head, sums);
         self.append(segments, &data)?;
         let mut index = Vec::new();
-        let entry = Entry { order, offset, sequence: record.sequence, span, life };
+        let entry = IndexEntry { order, offset, sequence: record.sequence, span, life };
         self.entries.put(&mut index, entry, &record.index);
         self.segment.lower_sequence_min(record.sequence);
         segments.append_index(&self.segment, &index)?;
@@ -142,13 +147,13 @@ impl OpenSegment {
 }
 
 /// An object to append.
-pub(crate) struct Incoming {
+pub(crate) struct PendingObject {
     pub(crate) record: Record,
     pub(crate) order: u64,
     pub(crate) life: u32,
 }
 
-impl Incoming {
+impl PendingObject {
     /// The most bytes that it takes in a segment and its index.
     pub(crate) fn bytes(record: &Record) -> u64 {
         let body: u64 = record.body.iter().map(|piece| piece.len() as u64).sum();
@@ -157,7 +162,7 @@ impl Incoming {
     }
 }
 
-impl Note {
+impl IndexNote {
     /// The bytes of the index entry that the note holds.
     pub(crate) const fn index_bytes(&self) -> u64 {
         match &self.change {

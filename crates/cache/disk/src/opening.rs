@@ -18,19 +18,19 @@ use crate::fill_share::FillShare;
 use crate::foreign::foreign;
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
-use crate::mark::{FORMAT, Found, Mark};
-use crate::names::{self, Name};
-use crate::queue::Queue;
+use crate::mark::{DirectoryMark, FORMAT, MarkReading};
+use crate::names::{self, FileKind};
+use crate::operation_watch::OperationWatch;
+use crate::queue::WriteQueue;
 use crate::recovery::Recovery;
 use crate::segment::Segments;
-use crate::settings::{Plan, Settings};
-use crate::shared::Shared;
-use crate::status::Status;
+use crate::settings::{TierPlan, TierSettings};
+use crate::status::TierStatus;
 use crate::tier::Tier;
-use crate::watch::Watch;
+use crate::tier_state::TierState;
 use crate::watched_disk::WatchedDisk;
 use crate::witness::{self, DistrustPlace, Seal, Witnesses};
-use crate::writer::Writer;
+use crate::writer::DiskWriter;
 use crate::{Durability, OpenError};
 
 /// An opened tier, its writer and its recovery.
@@ -38,7 +38,7 @@ pub struct Opened {
     /// The interface for callers.
     pub tier: Tier,
     /// To be run on a separate thread.
-    pub writer: Writer,
+    pub writer: DiskWriter,
     /// The contents found in the directory. They may be read on another thread while the tier is
     /// already in use.
     pub recovery: Recovery,
@@ -48,16 +48,18 @@ pub struct Opened {
 ///
 /// # Errors
 /// As described for [`OpenError`].
-pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Opened, OpenError> {
-    let plan = Plan::of(&settings)?;
+pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) -> Result<Opened, OpenError> {
+    let plan = TierPlan::of(&settings)?;
     let counters = Arc::new(FigureCounters::default());
-    let watch = Arc::new(Watch::new(Arc::clone(&clock), settings.timeout, Arc::clone(&counters)));
+    let watch = Arc::new(OperationWatch::new(Arc::clone(&clock), settings.timeout, Arc::clone(&counters)));
     let disk: Arc<dyn Disk> = Arc::new(WatchedDisk { disk, watch: Arc::clone(&watch) });
-    let at = Place { disk: &*disk, directory: &plan.directory };
+    let at = OpeningDirectory { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
     at.refuse_foreign(settings.companions)?;
     let lock = at.lock()?;
-    let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
+    let boot = disk.boot().ok();
+    let witnesses = Witnesses::of(&settings);
+    let left = at.mark()?;
     let was_marked = left.is_some();
     let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
     let is_distrusted = was_marked && before.is_none();
@@ -67,7 +69,8 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     }
     let found = at.survey(is_fresh)?;
     let mut journal = at.journal(is_fresh)?;
-    let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
+    let invalidations = journal.0.invalidations.clone();
+    let sequence = journal.0.next_sequence();
     // Reserve numbers for the first objects, so that writing them needs no reservation.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
@@ -76,7 +79,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
     found.iter().for_each(|(id, (data, index))| segments.adopt(*id, *data, *index));
-    let status = Arc::new(Status::new(Arc::clone(&counters), Arc::clone(&watch)));
+    let status = Arc::new(TierStatus::new(Arc::clone(&counters), Arc::clone(&watch)));
     let journal_plan = JournalPlan {
         directory: plan.directory.clone(),
         bytes_max: plan.invalidation_bytes_max,
@@ -93,9 +96,9 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         written,
     );
     let opened = at.check("open the journal of invalidations", opened)?;
-    let queue = Queue::new(plan.queue_bytes_max);
+    let queue = WriteQueue::new(plan.queue_bytes_max);
     let fill_share = FillShare::new(plan.fill_bytes_max);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(TierState {
         disk,
         clock,
         plan,
@@ -117,16 +120,16 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         found.into_keys().collect(),
         is_distrusted,
     );
-    Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: Writer::new(shared), recovery })
+    Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: DiskWriter::new(shared), recovery })
 }
 
 /// The directory being opened.
-struct Place<'a> {
+struct OpeningDirectory<'a> {
     disk: &'a dyn Disk,
     directory: &'a Path,
 }
 
-impl Place<'_> {
+impl OpeningDirectory<'_> {
     fn error(&self, operation: &'static str, name: &str, source: io::Error) -> OpenError {
         OpenError::Io { operation, path: self.directory.join(name), source }
     }
@@ -160,15 +163,15 @@ impl Place<'_> {
     fn begin_life(
         &self,
         witnesses: &Witnesses,
-        before: Option<Mark>,
+        before: Option<DirectoryMark>,
         boot: Option<String>,
         durability: Durability,
-    ) -> Result<(Mark, Vec<Seal>), OpenError> {
+    ) -> Result<(DirectoryMark, Vec<Seal>), OpenError> {
         let number = witness::draw();
         let numbers = (before.as_ref().map(|mark| mark.number), number);
         let (named, mut seals) = witnesses.renew(self.disk, numbers, durability);
-        let next = before.unwrap_or_else(|| Mark::fresh(durability)).next(boot, durability);
-        let mark = Mark { number, witnesses: named, ..next };
+        let next = before.unwrap_or_else(|| DirectoryMark::fresh(durability)).next(boot, durability);
+        let mark = DirectoryMark { number, witnesses: named, ..next };
         self.replace(names::MARK, &mark.encode())?;
         seals.iter().for_each(Seal::settle);
         let seal = Seal::open(self.disk, DistrustPlace::Tier, &self.directory.join(names::MARK));
@@ -177,16 +180,16 @@ impl Place<'_> {
     }
 
     /// The mark of the previous life, or `None` if there is no usable one.
-    fn mark(&self) -> Result<Option<Mark>, OpenError> {
+    fn mark(&self) -> Result<Option<DirectoryMark>, OpenError> {
         let octets = match self.disk.read(&self.directory.join(names::MARK)) {
             Ok(octets) => octets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.error("read", names::MARK, error)),
         };
-        match Mark::decode(&octets) {
-            Found::Mark(mark) => Ok(Some(mark)),
-            Found::Nothing => Ok(None),
-            Found::Newer(found) => {
+        match DirectoryMark::decode(&octets) {
+            MarkReading::Mark(mark) => Ok(Some(mark)),
+            MarkReading::Nothing => Ok(None),
+            MarkReading::Newer(found) => {
                 Err(OpenError::NewerVersion { directory: self.directory.to_owned(), found, known: FORMAT })
             }
         }
@@ -205,16 +208,18 @@ impl Place<'_> {
     /// segments with a missing file; without a mark, also all segments and the journal. An entry
     /// that is no regular file was refused before, and is removed if it has come since.
     fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
-        let (mut data, mut index) = (BTreeMap::new(), BTreeMap::new());
+        let mut data = BTreeMap::new();
+        let mut index = BTreeMap::new();
         let files = self.check("list the directory", self.disk.list(self.directory))?;
         let mut useless = Vec::new();
         for (name, bytes) in files {
-            match (Name::of(&name), bytes.filter(|_| !is_fresh)) {
-                (Name::Data(id), Some(bytes)) => drop(data.insert(id, bytes)),
-                (Name::Index(id), Some(bytes)) => drop(index.insert(id, bytes)),
-                (Name::Partial | Name::Data(_) | Name::Index(_), _) => useless.push(name),
-                (Name::Invalidations, None) => useless.push(name),
-                (Name::Invalidations | Name::Other, _) => {}
+            let bytes = if is_fresh { None } else { bytes };
+            match (FileKind::of(&name), bytes) {
+                (FileKind::Data(id), Some(bytes)) => drop(data.insert(id, bytes)),
+                (FileKind::Index(id), Some(bytes)) => drop(index.insert(id, bytes)),
+                (FileKind::Partial | FileKind::Data(_) | FileKind::Index(_), _) => useless.push(name),
+                (FileKind::Invalidations, None) => useless.push(name),
+                (FileKind::Invalidations | FileKind::Other, _) => {}
             }
         }
         let halves =

@@ -46,13 +46,13 @@ pub(crate) fn sums(body: &[Bytes]) -> Vec<u8> {
 
 /// The position of a body in a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Extent<'a> {
+pub(crate) struct BodyExtent<'a> {
     pub(crate) file: &'a dyn DiskFile,
     pub(crate) start: u64,
     pub(crate) bytes: u64,
 }
 
-impl Extent<'_> {
+impl BodyExtent<'_> {
     /// Reads at most `bytes_max` bytes from `offset` on. `sums` are the checksums from the piece
     /// `sums_from` on.
     pub(crate) fn read_at(
@@ -84,11 +84,12 @@ impl Extent<'_> {
     }
 }
 
-impl Extent<'_> {
+impl BodyExtent<'_> {
     /// Checks at most `bytes_max` bytes from `offset` on, one piece after the other in one buffer.
     /// `sums` are the checksums of all pieces. Returns the number of bytes checked.
     pub(crate) fn check(&self, offset: u64, bytes_max: usize, sums: &[u8]) -> Result<u64, ReadError> {
-        let (pieces, piece_bytes) = (pieces_of(offset, bytes_max, self.bytes), PIECE_BYTES as u64);
+        let pieces = pieces_of(offset, bytes_max, self.bytes);
+        let piece_bytes = PIECE_BYTES as u64;
         let end = (pieces.end * piece_bytes).min(self.bytes).min(offset.saturating_add(bytes_max as u64));
         let mut buffer = vec![0; PIECE_BYTES.min(usize::try_from(self.bytes).unwrap_or(PIECE_BYTES))];
         for piece in pieces {

@@ -22,9 +22,9 @@ const HOPE: Duration = Duration::from_millis(50);
 pub(crate) type Done = Box<dyn FnOnce(Option<Location>) + Send>;
 
 /// A pending callback. If it is dropped without an answer, it is called with `None`.
-pub(crate) struct Answer(Option<Done>);
+pub(crate) struct WriteCallback(Option<Done>);
 
-impl Answer {
+impl WriteCallback {
     pub(crate) const fn new(done: Done) -> Self {
         Self(Some(done))
     }
@@ -36,7 +36,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for WriteCallback {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
             done(None);
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Write {
         record: Record,
         order: u64,
-        done: Answer,
+        done: WriteCallback,
     },
     /// A fill has received bytes.
     Fill(Arc<FillShared>),
@@ -60,7 +60,7 @@ pub(crate) enum Command {
         head: Bytes,
         sequence: u64,
         order: u64,
-        done: Answer,
+        done: WriteCallback,
     },
     /// A fill was abandoned by its owner.
     Abandon(Arc<FillShared>),
@@ -80,7 +80,7 @@ pub(crate) struct Batch {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     commands: VecDeque<(Command, u64, Option<u64>)>,
     noted: BTreeSet<u32>,
     bytes: u64,
@@ -96,20 +96,20 @@ struct State {
 }
 
 /// The queue, limited by its size in bytes.
-pub(crate) struct Queue {
+pub(crate) struct WriteQueue {
     bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     wake: Condvar,
     finished: Condvar,
 }
 
-impl Queue {
+impl WriteQueue {
     /// An empty queue with room for `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { bytes_max, state: Mutex::default(), wake: Condvar::new(), finished: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         sound(self.state.lock())
     }
 
@@ -202,7 +202,9 @@ impl Queue {
         }
         let upto = if state.commands.is_empty() { state.accepted } else { state.taken };
         state.taken = upto;
-        batch.upto = Some(upto).filter(|_| !batch.commands.is_empty() || !batch.noted.is_empty());
+        if !batch.commands.is_empty() || !batch.noted.is_empty() {
+            batch.upto = Some(upto);
+        }
         batch
     }
 
@@ -215,7 +217,7 @@ impl Queue {
     /// Blocks until there is something to do, at most for `duration`.
     pub(crate) fn wait(&self, duration: Duration) {
         let idle =
-            |state: &mut State| state.commands.is_empty() && state.noted.is_empty() && !state.is_closing;
+            |state: &mut QueueState| state.commands.is_empty() && state.noted.is_empty() && !state.is_closing;
         let waited = self.wake.wait_timeout_while(self.state(), duration, idle);
         drop(sound(waited));
     }
@@ -230,7 +232,7 @@ impl Queue {
         self.state().is_closing
     }
 
-    /// Notes that the writer runs on a thread, which will call [`Queue::finish`].
+    /// Notes that the writer runs on a thread, which will call [`WriteQueue::finish`].
     pub(crate) fn begin(&self) {
         self.state().is_running = true;
     }
@@ -253,7 +255,7 @@ impl Queue {
     /// Blocks until a running writer has ended, and returns true; or until `has_hope` returns
     /// false, and returns false.
     pub(crate) fn wait_finished(&self, has_hope: impl Fn() -> bool) -> bool {
-        let busy = |state: &mut State| state.is_running && !state.is_finished;
+        let busy = |state: &mut QueueState| state.is_running && !state.is_finished;
         let mut state = self.state();
         while busy(&mut state) {
             if !has_hope() {

@@ -45,12 +45,12 @@ pub struct Record {
 }
 
 /// Decides which objects are worth keeping. The writer calls it and waits for the answer.
-pub trait Keeper: Send + Sync {
+pub trait RetentionPolicy: Send + Sync {
     /// The segment of this object is about to be evicted. Called for each object in it that was not
     /// removed.
     ///
-    /// Returns true to have the object written again elsewhere; [`Keeper::moved`] or
-    /// [`Keeper::lost`] follows. Returns false to let it go.
+    /// Returns true to have the object written again elsewhere; [`RetentionPolicy::moved`] or
+    /// [`RetentionPolicy::lost`] follows. Returns false to let it go.
     fn evicts(&self, location: Location) -> bool;
 
     /// An object to be kept has a copy at `to`.
@@ -73,7 +73,7 @@ pub trait Keeper: Send + Sync {
     /// All objects of a segment that the keeper still knows were lost with it. Their list could not
     /// be read, or the disk was so full that the segment was removed for an invalidation.
     ///
-    /// A keeper that ignores this call notices the losses as those of [`Keeper::lost`].
+    /// A keeper that ignores this call notices the losses as those of [`RetentionPolicy::lost`].
     fn lost_all(&self, segment: u32) {
         let _ = segment;
     }
@@ -81,7 +81,7 @@ pub trait Keeper: Send + Sync {
 
 /// The result of a step of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum WriterProgress {
     /// The step did some work.
     Worked,
     /// There was nothing to do.
@@ -110,7 +110,7 @@ pub struct Recovered {
 
 /// Statistics of a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct TierFigures {
     /// Bytes of the files in the directory.
     pub bytes: u64,
     /// Files in the directory.

@@ -11,29 +11,29 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use crate::figures::{add, of};
-use crate::index_file::{IndexFile, Live};
+use crate::index_file::{IndexFile, IndexedObject};
 use crate::names;
 use crate::record::Recovered;
 use crate::segment::{Refreshed, Segment};
-use crate::shared::Shared;
+use crate::tier_state::TierState;
 
 /// The contents found in a directory: the invalidations at once, the objects one by one from the
 /// newest segment on. Reading it blocks, and may happen on another thread while the tier is already
 /// in use.
 pub struct Recovery {
-    shared: Arc<Shared>,
+    shared: Arc<TierState>,
     invalidations: Vec<(u64, Bytes)>,
     sequence: u64,
     /// Objects with lower numbers are not proven.
     floor: u64,
     /// The segments that are still to be read, the newest last.
     segments: Vec<u32>,
-    current: Option<Current>,
+    current: Option<CurrentSegment>,
     is_distrusted: bool,
 }
 
 /// The segment being read.
-struct Current {
+struct CurrentSegment {
     segment: Arc<Segment>,
     index: IndexFile,
     sequence_min: u64,
@@ -41,7 +41,7 @@ struct Current {
 
 impl Recovery {
     pub(crate) const fn new(
-        shared: Arc<Shared>,
+        shared: Arc<TierState>,
         invalidations: Vec<(u64, Bytes)>,
         (sequence, floor): (u64, u64),
         segments: Vec<u32>,
@@ -82,7 +82,7 @@ impl Recovery {
                     state.cut_at = index.is_torn().then_some(index.valid_bytes);
                     drop(state);
                     add(&self.shared.counters.torn, u64::from(index.is_torn()));
-                    self.current = Some(Current { segment, index, sequence_min: u64::MAX });
+                    self.current = Some(CurrentSegment { segment, index, sequence_min: u64::MAX });
                     return Some(());
                 }
                 // The file is not an index, so the segment has no objects. The writer removes it.
@@ -115,7 +115,7 @@ impl Recovery {
 
     /// Ends a segment, after all of its objects were returned.
     fn leave(&mut self) {
-        if let Some(Current { segment, sequence_min, .. }) = self.current.take() {
+        if let Some(CurrentSegment { segment, sequence_min, .. }) = self.current.take() {
             segment.sequence_min.store(sequence_min, Ordering::Relaxed);
             segment.is_known.store(true, Ordering::SeqCst);
             if of(&segment.objects) == 0 {
@@ -126,7 +126,7 @@ impl Recovery {
     }
 
     /// The form in which an object is returned. `None` if its entry cannot be right.
-    fn judge(&self, segment: &Segment, live: &Live) -> Option<Recovered> {
+    fn judge(&self, segment: &Segment, live: &IndexedObject) -> Option<Recovered> {
         let end = live.entry.offset.checked_add(u64::from(live.entry.span))?;
         // A record beyond the end of the file, or a number that was never reserved, cannot be
         // right.

@@ -18,7 +18,7 @@ use crate::names;
 
 /// A change of an object, to be written into its segment's index.
 #[derive(Clone, Debug)]
-pub(crate) struct Note {
+pub(crate) struct IndexNote {
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) change: Noted,
@@ -60,7 +60,7 @@ pub(crate) struct SegmentState {
     data: Option<Arc<dyn DiskFile>>,
     pub(crate) index: Option<Arc<dyn DiskFile>>,
     pub(crate) refreshed: HashMap<u64, Refreshed>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<IndexNote>,
     /// Whether the segment was removed. It gets no more notes, and its size does not count.
     pub(crate) is_gone: bool,
     /// The size of the index when each object had a single entry.
@@ -224,7 +224,7 @@ impl Segments {
         let mut state = segment.state();
         state.is_gone = true;
         self.bytes.fetch_sub(segment.bytes(), Ordering::Relaxed);
-        std::mem::take(&mut state.notes).iter().map(Note::index_bytes).sum()
+        std::mem::take(&mut state.notes).iter().map(IndexNote::index_bytes).sum()
     }
 
     /// Removes the oldest segment that [`Segments::oldest`] returns, without the writer. Returns

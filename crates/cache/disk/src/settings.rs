@@ -7,7 +7,7 @@ use crate::OpenError;
 
 /// The place and the limits of a tier.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TierSettings {
     /// The directory. It is created if it does not exist, and refused if it contains files of other
     /// programs.
     pub directory: PathBuf,
@@ -53,7 +53,7 @@ pub enum Durability {
     Power,
 }
 
-impl Default for Settings {
+impl Default for TierSettings {
     fn default() -> Self {
         Self {
             directory: PathBuf::new(),
@@ -78,7 +78,7 @@ const BYTES_MIN: u64 = 1 << 20;
 
 /// The settings with all defaults applied.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct TierPlan {
     pub(crate) directory: PathBuf,
     pub(crate) durability: Durability,
     /// The most bytes that segments and journal may take together before the next write. The rest
@@ -96,8 +96,8 @@ pub(crate) struct Plan {
     pub(crate) full_pause: Duration,
 }
 
-impl Plan {
-    pub(crate) fn of(settings: &Settings) -> Result<Self, OpenError> {
+impl TierPlan {
+    pub(crate) fn of(settings: &TierSettings) -> Result<Self, OpenError> {
         let bytes_max = settings.bytes_max;
         if bytes_max < BYTES_MIN {
             return Err(OpenError::TooSmall { bytes_max, bytes_min: BYTES_MIN });
@@ -135,17 +135,18 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, Settings};
+    use super::{TierPlan, TierSettings};
 
     #[test]
     fn files_stay_few_and_segments_small() {
         for gibibytes in [1, 10, 100, 1000, 10_000] {
-            let plan = Plan::of(&Settings { bytes_max: gibibytes << 30, ..Settings::default() }).unwrap();
+            let plan = TierPlan::of(&TierSettings { bytes_max: gibibytes << 30, ..TierSettings::default() })
+                .unwrap();
             assert!(plan.segments_max <= 2 * 512 + 64 + 2, "{plan:?}");
             assert!(plan.usable_bytes > plan.segment_bytes * 8);
         }
-        let plan = Plan::of(&Settings::default()).unwrap();
+        let plan = TierPlan::of(&TierSettings::default()).unwrap();
         assert_eq!(plan.segment_bytes, 64 << 20);
-        assert!(Plan::of(&Settings { bytes_max: 1000, ..Settings::default() }).is_err());
+        assert!(TierPlan::of(&TierSettings { bytes_max: 1000, ..TierSettings::default() }).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use platform::sound;
 
 use crate::figures::{FigureCounters, add};
-use crate::watch::Watch;
+use crate::operation_watch::OperationWatch;
 use crate::{DistrustPlace, OffReason};
 
 /// A failure of an operation.
@@ -38,15 +38,15 @@ impl Trouble {
 }
 
 /// Whether the tier is off, and the reason.
-pub(crate) struct Status {
+pub(crate) struct TierStatus {
     off: Mutex<Option<OffReason>>,
     distrusted: OnceLock<DistrustPlace>,
     counters: Arc<FigureCounters>,
-    watch: Arc<Watch>,
+    watch: Arc<OperationWatch>,
 }
 
-impl Status {
-    pub(crate) const fn new(counters: Arc<FigureCounters>, watch: Arc<Watch>) -> Self {
+impl TierStatus {
+    pub(crate) const fn new(counters: Arc<FigureCounters>, watch: Arc<OperationWatch>) -> Self {
         Self { off: Mutex::new(None), distrusted: OnceLock::new(), counters, watch }
     }
 
@@ -83,7 +83,7 @@ impl Status {
         }
     }
 
-    /// Turns the tier off until [`Status::resume`], because the disk is full.
+    /// Turns the tier off until [`TierStatus::resume`], because the disk is full.
     pub(crate) fn pause(&self) {
         add(&self.counters.full, 1);
         self.state().get_or_insert(OffReason::Full);

@@ -14,7 +14,7 @@ use platform::DiskFile;
 use crate::ReadError;
 use crate::figures::FigureCounters;
 use crate::frame::{u32_at, u64_at};
-use crate::piece::{self, Extent, PIECE_BYTES, read_exact};
+use crate::piece::{self, BodyExtent, PIECE_BYTES, read_exact};
 use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, Location};
 
 /// The length of a record's header, in bytes.
@@ -27,7 +27,7 @@ const FIRST_READ_BYTES: usize = 32 << 10;
 
 /// The numbers in a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RecordHeader {
     pub(crate) segment: u32,
     pub(crate) offset: u64,
     pub(crate) index_bytes: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Header {
     pub(crate) sequence: u64,
 }
 
-impl Header {
+impl RecordHeader {
     /// The length of header, index entry, head and checksums together, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         HEADER_BYTES as u64
@@ -90,7 +90,7 @@ impl Header {
 }
 
 /// An object that was read.
-pub struct Stored {
+pub struct StoredObject {
     /// The index entry it was written or last refreshed with.
     pub index: Bytes,
     /// Its head.
@@ -99,7 +99,7 @@ pub struct Stored {
     pub body: DiskBody,
 }
 
-impl Stored {
+impl StoredObject {
     /// Reads the record at `location` of a segment's file and checks everything except the body.
     pub(crate) fn read(
         file: Arc<dyn DiskFile>,
@@ -109,7 +109,7 @@ impl Stored {
         let first = (location.span as usize).min(FIRST_READ_BYTES);
         let mut octets = BytesMut::zeroed(first);
         read_exact(&*file, &mut octets, location.offset)?;
-        let header = Header::decode(&octets).ok_or(ReadError::Damaged)?;
+        let header = RecordHeader::decode(&octets).ok_or(ReadError::Damaged)?;
         let bytes = usize::try_from(header.bytes()).map_err(|_| ReadError::Damaged)?;
         if bytes > location.span as usize {
             return Err(ReadError::Damaged);
@@ -134,7 +134,8 @@ impl Stored {
         // A copy, because a body may be kept for a long time and must not keep the whole read
         // buffer alive.
         let sums = Bytes::copy_from_slice(&parts);
-        let (start, bytes) = (header.body_offset, header.body_bytes);
+        let start = header.body_offset;
+        let bytes = header.body_bytes;
         let body = DiskBody { file, counters, start, bytes, sums, prefetched };
         Ok(Self { index, head, body })
     }
@@ -195,7 +196,7 @@ impl DiskBody {
         if self.prefetched.len() as u64 >= self.bytes && self.bytes <= PIECE_BYTES as u64 {
             return self.read_prefetched(offset, bytes_max).inspect_err(|error| self.count(error));
         }
-        let extent = Extent { file: &*self.file, start: self.start, bytes: self.bytes };
+        let extent = BodyExtent { file: &*self.file, start: self.start, bytes: self.bytes };
         extent.read_at(offset, bytes_max, &self.sums, 0).inspect_err(|error| self.count(error))
     }
 
@@ -205,7 +206,7 @@ impl DiskBody {
     /// # Errors
     /// As described for [`ReadError`].
     pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
-        let extent = Extent { file: &*self.file, start: self.start, bytes: self.bytes };
+        let extent = BodyExtent { file: &*self.file, start: self.start, bytes: self.bytes };
         extent.check(offset, bytes_max, &self.sums).inspect_err(|error| self.count(error))
     }
 

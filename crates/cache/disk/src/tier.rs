@@ -12,14 +12,14 @@ use platform::DiskFile;
 
 use crate::figures::{add, of};
 use crate::fill::Fill;
-use crate::index_file::Entries;
-use crate::open_segment::Incoming;
-use crate::queue::{Answer, Command};
-use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record};
+use crate::index_file::IndexEncoder;
+use crate::open_segment::PendingObject;
+use crate::operation_watch::StuckOperation;
+use crate::queue::{Command, WriteCallback};
+use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, TierFigures};
 use crate::segment::{Refreshed, Segment};
-use crate::shared::Shared;
-use crate::stored::Stored;
-use crate::watch::Stuck;
+use crate::stored::StoredObject;
+use crate::tier_state::TierState;
 use crate::{DistrustPlace, OffReason, ReadError};
 
 /// The bytes of the lock and the mark, generously rounded, and the number of files beside segments:
@@ -30,7 +30,7 @@ const FIXED_FILES: u64 = 3;
 /// The interface of the tier for its callers. Clones refer to the same tier.
 #[derive(Clone)]
 pub struct Tier {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TierState>,
 }
 
 impl Tier {
@@ -40,7 +40,7 @@ impl Tier {
     /// Returns false without calling `done` if the tier is off, the object is too large or the
     /// queue is full.
     pub fn write(&self, record: Record, done: impl FnOnce(Option<Location>) + Send + 'static) -> bool {
-        let bytes = Incoming::bytes(&record);
+        let bytes = PendingObject::bytes(&record);
         let is_fit = record.index.len() <= INDEX_BYTES_MAX
             && record.head.len() <= HEAD_BYTES_MAX
             && bytes <= self.shared.plan.object_bytes_max;
@@ -49,7 +49,7 @@ impl Tier {
             && self.shared.queue.add(bytes, |number| Command::Write {
                 record,
                 order: self.shared.order(number),
-                done: Answer::new(Box::new(done)),
+                done: WriteCallback::new(Box::new(done)),
             });
         if !accepted {
             add(&self.shared.counters.refused, 1);
@@ -87,7 +87,7 @@ impl Tier {
     ///
     /// # Errors
     /// As described for [`ReadError`].
-    pub fn read(&self, location: Location) -> Result<Stored, ReadError> {
+    pub fn read(&self, location: Location) -> Result<StoredObject, ReadError> {
         let shared = &self.shared;
         let read = self.try_read(location, |segment| shared.segments.data(segment));
         read.inspect_err(|error| shared.counters.count_read(error))
@@ -98,7 +98,7 @@ impl Tier {
     ///
     /// # Errors
     /// As described for [`ReadError`].
-    pub fn read_aside(&self, location: Location) -> Result<Stored, ReadError> {
+    pub fn read_aside(&self, location: Location) -> Result<StoredObject, ReadError> {
         let shared = &self.shared;
         let read = self.try_read(location, |segment| shared.segments.data_aside(segment));
         read.inspect_err(|error| shared.counters.count_read(error))
@@ -108,11 +108,11 @@ impl Tier {
         &self,
         location: Location,
         open: impl FnOnce(&Segment) -> io::Result<Arc<dyn DiskFile>>,
-    ) -> Result<Stored, ReadError> {
+    ) -> Result<StoredObject, ReadError> {
         let shared = &self.shared;
         let segment = shared.segments.of(location.segment).ok_or(ReadError::Gone)?;
         let file = open(&segment).map_err(gone)?;
-        let mut stored = Stored::read(file, location, Arc::clone(&shared.counters))?;
+        let mut stored = StoredObject::read(file, location, Arc::clone(&shared.counters))?;
         if let Some(index) = self.refreshed(&segment, location.offset)? {
             stored.index = index;
         }
@@ -139,7 +139,7 @@ impl Tier {
                 }
             }
         };
-        Entries::of(segment.id).read_index(&*file, offset, (position, bytes)).map(Some)
+        IndexEncoder::of(segment.id).read_index(&*file, offset, (position, bytes)).map(Some)
     }
 
     /// Journals an invalidation of at most [`INVALIDATION_BYTES_MAX`] bytes. Blocks until it is as
@@ -192,12 +192,12 @@ impl Tier {
     }
 
     /// The tier's statistics.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> TierFigures {
         let shared = &self.shared;
         let counters = &shared.counters;
         let segments = shared.segments.all();
         let (accepted, queue_bytes) = shared.queue.figures();
-        Figures {
+        TierFigures {
             bytes: shared.used_bytes() + FIXED_BYTES,
             files: 2 * segments.len() as u64 + FIXED_FILES,
             segments: segments.len() as u64,
@@ -238,7 +238,7 @@ impl Tier {
     }
 
     /// The operations that the disk has not answered in time, with the threads that wait for them.
-    pub fn stuck(&self) -> Vec<Stuck> {
+    pub fn stuck(&self) -> Vec<StuckOperation> {
         self.shared.watch.stuck()
     }
 

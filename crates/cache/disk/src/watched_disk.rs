@@ -1,18 +1,18 @@
-//! A disk that enters every operation into the tier's [`Watch`].
+//! A disk that enters every operation into the tier's [`OperationWatch`].
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use platform::{Access, Disk, DiskFile, DiskLock, Listed};
+use platform::{Access, DirectoryEntry, Disk, DiskFile, DiskLock};
 
-use crate::watch::Watch;
+use crate::operation_watch::OperationWatch;
 
 /// A disk whose operations are watched.
 pub(crate) struct WatchedDisk {
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) watch: Arc<OperationWatch>,
 }
 
 impl Disk for WatchedDisk {
@@ -37,7 +37,7 @@ impl Disk for WatchedDisk {
         Ok(Arc::new(WatchedFile { file, watch: Arc::clone(&self.watch) }))
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.watch.during("list a directory", || self.disk.list(directory))
     }
 
@@ -61,7 +61,7 @@ impl Disk for WatchedDisk {
 /// An open file whose operations are watched.
 struct WatchedFile {
     file: Arc<dyn DiskFile>,
-    watch: Arc<Watch>,
+    watch: Arc<OperationWatch>,
 }
 
 impl DiskFile for WatchedFile {

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use platform::{Access, Disk, DiskFile};
 
 use crate::frame::u64_at;
-use crate::mark::Mark;
+use crate::mark::DirectoryMark;
 use crate::piece::write_all;
-use crate::{Durability, Settings};
+use crate::{Durability, TierSettings};
 
 const MAGIC: &[u8; 8] = b"PETASOSW";
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -109,7 +109,7 @@ impl Seal {
 }
 
 /// The result of reading a witness.
-enum Found {
+enum WitnessReading {
     /// The number of its life, and that of the previous life as long as the mark may still be the
     /// previous one.
     Numbers(u64, u64),
@@ -126,7 +126,7 @@ pub(crate) struct Witnesses {
 }
 
 impl Witnesses {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn of(settings: &TierSettings) -> Self {
         let places = vec![
             (DistrustPlace::State, settings.state_directory.clone()),
             (DistrustPlace::Runtime, settings.runtime_directory.clone()),
@@ -134,35 +134,37 @@ impl Witnesses {
         Self { places, name: name(&settings.directory) }
     }
 
-    fn read(&self, disk: &dyn Disk, directory: Option<&Path>) -> Found {
-        let Some(directory) = directory else { return Found::Absent };
+    fn read(&self, disk: &dyn Disk, directory: Option<&Path>) -> WitnessReading {
+        let Some(directory) = directory else { return WitnessReading::Absent };
         match disk.read(&directory.join(&self.name)) {
             Ok(octets) if octets.starts_with(MAGIC) => {
                 let number = |at| u64_at(&octets, MAGIC.len() + at * NUMBER_BYTES);
-                number(0).map_or(Found::Spoiled, |last| Found::Numbers(last, number(1).unwrap_or(NONE)))
+                number(0).map_or(WitnessReading::Spoiled, |last| {
+                    WitnessReading::Numbers(last, number(1).unwrap_or(NONE))
+                })
             }
-            Ok(_) => Found::Spoiled,
+            Ok(_) => WitnessReading::Spoiled,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Found::Absent
+                WitnessReading::Absent
             }
-            Err(_) => Found::Unreadable,
+            Err(_) => WitnessReading::Unreadable,
         }
     }
 
     /// Whether the contents that `mark` belongs to may be used in `boot`.
-    pub(crate) fn vouch(&self, disk: &dyn Disk, mark: &Mark, boot: Option<&str>) -> bool {
+    pub(crate) fn vouch(&self, disk: &dyn Disk, mark: &DirectoryMark, boot: Option<&str>) -> bool {
         self.places.iter().all(|(place, directory)| {
             // A runtime directory is empty after a restart of the machine. The boot in the mark
             // then decides which objects are proven.
             let is_awaited = *place != DistrustPlace::Runtime || boot == Some(mark.boot.as_str());
             let is_named = mark.witnesses & place.bit() != 0;
             match self.read(disk, directory.as_deref()) {
-                Found::Numbers(last, before) => !is_named || [last, before].contains(&mark.number),
-                Found::Spoiled => false,
+                WitnessReading::Numbers(last, before) => !is_named || [last, before].contains(&mark.number),
+                WitnessReading::Spoiled => false,
                 // A directory that was closed cleanly misses no purge. The witness may be absent
                 // because the directory was renamed.
-                Found::Absent => !is_named || !is_awaited || mark.is_clean,
-                Found::Unreadable => !is_named || !is_awaited,
+                WitnessReading::Absent => !is_named || !is_awaited || mark.is_clean,
+                WitnessReading::Unreadable => !is_named || !is_awaited,
             }
         })
     }
@@ -175,7 +177,8 @@ impl Witnesses {
         (before, number): (Option<u64>, u64),
         durability: Durability,
     ) -> (u8, Vec<Seal>) {
-        let (mut bits, mut seals) = (0, Vec::new());
+        let mut bits = 0;
+        let mut seals = Vec::new();
         for (place, directory) in &self.places {
             let Some(directory) = directory else { continue };
             let path = directory.join(&self.name);
@@ -208,7 +211,7 @@ fn content(number: u64, before: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// As the system reports them. Nothing is recorded then.
-pub fn distrust(disk: &dyn Disk, settings: &Settings) -> io::Result<()> {
+pub fn distrust(disk: &dyn Disk, settings: &TierSettings) -> io::Result<()> {
     let Some(directory) = &settings.state_directory else { return Err(io::ErrorKind::NotFound.into()) };
     disk.create_directory(directory)?;
     Seal::open(disk, DistrustPlace::State, &directory.join(name(&settings.directory)))?.spoil()?;

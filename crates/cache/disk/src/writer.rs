@@ -16,16 +16,16 @@ use std::time::Duration;
 use clock::Monotonic;
 
 use crate::figures::{add, of};
-use crate::index_file::{Entries, Entry};
+use crate::index_file::{IndexEncoder, IndexEntry};
 use crate::names;
-use crate::open_segment::{Incoming, OpenSegment, WRITE_BYTES};
-use crate::queue::{Answer, Batch, Command};
-use crate::record::{Keeper, Location, Progress, Record};
-use crate::segment::{Note, Noted, Refreshed, Segment};
-use crate::shared::Shared;
+use crate::open_segment::{OpenSegment, PendingObject, WRITE_BYTES};
+use crate::queue::{Batch, Command, WriteCallback};
+use crate::record::{Location, Record, RetentionPolicy, WriterProgress};
+use crate::segment::{IndexNote, Noted, Refreshed, Segment};
 use crate::status::Trouble;
+use crate::tier_state::TierState;
 use crate::{Durability, OffReason};
-use filling::Filling;
+use filling::RunningFill;
 
 /// The interval at which data is synced for which no caller waits.
 const SYNC_INTERVAL: Duration = Duration::from_millis(900);
@@ -37,12 +37,12 @@ const IDLE: Duration = Duration::from_millis(200);
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
 /// Writes everything that the tier is asked to write. There is one for each tier.
-pub struct Writer {
-    shared: Arc<Shared>,
+pub struct DiskWriter {
+    shared: Arc<TierState>,
     /// The segment for complete records.
     main: Option<OpenSegment>,
     /// The running fills, by the address of the state that each shares with its owner.
-    filling: HashMap<usize, Filling>,
+    filling: HashMap<usize, RunningFill>,
     /// Segments with room, whose fills have ended.
     idle: Vec<OpenSegment>,
     /// Segments with unsynced data.
@@ -59,8 +59,8 @@ pub struct Writer {
     is_closed: bool,
 }
 
-impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+impl DiskWriter {
+    pub(crate) fn new(shared: Arc<TierState>) -> Self {
         let now = shared.clock.monotonic();
         Self {
             shared,
@@ -78,21 +78,22 @@ impl Writer {
     }
 
     /// Runs until the tier is closed.
-    pub fn run(mut self, keeper: &dyn Keeper) {
+    pub fn run(mut self, keeper: &dyn RetentionPolicy) {
         self.shared.queue.begin();
         let mut has_worked = false;
         let mut give_back_at = self.shared.clock.monotonic();
         loop {
             match self.step(keeper) {
-                Progress::Closed => return,
-                Progress::Worked => has_worked = true,
-                Progress::Idle => {
+                WriterProgress::Closed => return,
+                WriterProgress::Worked => has_worked = true,
+                WriterProgress::Idle => {
                     let now = self.shared.clock.monotonic();
                     if has_worked && now >= give_back_at {
                         // Buffers of many different sizes were used once each, and the allocator
                         // retains them.
                         allocator::collect();
-                        (has_worked, give_back_at) = (false, now.plus(GIVE_BACK_EVERY));
+                        has_worked = false;
+                        give_back_at = now.plus(GIVE_BACK_EVERY);
                     }
                     self.shared.queue.wait(IDLE);
                 }
@@ -100,10 +101,10 @@ impl Writer {
         }
     }
 
-    /// Performs one bounded piece of work. Simulations call this instead of [`Writer::run`].
-    pub fn step(&mut self, keeper: &dyn Keeper) -> Progress {
+    /// Performs one bounded piece of work. Simulations call this instead of [`DiskWriter::run`].
+    pub fn step(&mut self, keeper: &dyn RetentionPolicy) -> WriterProgress {
         if self.is_closed {
-            return Progress::Closed;
+            return WriterProgress::Closed;
         }
         let is_closing = self.shared.queue.is_closing();
         self.follow_journal(keeper);
@@ -120,17 +121,17 @@ impl Writer {
             self.sync();
         }
         if has_work {
-            return Progress::Worked;
+            return WriterProgress::Worked;
         }
         if is_closing {
             self.close();
-            return Progress::Closed;
+            return WriterProgress::Closed;
         }
-        Progress::Idle
+        WriterProgress::Idle
     }
 
     /// After a pause because of a full disk, evicts a segment and resumes writing.
-    fn resume(&mut self, keeper: &dyn Keeper) {
+    fn resume(&mut self, keeper: &dyn RetentionPolicy) {
         let is_paused = self.shared.status.off() == Some(OffReason::Full);
         if is_paused && self.shared.clock.monotonic() >= self.resume_at {
             self.evict_oldest(keeper);
@@ -138,12 +139,12 @@ impl Writer {
         }
     }
 
-    fn process(&mut self, keeper: &dyn Keeper, batch: Batch) {
+    fn process(&mut self, keeper: &dyn RetentionPolicy, batch: Batch) {
         self.noted.extend(batch.noted);
         let mut records = Vec::new();
         for command in batch.commands {
             if let Command::Write { record, order, done } = command {
-                records.push((Incoming { record, order, life: self.shared.mark.life }, done));
+                records.push((PendingObject { record, order, life: self.shared.mark.life }, done));
                 continue;
             }
             self.write(keeper, std::mem::take(&mut records));
@@ -172,13 +173,13 @@ impl Writer {
     }
 
     /// Writes objects and answers their callers with the locations.
-    fn write(&mut self, keeper: &dyn Keeper, records: Vec<(Incoming, Answer)>) {
+    fn write(&mut self, keeper: &dyn RetentionPolicy, records: Vec<(PendingObject, WriteCallback)>) {
         if records.is_empty() || self.shared.status.off().is_some() {
             add(&self.shared.counters.refused, records.len() as u64);
             return;
         }
         let (records, answers): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-        let bytes = records.iter().map(|incoming| Incoming::bytes(&incoming.record)).sum();
+        let bytes = records.iter().map(|incoming| PendingObject::bytes(&incoming.record)).sum();
         match self.with_room(keeper, bytes, |writer| writer.put(&records)) {
             Ok(locations) => {
                 add(&self.shared.counters.written, locations.len() as u64);
@@ -195,7 +196,7 @@ impl Writer {
     /// more.
     fn with_room<T>(
         &mut self,
-        keeper: &dyn Keeper,
+        keeper: &dyn RetentionPolicy,
         bytes: u64,
         mut write: impl FnMut(&mut Self) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
@@ -219,13 +220,15 @@ impl Writer {
     }
 
     /// Appends objects to the main segment: all of them, or none after an error.
-    fn put(&mut self, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+    fn put(&mut self, records: &[PendingObject]) -> Result<Vec<Location>, Trouble> {
         let sequence_max = records.iter().map(|incoming| incoming.record.sequence).max().unwrap_or_default();
         self.reserve(sequence_max)?;
         let open = match self.main.take() {
             Some(open) if !open.is_full(self.shared.plan.segment_bytes) => open,
             full => {
-                full.into_iter().for_each(|open| self.seal(open));
+                if let Some(open) = full {
+                    self.seal(open);
+                }
                 self.create()?
             }
         };
@@ -259,7 +262,7 @@ impl Writer {
     }
 
     /// Writes the notes about objects into the indexes of their segments.
-    fn write_notes(&mut self, keeper: &dyn Keeper) {
+    fn write_notes(&mut self, keeper: &dyn RetentionPolicy) {
         for id in std::mem::take(&mut self.noted) {
             if self.shared.status.off().is_some() {
                 self.noted.insert(id);
@@ -277,7 +280,7 @@ impl Writer {
         }
     }
 
-    fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[Note]) -> Result<(), Trouble> {
+    fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[IndexNote]) -> Result<(), Trouble> {
         let sequences = notes.iter().filter_map(|note| match &note.change {
             Noted::Refreshed { sequence, .. } => Some(*sequence),
             Noted::Removed => None,
@@ -287,20 +290,20 @@ impl Writer {
         if notes.is_empty() || self.shared.segments.of(segment.id).is_none() {
             return Ok(());
         }
-        let entries = Entries::of(segment.id);
+        let entries = IndexEncoder::of(segment.id);
         let mut out = Vec::new();
         let mut written = Vec::new();
         for note in notes {
-            let entry = Entry {
+            let entry = IndexEntry {
                 order: note.order,
                 offset: note.offset,
                 life: self.shared.mark.life,
-                ..Entry::default()
+                ..IndexEntry::default()
             };
             match &note.change {
                 Noted::Removed => entries.removed(&mut out, entry),
                 Noted::Refreshed { index, sequence } => {
-                    entries.refreshed(&mut out, Entry { sequence: *sequence, ..entry }, index);
+                    entries.refreshed(&mut out, IndexEntry { sequence: *sequence, ..entry }, index);
                     segment.lower_sequence_min(*sequence);
                     let position = (out.len() - index.len()) as u64;
                     written.push((note.offset, note.order, position, index.len() as u32));
@@ -322,7 +325,7 @@ impl Writer {
             }
         }
         drop(state);
-        self.shared.queue.release(notes.iter().map(Note::index_bytes).sum());
+        self.shared.queue.release(notes.iter().map(IndexNote::index_bytes).sum());
         Ok(())
     }
 
@@ -359,7 +362,7 @@ impl Writer {
         self.dirty.clear();
         for segment in &dirty {
             let mut mark = Vec::new();
-            Entries::of(segment.id).synced(&mut mark, shared.mark.life);
+            IndexEncoder::of(segment.id).synced(&mut mark, shared.mark.life);
             shared.segments.append_index(segment, &mark)?;
             shared.segments.sync_index(segment).map_err(trouble)?;
         }
@@ -370,13 +373,13 @@ impl Writer {
     fn close(&mut self) {
         self.is_closed = true;
         self.fail_fills(OffReason::Closed);
-        self.main.take().into_iter().chain(std::mem::take(&mut self.idle)).for_each(|open| {
+        for open in self.main.take().into_iter().chain(std::mem::take(&mut self.idle)) {
             open.segment.is_open.store(false, Ordering::SeqCst);
-        });
+        }
         let is_well = self.shared.status.off().is_none() && self.noted.is_empty();
         let is_synced = is_well && self.sync_segments();
         if self.shared.journal.close() && is_synced {
-            let mark = crate::mark::Mark { is_clean: true, ..self.shared.mark.clone() };
+            let mark = crate::mark::DirectoryMark { is_clean: true, ..self.shared.mark.clone() };
             let path = self.shared.plan.directory.join(names::MARK);
             if let Err(error) = self.shared.disk.replace(&path, &mark.encode()) {
                 self.meet(Trouble::of("write the mark", &error));
@@ -387,7 +390,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for DiskWriter {
     fn drop(&mut self) {
         // A panic is not an orderly end: record a failure instead of a closed tier.
         if std::thread::panicking() {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::model::{Came, Chance, End, Model, Object, Shelf};
-use common::{Cache, body, power, settings};
-use petasos_disk::{Durability, Location, OffReason, ReadError, Record, Recovered, Settings};
-use platform::{Fault, SimulatedDisk};
+use common::model::{Chance, LifeEnd, ModelObject, ModelTier, OperationProgress, StoreSide};
+use common::{CachedTier, body, power, settings};
+use petasos_disk::{Durability, Location, OffReason, ReadError, Record, Recovered, TierSettings};
+use platform::{DiskFault, SimulatedDisk};
 
 const LIVES_OF_A_HISTORY: u64 = 5;
 
@@ -22,8 +22,8 @@ struct History {
     seed: u64,
     chance: Chance,
     disk: SimulatedDisk,
-    settings: Settings,
-    model: Model,
+    settings: TierSettings,
+    model: StoreSide,
     /// Invalidations that were acknowledged.
     acknowledged: BTreeSet<u64>,
     asked: BTreeSet<u64>,
@@ -50,7 +50,7 @@ impl History {
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let base = if chance.of(2) == 0 { power() } else { settings() };
         let presses = chance.of(2) == 0;
-        let settings = Settings {
+        let settings = TierSettings {
             segment_bytes: Some(16 << 10),
             invalidation_bytes_max: presses.then_some(4096),
             ..base
@@ -59,7 +59,10 @@ impl History {
             seed,
             chance,
             disk: SimulatedDisk::new(seed),
-            model: Model { syncs_moved: settings.durability == Durability::Power, ..Model::default() },
+            model: StoreSide {
+                syncs_moved: settings.durability == Durability::Power,
+                ..StoreSide::default()
+            },
             settings,
             acknowledged: BTreeSet::new(),
             asked: BTreeSet::new(),
@@ -88,8 +91,8 @@ impl History {
         }
     }
 
-    fn open(&self) -> Cache {
-        let opened = Cache::try_open(Arc::new(self.disk.clone()), self.settings.clone());
+    fn open(&self) -> CachedTier {
+        let opened = CachedTier::try_open(Arc::new(self.disk.clone()), self.settings.clone());
         opened.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed))
     }
 
@@ -98,13 +101,13 @@ impl History {
         for _ in 0..self.chance.of(4) {
             at += 1 + self.chance.of(200);
             let fault = match self.chance.of(10) {
-                0..4 => Fault::Kill,
-                4..7 => Fault::Short,
-                7..9 => Fault::Full,
-                _ => Fault::Io,
+                0..4 => DiskFault::Kill,
+                4..7 => DiskFault::Short,
+                7..9 => DiskFault::Full,
+                _ => DiskFault::Io,
             };
-            self.may_be_empty |= fault == Fault::Io;
-            self.is_certain &= fault != Fault::Io;
+            self.may_be_empty |= fault == DiskFault::Io;
+            self.is_certain &= fault != DiskFault::Io;
             self.disk.fail_at(at, fault);
         }
         let room =
@@ -112,7 +115,7 @@ impl History {
         self.disk.set_room(room);
     }
 
-    fn act(&mut self, cache: &mut Cache) {
+    fn act(&mut self, cache: &mut CachedTier) {
         match self.chance.of(20) {
             0..7 => self.write(cache),
             7..9 => self.refresh(cache),
@@ -131,8 +134,8 @@ impl History {
     fn new_object(&mut self, body_bytes: usize) -> (u64, Record) {
         let number = self.next_number;
         self.next_number += 1;
-        let came = Came::default();
-        let object = Object { body_bytes, versions: vec![came], ..Object::default() };
+        let came = OperationProgress::default();
+        let object = ModelObject { body_bytes, versions: vec![came], ..ModelObject::default() };
         self.model.shelf.lock().unwrap().objects.insert(number, object);
         let record = Record {
             index: index(number, 0),
@@ -155,13 +158,13 @@ impl History {
         }
     }
 
-    fn accepted(&self, cache: &Cache, number: u64) {
+    fn accepted(&self, cache: &CachedTier, number: u64) {
         let operation = cache.tier.figures().accepted;
         let mut shelf = self.model.shelf.lock().unwrap();
         shelf.objects.get_mut(&number).unwrap().versions[0].operation = operation;
     }
 
-    fn write(&mut self, cache: &Cache) {
+    fn write(&mut self, cache: &CachedTier) {
         let bytes = self.chance.of(9_000) as usize;
         let (number, record) = self.new_object(bytes);
         if cache.tier.write(record, self.done(number)) {
@@ -169,7 +172,7 @@ impl History {
         }
     }
 
-    fn fill(&mut self, cache: &mut Cache) {
+    fn fill(&mut self, cache: &mut CachedTier) {
         let bytes = self.chance.of(90_000) as usize;
         let (number, record) = self.new_object(bytes);
         let Some(mut fill) = cache.tier.fill(None) else { return };
@@ -188,7 +191,7 @@ impl History {
         self.accepted(cache, number);
     }
 
-    fn act_between(&mut self, cache: &mut Cache) {
+    fn act_between(&mut self, cache: &mut CachedTier) {
         match self.chance.of(4) {
             0 => self.write(cache),
             1 => drop(cache.writer.step(&self.model)),
@@ -210,14 +213,14 @@ impl History {
         (!known.is_empty()).then(|| known[self.chance.of(known.len() as u64) as usize])
     }
 
-    fn refresh(&mut self, cache: &Cache) {
+    fn refresh(&mut self, cache: &CachedTier) {
         let Some((number, location)) = self.any() else { return };
         let version = self.model.shelf.lock().unwrap().objects[&number].versions.len();
         let before = cache.tier.figures().accepted;
         cache.tier.refresh(location, index(number, version), self.sequence);
         let operation = cache.tier.figures().accepted;
         if operation > before {
-            let came = Came { operation, ..Came::default() };
+            let came = OperationProgress { operation, ..OperationProgress::default() };
             self.model.shelf.lock().unwrap().objects.get_mut(&number).unwrap().versions.push(came);
         }
         if let Ok(stored) = cache.tier.read(location)
@@ -227,7 +230,7 @@ impl History {
         }
     }
 
-    fn remove(&mut self, cache: &Cache) {
+    fn remove(&mut self, cache: &CachedTier) {
         let Some((number, location)) = self.any() else { return };
         let before = cache.tier.figures().accepted;
         cache.tier.remove(location);
@@ -235,11 +238,11 @@ impl History {
         // A removal may be undone if the tier is too broken to write it, or had evicted the object
         // already.
         let operation = if operation > before { operation } else { u64::MAX };
-        let removed = Some(Came { operation, ..Came::default() });
+        let removed = Some(OperationProgress { operation, ..OperationProgress::default() });
         self.model.shelf.lock().unwrap().objects.get_mut(&number).unwrap().removed = removed;
     }
 
-    fn invalidate(&mut self, cache: &Cache) {
+    fn invalidate(&mut self, cache: &CachedTier) {
         self.sequence += 1;
         self.asked.insert(self.sequence);
         let octets = format!("purge {}", self.sequence);
@@ -249,7 +252,7 @@ impl History {
     }
 
     /// Ends the life, and notes which operations must be durable or synced by then.
-    fn end(&mut self, cache: &mut Cache) -> End {
+    fn end(&mut self, cache: &mut CachedTier) -> LifeEnd {
         let closes = self.chance.of(4) == 0;
         if closes {
             cache.tier.close();
@@ -273,17 +276,17 @@ impl History {
             }
         }
         self.may_be_empty |= matches!(cache.tier.off(), Some(OffReason::Io { .. }));
-        let cut = if closes { End::Closed } else { End::PowerCut };
-        let end = if self.chance.of(2) == 0 { End::Kill } else { cut };
+        let cut = if closes { LifeEnd::Closed } else { LifeEnd::PowerCut };
+        let end = if self.chance.of(2) == 0 { LifeEnd::Kill } else { cut };
         match end {
-            End::Kill => self.disk.kill(),
-            End::PowerCut | End::Closed => self.disk.power_cut(),
+            LifeEnd::Kill => self.disk.kill(),
+            LifeEnd::PowerCut | LifeEnd::Closed => self.disk.power_cut(),
         }
         self.disk.set_room(None);
         end
     }
 
-    fn check(&mut self, cache: &mut Cache, end: Option<End>) {
+    fn check(&mut self, cache: &mut CachedTier, end: Option<LifeEnd>) {
         let mut found: Vec<_> = cache.recovery.by_ref().collect();
         let invalidations: BTreeSet<_> =
             cache.recovery.invalidations().iter().map(|(number, _)| *number).collect();
@@ -293,8 +296,8 @@ impl History {
             "seed {}: an invalidation that was never sent",
             self.seed
         );
-        let is_cut = matches!(end, Some(End::PowerCut | End::Closed));
-        let is_lossy = end == Some(End::PowerCut) && self.settings.durability == Durability::Process;
+        let is_cut = matches!(end, Some(LifeEnd::PowerCut | LifeEnd::Closed));
+        let is_lossy = end == Some(LifeEnd::PowerCut) && self.settings.durability == Durability::Process;
         if is_cut && self.settings.durability == Durability::Process {
             self.acknowledged.clone_from(&invalidations);
         }
@@ -307,7 +310,8 @@ impl History {
         self.is_certain &= !is_cut;
         let mut shelf = std::mem::take(&mut *self.model.shelf.lock().unwrap());
         shelf.places.clear();
-        let (mut seen, mut damaged) = (BTreeSet::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        let mut damaged = Vec::new();
         // An object that was written again exists twice if the life ended before the old copy was
         // removed. The later copy counts.
         found.sort_by_key(|recovered| std::cmp::Reverse(recovered.order));
@@ -350,7 +354,7 @@ impl History {
             cache.tier.remove(location);
             let operation = cache.tier.figures().accepted;
             let object = shelf.objects.get_mut(&number).unwrap();
-            object.removed = Some(Came { operation, ..Came::default() });
+            object.removed = Some(OperationProgress { operation, ..OperationProgress::default() });
             object.written = None;
         }
         *self.model.shelf.lock().unwrap() = shelf;
@@ -361,37 +365,41 @@ impl History {
     }
 
     /// Makes the recovered objects the model's state for the next life.
-    fn take_over(shelf: &mut Shelf, seen: &BTreeSet<u64>, is_cut: bool, is_lossy: bool) {
+    fn take_over(shelf: &mut ModelTier, seen: &BTreeSet<u64>, is_cut: bool, is_lossy: bool) {
         shelf.objects.retain(|number, object| seen.contains(number) || object.removed.is_some());
         for (number, object) in &mut shelf.objects {
             if seen.contains(number) {
                 object.removed = None;
                 let is_synced = is_cut || object.versions[0].is_synced;
-                object.written = Some(Came { operation: u64::MAX, is_durable: true, is_synced });
+                object.written = Some(OperationProgress { operation: u64::MAX, is_durable: true, is_synced });
                 object.is_suspect |= is_lossy;
             }
         }
         shelf.forgotten.clear();
     }
 
-    fn must(came: Came, end: Option<End>) -> bool {
-        if matches!(end, Some(End::PowerCut | End::Closed)) { came.is_synced } else { came.is_durable }
+    fn must(came: OperationProgress, end: Option<LifeEnd>) -> bool {
+        if matches!(end, Some(LifeEnd::PowerCut | LifeEnd::Closed)) {
+            came.is_synced
+        } else {
+            came.is_durable
+        }
     }
 
     fn check_object(
         &self,
-        cache: &Cache,
-        object: &Object,
+        cache: &CachedTier,
+        object: &ModelObject,
         recovered: &Recovered,
         (number, version): (u64, usize),
-        end: Option<End>,
+        end: Option<LifeEnd>,
     ) -> bool {
         let at = format!("seed {} object {number} after {end:?}: {object:?} {recovered:?}", self.seed);
         assert!(!object.removed.is_some_and(|came| Self::must(came, end)), "it was removed: {at}");
         assert!(version < object.versions.len(), "{at}");
         let newest = object.versions.iter().rposition(|came| Self::must(*came, end)).unwrap_or(0);
         assert!(version >= newest, "an older index came back: {at}");
-        if end == Some(End::PowerCut) && self.settings.durability == Durability::Process {
+        if end == Some(LifeEnd::PowerCut) && self.settings.durability == Durability::Process {
             assert!(!recovered.proven, "{at}");
         }
         if object.is_suspect && version == 0 && object.versions.len() == 1 {
@@ -417,8 +425,8 @@ impl History {
     }
 
     /// Whether all data that reached the files must still be intact.
-    fn is_whole(&self, end: Option<End>) -> bool {
-        !matches!(end, Some(End::PowerCut | End::Closed)) && self.is_certain
+    fn is_whole(&self, end: Option<LifeEnd>) -> bool {
+        !matches!(end, Some(LifeEnd::PowerCut | LifeEnd::Closed)) && self.is_certain
     }
 }
 

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::devices::Devices;
-use common::{Cache, record};
+use common::{CachedTier, record};
 use petasos_disk::{DistrustPlace, Durability, OffReason, distrust};
 use platform::Disk;
 
 /// A cache with three synced objects.
-fn warm(devices: &Devices, durability: Durability) -> Cache {
-    let mut cache = Cache::open(devices.clone(), Devices::settings(durability));
+fn warm(devices: &Devices, durability: Durability) -> CachedTier {
+    let mut cache = CachedTier::open(devices.clone(), Devices::settings(durability));
     (1..=3).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
     cache.sync();
     cache
@@ -23,7 +23,7 @@ fn warm(devices: &Devices, durability: Durability) -> Cache {
 
 /// The number of objects that the next life may use without asking the origin.
 fn proven(devices: &Devices, durability: Durability) -> usize {
-    let cache = Cache::open(devices.clone(), Devices::settings(durability));
+    let cache = CachedTier::open(devices.clone(), Devices::settings(durability));
     cache.recovery.filter(|found| found.proven).count()
 }
 
@@ -33,7 +33,7 @@ fn attack(kind: ErrorKind, state_fails: bool, durability: Durability, reboots: b
     let mut devices = Devices::new();
     let cache = warm(&devices, durability);
     devices.tier.set_broken(Some(kind));
-    devices.state.set_broken(Some(kind).filter(|_| state_fails));
+    devices.state.set_broken(state_fails.then_some(kind));
     let answered = cache.tier.journal_invalidation(9, b"purge");
     let at = format!("{kind:?}, state fails: {state_fails}, {durability:?}, reboots: {reboots}");
     let expected = match (state_fails, durability) {
@@ -159,12 +159,12 @@ fn directory_swapped_between_lives_begins_empty() {
     warm(&devices, Durability::Process).close();
     devices.kill();
     let first = std::mem::replace(&mut devices.tier, platform::SimulatedDisk::new(7));
-    let cache = Cache::open(devices.clone(), Devices::settings(Durability::Process));
+    let cache = CachedTier::open(devices.clone(), Devices::settings(Durability::Process));
     cache.tier.journal_invalidation(9, b"purge").unwrap();
     cache.close();
     devices.kill();
     devices.tier = first;
-    let cache = Cache::open(devices, Devices::settings(Durability::Process));
+    let cache = CachedTier::open(devices, Devices::settings(Durability::Process));
     assert!(cache.recovery.is_distrusted());
     assert_eq!(cache.recovery.count(), 0);
 }
@@ -182,7 +182,7 @@ fn unopened_directory_can_be_distrusted() {
         devices.kill();
         devices.tier.set_broken(Some(ErrorKind::Other));
         let settings = Devices::settings(Durability::Power);
-        assert!(Cache::try_open(Arc::new(devices.clone()), settings.clone()).is_err());
+        assert!(CachedTier::try_open(Arc::new(devices.clone()), settings.clone()).is_err());
         devices.state.set_broken(Some(ErrorKind::Other));
         assert!(distrust(&devices, &settings).is_err());
         devices.state.set_broken(None);
@@ -204,8 +204,8 @@ fn crash_while_emptying_a_distrusted_directory_keeps_it_empty() {
         drop(cache);
         devices.kill();
         devices.tier.set_broken(None);
-        devices.tier.fail_at(devices.tier.operations() + operation, platform::Fault::Kill);
-        let opened = Cache::try_open(Arc::new(devices.clone()), Devices::settings(Durability::Process));
+        devices.tier.fail_at(devices.tier.operations() + operation, platform::DiskFault::Kill);
+        let opened = CachedTier::try_open(Arc::new(devices.clone()), Devices::settings(Durability::Process));
         is_over = opened.is_ok() && !devices.tier.is_killed();
         drop(opened);
         devices.kill();
@@ -226,8 +226,9 @@ fn crash_while_opening_a_directory_keeps_it_warm() {
             drop(warm(&devices, Durability::Process));
             devices.kill();
             let failing = [&devices.tier, &devices.state, &devices.runtime][device].clone();
-            failing.fail_at(failing.operations() + operation, platform::Fault::Kill);
-            let opened = Cache::try_open(Arc::new(devices.clone()), Devices::settings(Durability::Process));
+            failing.fail_at(failing.operations() + operation, platform::DiskFault::Kill);
+            let opened =
+                CachedTier::try_open(Arc::new(devices.clone()), Devices::settings(Durability::Process));
             is_over = opened.is_ok() && !failing.is_killed();
             drop(opened);
             devices.kill();
@@ -249,7 +250,7 @@ fn copy_from_the_previous_life_begins_empty() {
     let names = devices.tier.list(Path::new("/cache")).unwrap();
     let paths = names.into_iter().map(|(name, _)| Path::new("/cache").join(name));
     let copy: Vec<_> = paths.map(|path| (devices.tier.read(&path).unwrap(), path)).collect();
-    let cache = Cache::open(devices.clone(), Devices::settings(Durability::Process));
+    let cache = CachedTier::open(devices.clone(), Devices::settings(Durability::Process));
     cache.tier.journal_invalidation(9, b"purge").unwrap();
     drop(cache);
     devices.kill();
@@ -265,7 +266,7 @@ fn contents_set_aside_are_unused_unless_taken_back() {
         for (taken_back, expected) in [(false, 0), (true, 3)] {
             let devices = Devices::new();
             let cache = warm(&devices, durability);
-            devices.state.set_broken(Some(ErrorKind::Other).filter(|_| state_fails));
+            devices.state.set_broken(state_fails.then_some(ErrorKind::Other));
             let place = cache.tier.set_aside().unwrap();
             assert_eq!(place, if state_fails { DistrustPlace::Runtime } else { DistrustPlace::State });
             assert_eq!(
@@ -280,7 +281,7 @@ fn contents_set_aside_are_unused_unless_taken_back() {
             drop(cache);
             devices.kill();
             devices.state.set_broken(None);
-            let cache = Cache::open(devices.clone(), Devices::settings(durability));
+            let cache = CachedTier::open(devices.clone(), Devices::settings(durability));
             assert_eq!(cache.recovery.invalidations().len(), usize::from(taken_back));
             let used = cache.recovery.filter(|found| found.proven).count();
             assert_eq!(

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Cache, body, read, record, settings};
-use petasos_disk::{Durability, OffReason, OpenError, ReadError, Settings};
-use platform::{Access, Disk, Fault, FaultyDisk, SimulatedDisk};
+use common::{CachedTier, body, read, record, settings};
+use petasos_disk::{Durability, OffReason, OpenError, ReadError, TierSettings};
+use platform::{Access, Disk, DiskFault, FaultyDisk, SimulatedDisk};
 
-fn found(cache: &mut Cache) -> Vec<(Bytes, bool)> {
+fn found(cache: &mut CachedTier) -> Vec<(Bytes, bool)> {
     cache.recovery.by_ref().map(|found| (found.index, found.proven)).collect()
 }
 
 /// A disk with three objects, and their cache.
-fn three(settings: Settings) -> (SimulatedDisk, Cache) {
+fn three(settings: TierSettings) -> (SimulatedDisk, CachedTier) {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings);
+    let mut cache = CachedTier::open(disk.clone(), settings);
     (1..=3).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
     (disk, cache)
 }
@@ -49,13 +49,13 @@ fn full_disk_is_tried_again_after_a_pause() {
     let location = cache.write(record(6, 100)).unwrap();
     assert_eq!(read(&cache.tier, location).unwrap().2, body(6, 100));
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(found(&mut cache), [("index 6".into(), true)]);
     assert_eq!(cache.recovery.invalidations().len(), 1);
 }
 
 #[test]
-fn segment_removed_for_the_journal_is_reported_and_its_notes_end() {
+fn segment_removed_for_the_journal_is_reported_and_drops_notes() {
     let (disk, mut cache) = three(settings());
     let first = cache.write(record(4, 10)).unwrap();
     (5..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
@@ -91,16 +91,16 @@ fn removal_without_disk_space_is_kept() {
     let (disk, mut cache) = three(settings());
     let removed = cache.write(record(4, 10)).unwrap();
     for _ in 0..20 {
-        disk.fail_at(disk.operations() + 1, Fault::Full);
+        disk.fail_at(disk.operations() + 1, DiskFault::Full);
     }
     let before = cache.tier.figures().durable;
     cache.tier.remove(removed);
-    (1..60).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Full));
+    (1..60).for_each(|ahead| disk.fail_at(disk.operations() + ahead, DiskFault::Full));
     cache.writer.step(&cache.keeper);
     let figures = cache.tier.figures();
     assert!(figures.durable == before || figures.segments == 0, "{figures:?}");
     disk.kill();
-    cache = Cache::open(disk, settings());
+    cache = CachedTier::open(disk, settings());
     assert!(found(&mut cache).iter().all(|(index, _)| figures.segments > 0 || index != "index 4"));
 }
 
@@ -109,7 +109,7 @@ fn refresh_without_disk_space_is_written_after_the_pause() {
     let (disk, mut cache) = three(settings());
     (4..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
     let location = cache.write(record(200, 10)).unwrap();
-    (1..=12).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Full));
+    (1..=12).for_each(|ahead| disk.fail_at(disk.operations() + ahead, DiskFault::Full));
     cache.tier.refresh(location, "again".into(), 200);
     cache.settle();
     let figures = cache.tier.figures();
@@ -121,7 +121,7 @@ fn refresh_without_disk_space_is_written_after_the_pause() {
     let figures = cache.tier.figures();
     assert_eq!((figures.durable, cache.tier.off()), (figures.accepted, None));
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert!(found(&mut cache).contains(&("again".into(), true)));
 }
 
@@ -129,7 +129,7 @@ fn refresh_without_disk_space_is_written_after_the_pause() {
 fn broken_disk_turns_the_tier_off() {
     let (disk, mut cache) = three(settings());
     let location = cache.write(record(4, 3000)).unwrap();
-    disk.fail_at(disk.operations() + 1, Fault::Io);
+    disk.fail_at(disk.operations() + 1, DiskFault::Io);
     assert!(cache.write(record(5, 10)).is_none());
     assert!(matches!(cache.tier.off(), Some(OffReason::Io { .. })));
     assert_eq!(cache.tier.figures().io_errors, 1);
@@ -137,7 +137,7 @@ fn broken_disk_turns_the_tier_off() {
     assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000), "existing objects can be read");
     cache.tier.journal_invalidation(9, b"still heard of").unwrap();
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(found(&mut cache).len(), 4);
     assert_eq!(cache.recovery.invalidations(), [(9, "still heard of".into())]);
 }
@@ -145,7 +145,7 @@ fn broken_disk_turns_the_tier_off() {
 #[test]
 fn panic_of_the_writer_turns_the_tier_off() {
     let (_disk, cache) = three(settings());
-    let Cache { tier, writer, keeper, .. } = cache;
+    let CachedTier { tier, writer, keeper, .. } = cache;
     assert!(tier.write(record(4, 10), |_| panic!("intended by the test")));
     assert!(std::thread::spawn(move || writer.run(&keeper)).join().is_err());
     let off = tier.off();
@@ -156,7 +156,7 @@ fn panic_of_the_writer_turns_the_tier_off() {
 #[test]
 fn unwritable_invalidation_makes_the_next_start_empty() {
     let (disk, cache) = three(settings());
-    disk.fail_at(disk.operations() + 1, Fault::Io);
+    disk.fail_at(disk.operations() + 1, DiskFault::Io);
     assert_eq!(
         cache.tier.journal_invalidation(9, b"lost"),
         Ok(()),
@@ -166,7 +166,7 @@ fn unwritable_invalidation_makes_the_next_start_empty() {
     assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()));
     drop(cache);
     disk.kill();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(found(&mut cache), []);
     assert!(disk.bytes() < 500);
 }
@@ -175,7 +175,7 @@ fn unwritable_invalidation_makes_the_next_start_empty() {
 fn invalidation_without_journal_and_mark_is_an_error() {
     let (disk, cache) = three(settings());
     // The write of the journal, and both ways of spoiling the mark.
-    (1..=3).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Io));
+    (1..=3).for_each(|ahead| disk.fail_at(disk.operations() + ahead, DiskFault::Io));
     assert!(matches!(cache.tier.journal_invalidation(9, b"lost"), Err(OffReason::Io { .. })));
     assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()), "the mark can be spoiled now");
 }
@@ -184,9 +184,9 @@ fn invalidation_without_journal_and_mark_is_an_error() {
 fn failed_read_is_an_error_and_leaves_the_tier_on() {
     let (disk, mut cache) = three(settings());
     let location = cache.write(record(4, 3000)).unwrap();
-    disk.fail_at(disk.operations() + 1, Fault::Io);
+    disk.fail_at(disk.operations() + 1, DiskFault::Io);
     assert!(matches!(cache.tier.read(location), Err(ReadError::Io(_))));
-    disk.fail_at(disk.operations() + 1, Fault::Short);
+    disk.fail_at(disk.operations() + 1, DiskFault::Short);
     assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000));
     assert_eq!(cache.tier.off(), None);
 }
@@ -219,18 +219,18 @@ fn objects_before_index_damage_stay_unproven() {
         octets[second] ^= 1;
     });
     disk.kill();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let first = cache.recovery.next().unwrap();
     assert_eq!((first.index.clone(), first.proven), ("index 1".into(), false));
     assert!(cache.recovery.next().is_none() && cache.tier.figures().torn > 0);
     drop(cache);
     disk.kill();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(found(&mut cache), [("index 1".into(), false)], "not in the next life either");
     cache.tier.refresh(first.location, "validated".into(), 9);
     cache.settle();
     disk.kill();
-    assert_eq!(found(&mut Cache::open(disk, settings())), [("validated".into(), true)]);
+    assert_eq!(found(&mut CachedTier::open(disk, settings())), [("validated".into(), true)]);
 }
 
 #[test]
@@ -242,13 +242,13 @@ fn damaged_journal_leaves_existing_objects_unproven() {
         octets[first] ^= 1;
     });
     disk.kill();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(cache.recovery.invalidations().len(), 3);
     assert!(found(&mut cache).iter().all(|(_, proven)| !proven));
     let next = cache.recovery.sequence();
     cache.write(record(next, 10)).unwrap();
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 1, "the new object is proven");
 }
 
@@ -257,34 +257,34 @@ fn missing_journal_or_mark_leaves_nothing_proven() {
     let (disk, _) = three(settings());
     disk.kill();
     disk.remove(&at("invalidations")).unwrap();
-    assert!(found(&mut Cache::open(disk.clone(), settings())).iter().all(|(_, proven)| !proven));
+    assert!(found(&mut CachedTier::open(disk.clone(), settings())).iter().all(|(_, proven)| !proven));
     disk.kill();
     disk.remove(&at("mark")).unwrap();
-    assert_eq!(found(&mut Cache::open(disk, settings())), []);
+    assert_eq!(found(&mut CachedTier::open(disk, settings())), []);
 }
 
 #[test]
 fn only_synced_objects_are_proven_after_a_power_cut() {
-    let (disk, mut cache) = three(Settings { durability: Durability::Power, ..settings() });
+    let (disk, mut cache) = three(TierSettings { durability: Durability::Power, ..settings() });
     cache.sync();
     assert_eq!(cache.tier.figures().synced, 3);
     disk.power_cut();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 3);
     cache.sync();
     cache.close();
     disk.power_cut();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(
         found(&mut cache).iter().filter(|(_, proven)| *proven).count(),
         3,
         "the directory was closed cleanly"
     );
     disk.power_cut();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(found(&mut cache), (1..=3).map(|n| (format!("index {n}").into(), false)).collect::<Vec<_>>());
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert!(found(&mut cache).iter().all(|(_, proven)| !proven), "no object has been refreshed since");
 }
 
@@ -295,7 +295,7 @@ fn directory_of_a_later_format_is_left_unchanged() {
     disk.kill();
     let files = disk.list(Path::new("/cache")).unwrap();
     disk.damage(&at("mark"), |octets| octets[8] = 77);
-    let refused = Cache::try_open(Arc::new(disk.clone()), settings()).err();
+    let refused = CachedTier::try_open(Arc::new(disk.clone()), settings()).err();
     assert!(matches!(refused, Some(OpenError::NewerVersion { found: 77, known: 2, .. })), "{refused:?}");
     assert_eq!(disk.list(Path::new("/cache")).unwrap(), files);
 }
@@ -303,12 +303,12 @@ fn directory_of_a_later_format_is_left_unchanged() {
 #[test]
 fn error_names_a_directory_that_cannot_be_written() {
     let disk = SimulatedDisk::new(1);
-    disk.fail_at(1, Fault::Io);
-    let refused = Cache::try_open(Arc::new(disk), settings()).err().unwrap().to_string();
+    disk.fail_at(1, DiskFault::Io);
+    let refused = CachedTier::try_open(Arc::new(disk), settings()).err().unwrap().to_string();
     assert_eq!(refused, "/cache: cannot create the directory: the device failed");
     let directory = tempfile::tempdir().unwrap();
-    let at = Settings { directory: directory.path().into(), ..settings() };
-    let refused = Cache::try_open(Arc::new(FaultyDisk::with_room(10)), at);
+    let at = TierSettings { directory: directory.path().into(), ..settings() };
+    let refused = CachedTier::try_open(Arc::new(FaultyDisk::with_room(10)), at);
     assert!(matches!(refused, Err(OpenError::Io { operation: "write", .. })));
 }
 
@@ -329,7 +329,7 @@ fn reads_of_damaged_records_are_counted() {
     assert_eq!(cache.tier.figures().damaged, 2);
     disk.open(&at(DATA), Access::Write).unwrap().truncate(place as u64).unwrap();
     assert!(matches!(stored.body.check(65_536, 10), Err(ReadError::Damaged)));
-    disk.fail_at(disk.operations() + 1, Fault::Io);
+    disk.fail_at(disk.operations() + 1, DiskFault::Io);
     assert!(matches!(stored.body.read_at(0, 10), Err(ReadError::Io(_))));
     assert_eq!(cache.tier.figures().damaged, 4);
 }
@@ -337,7 +337,7 @@ fn reads_of_damaged_records_are_counted() {
 #[test]
 fn damaged_refreshed_index_entry_is_rejected() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let location = cache.write(record(1, 100)).unwrap();
     cache.tier.refresh(location, "refreshed".into(), 9);
     cache.settle();

@@ -3,16 +3,16 @@
 
 mod common;
 
-use common::{Cache, body, record, settings};
-use petasos_disk::{Fill, Keeper, Location, Settings, Writer};
-use platform::{Fault, SimulatedDisk};
+use common::{CachedTier, body, record, settings};
+use petasos_disk::{DiskWriter, Fill, Location, RetentionPolicy, TierSettings};
+use platform::{DiskFault, SimulatedDisk};
 
 const PIECE: usize = 64 << 10;
 
 /// A keeper that keeps every object, like a store whose objects are all in use.
 struct KeepsAll;
 
-impl Keeper for KeepsAll {
+impl RetentionPolicy for KeepsAll {
     fn evicts(&self, _: Location) -> bool {
         true
     }
@@ -21,19 +21,19 @@ impl Keeper for KeepsAll {
 }
 
 /// Steps the writer until it is idle, at most `steps` times.
-fn step(writer: &mut Writer, steps: usize) {
-    let is_idle = (0..steps).any(|_| writer.step(&KeepsAll) != petasos_disk::Progress::Worked);
+fn step(writer: &mut DiskWriter, steps: usize) {
+    let is_idle = (0..steps).any(|_| writer.step(&KeepsAll) != petasos_disk::WriterProgress::Worked);
     assert!(is_idle, "the writer was not idle after {steps} steps");
 }
 
 /// A tier with kept objects and as many fills as it admits, each with one piece. The disk is killed
 /// after many operations, so that a writer that never stops is detected.
-fn pinned(settings: Settings) -> (SimulatedDisk, Cache, Vec<Fill>, u64) {
+fn pinned(settings: TierSettings) -> (SimulatedDisk, CachedTier, Vec<Fill>, u64) {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings);
+    let mut cache = CachedTier::open(disk.clone(), settings);
     (1..=10).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
     let before = disk.operations();
-    disk.fail_at(before + 20_000, Fault::Kill);
+    disk.fail_at(before + 20_000, DiskFault::Kill);
     let mut fills: Vec<_> = std::iter::from_fn(|| cache.tier.fill(None)).take(32).collect();
     for fill in &mut fills {
         fill.push(body(1, PIECE).into());
@@ -44,7 +44,7 @@ fn pinned(settings: Settings) -> (SimulatedDisk, Cache, Vec<Fill>, u64) {
 
 #[test]
 fn fills_that_pin_the_whole_tier_do_not_livelock_it() {
-    let all = Settings { fill_bytes_max: Some(1 << 20), ..settings() };
+    let all = TierSettings { fill_bytes_max: Some(1 << 20), ..settings() };
     let (disk, mut cache, fills, before) = pinned(all);
     let operations = disk.operations() - before;
     assert!(operations < 1000, "{operations} operations of the disk for {} fills", fills.len());
@@ -57,7 +57,7 @@ fn fills_that_pin_the_whole_tier_do_not_livelock_it() {
 #[test]
 fn running_fills_take_no_more_than_their_share() {
     let share = 256 << 10;
-    let (_, mut cache, fills, _) = pinned(Settings { fill_bytes_max: Some(share), ..settings() });
+    let (_, mut cache, fills, _) = pinned(TierSettings { fill_bytes_max: Some(share), ..settings() });
     assert_eq!(cache.tier.figures().fill_bytes, share);
     assert!(cache.tier.fill(Some(1)).is_none(), "there is no room for one more");
     let refused = cache.tier.figures().fills_unshared;
@@ -74,7 +74,8 @@ fn running_fills_take_no_more_than_their_share() {
 
 #[test]
 fn step_after_a_finished_fill_pins_no_segment() {
-    let mut cache = Cache::open(SimulatedDisk::new(1), Settings { bytes_max: 32 << 20, ..settings() });
+    let mut cache =
+        CachedTier::open(SimulatedDisk::new(1), TierSettings { bytes_max: 32 << 20, ..settings() });
     let mut fill = cache.tier.fill(None).unwrap();
     // More bytes than one step writes, so that another step is queued after the end.
     fill.push(body(1, 3 << 20).into());

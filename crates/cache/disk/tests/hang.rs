@@ -9,14 +9,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use clock::ManualClock;
-use common::{Wanted, body, read, record, settings};
+use common::{KeepList, body, read, record, settings};
 use petasos_disk::{Location, OffReason, Opened, Recovery, Tier, open};
 use platform::{HangingDisk, SimulatedDisk};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 /// A tier above a disk that can be frozen, with its writer on a thread.
-struct Running {
+struct FreezableTier {
     disk: HangingDisk,
     clock: Arc<ManualClock>,
     tier: Tier,
@@ -24,13 +24,14 @@ struct Running {
     _recovery: Recovery,
 }
 
-impl Running {
+impl FreezableTier {
     fn start() -> Self {
-        let (disk, clock) = (HangingDisk::new(SimulatedDisk::new(1)), Arc::new(ManualClock::default()));
+        let disk = HangingDisk::new(SimulatedDisk::new(1));
+        let clock = Arc::new(ManualClock::default());
         let opened = open(Arc::new(disk.clone()), clock.clone(), settings());
         let Opened { tier, writer, recovery } = opened.unwrap();
         let thread = std::thread::Builder::new().name("the writer".to_owned());
-        let writer = thread.spawn(move || writer.run(&Wanted::default())).unwrap();
+        let writer = thread.spawn(move || writer.run(&KeepList::default())).unwrap();
         Self { disk, clock, tier, writer: Some(writer), _recovery: recovery }
     }
 
@@ -60,7 +61,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for FreezableTier {
     fn drop(&mut self) {
         self.disk.thaw();
         self.tier.close();
@@ -70,7 +71,7 @@ impl Drop for Running {
 
 #[test]
 fn hung_disk_turns_the_tier_off_until_it_answers() {
-    let running = Running::start();
+    let running = FreezableTier::start();
     let location = running.write(1).unwrap();
     running.hang();
     let tier = &running.tier;
@@ -83,7 +84,7 @@ fn hung_disk_turns_the_tier_off_until_it_answers() {
 
 #[test]
 fn tier_resumes_only_after_its_owner_has_caught_up() {
-    let running = Running::start();
+    let running = FreezableTier::start();
     let location = running.write(1).unwrap();
     running.hang();
     running.recover();
@@ -98,7 +99,7 @@ fn tier_resumes_only_after_its_owner_has_caught_up() {
 
 #[test]
 fn fill_fails_while_the_disk_hangs() {
-    let running = Running::start();
+    let running = FreezableTier::start();
     let mut fill = running.tier.fill(None).unwrap();
     fill.push(body(1, 1 << 16).into());
     running.hang();
@@ -108,7 +109,7 @@ fn fill_fails_while_the_disk_hangs() {
 
 #[test]
 fn close_leaves_a_hung_writer_behind() {
-    let running = Running::start();
+    let running = FreezableTier::start();
     running.hang();
     assert!(!running.tier.close(), "the writer has not ended");
     running.recover();

@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use common::{Cache, body, power, read, record, settings};
-use petasos_disk::{Keeper, Location, OffReason, OpenError, Progress, ReadError, Settings, Tier, open};
+use common::{CachedTier, body, power, read, record, settings};
+use petasos_disk::{
+    Location, OffReason, OpenError, ReadError, RetentionPolicy, Tier, TierSettings, WriterProgress, open,
+};
 use platform::{SimulatedDisk, SystemClock, SystemDisk};
 
-fn all(cache: &mut Cache) -> Vec<(Location, Bytes, bool)> {
+fn all(cache: &mut CachedTier) -> Vec<(Location, Bytes, bool)> {
     cache.recovery.by_ref().map(|found| (found.location, found.index, found.proven)).collect()
 }
 
 #[test]
 fn written_objects_are_read_back() {
-    let mut cache = Cache::open(SimulatedDisk::new(1), settings());
+    let mut cache = CachedTier::open(SimulatedDisk::new(1), settings());
     for (number, bytes) in [(1, 0), (2, 10), (3, 65_536), (4, 65_537), (5, 100_000)] {
         let location = cache.write(record(number, bytes)).unwrap();
         let (index, head, octets) = read(&cache.tier, location).unwrap();
@@ -40,7 +42,7 @@ fn written_objects_are_read_back() {
 #[test]
 fn restart_recovers_objects_and_invalidations() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let kept = cache.write(record(1, 500)).unwrap();
     let removed = cache.write(record(2, 500)).unwrap();
     let refreshed = cache.write(record(3, 500)).unwrap();
@@ -53,7 +55,7 @@ fn restart_recovers_objects_and_invalidations() {
     cache.tier.journal_invalidation(12, b"twelve").unwrap();
     cache.tier.journal_invalidation(11, b"eleven").unwrap();
     disk.kill();
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     assert_eq!(cache.recovery.invalidations(), [(11, "eleven".into()), (12, "twelve".into())]);
     assert!(cache.recovery.sequence() > 12);
     assert_eq!(all(&mut cache), [(kept, "index 1".into(), true), (refreshed, "again".into(), true)]);
@@ -61,14 +63,14 @@ fn restart_recovers_objects_and_invalidations() {
     cache.tier.remove(kept);
     cache.settle();
     cache.close();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(all(&mut cache), [(refreshed, "again".into(), true)]);
 }
 
 #[test]
 fn fill_is_readable_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let whole = body(7, 100_000);
     let mut fill = cache.tier.fill(None).unwrap();
     let view = fill.view();
@@ -89,14 +91,14 @@ fn fill_is_readable_while_it_is_written() {
     assert_eq!(read(&cache.tier, location).unwrap(), ("streamed".into(), "head".into(), whole.clone()));
     assert_eq!(view.read_at(99_999, 5).unwrap(), whole[99_999..]);
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(all(&mut cache), [(location, "streamed".into(), true)]);
     assert_eq!(read(&cache.tier, location).unwrap().2, whole);
 }
 
 #[test]
 fn abandoned_fill_leaves_nothing() {
-    let mut cache = Cache::open(SimulatedDisk::new(1), settings());
+    let mut cache = CachedTier::open(SimulatedDisk::new(1), settings());
     let before = cache.tier.figures().bytes;
     let mut fill = cache.tier.fill(Some(100_000)).unwrap();
     fill.push(body(1, 100_000).into());
@@ -110,7 +112,7 @@ fn abandoned_fill_leaves_nothing() {
 
 #[test]
 fn fill_waits_for_the_writer_and_is_bounded() {
-    let mut cache = Cache::open(SimulatedDisk::new(1), settings());
+    let mut cache = CachedTier::open(SimulatedDisk::new(1), settings());
     assert!(cache.tier.fill(Some(1 << 20)).is_none(), "larger than any object may be");
     let mut fill = cache.tier.fill(None).unwrap();
     let context = Context::from_waker(Waker::noop());
@@ -131,7 +133,8 @@ fn fill_waits_for_the_writer_and_is_bounded() {
 
 #[test]
 fn full_queue_refuses_writes() {
-    let cache = Cache::open(SimulatedDisk::new(1), Settings { queue_bytes_max: 50_000, ..settings() });
+    let cache =
+        CachedTier::open(SimulatedDisk::new(1), TierSettings { queue_bytes_max: 50_000, ..settings() });
     let accepted = (0..100).filter(|number| cache.tier.write(record(*number, 1000), |_| ())).count();
     assert!((40..50).contains(&accepted), "{accepted}");
     assert_eq!(cache.tier.figures().refused, 100 - accepted as u64);
@@ -144,7 +147,7 @@ struct Refreshing {
     moved: Mutex<Option<Location>>,
 }
 
-impl Keeper for Refreshing {
+impl RetentionPolicy for Refreshing {
     fn evicts(&self, location: Location) -> bool {
         location == self.wanted
     }
@@ -158,12 +161,12 @@ impl Keeper for Refreshing {
 #[test]
 fn refresh_during_a_move_reaches_the_copy() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let wanted = cache.write(record(1, 3000)).unwrap();
     let keeper = Refreshing { tier: cache.tier.clone(), wanted, moved: Mutex::default() };
     for number in 2..1000 {
         assert!(cache.tier.write(record(number, 3000), |_| ()));
-        while cache.writer.step(&keeper) == Progress::Worked {}
+        while cache.writer.step(&keeper) == WriterProgress::Worked {}
         if keeper.moved.lock().unwrap().is_some() {
             break;
         }
@@ -172,7 +175,7 @@ fn refresh_during_a_move_reaches_the_copy() {
     assert_eq!(read(&cache.tier, to).unwrap().0, "newest");
     drop(keeper);
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert!(all(&mut cache).iter().any(|(location, index, _)| *location == to && index == "newest"));
     assert_eq!(read(&cache.tier, to).unwrap(), ("newest".into(), "head 1".into(), body(1, 3000)));
 }
@@ -180,7 +183,7 @@ fn refresh_during_a_move_reaches_the_copy() {
 #[test]
 fn oldest_segment_is_evicted_and_wanted_objects_stay() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let wanted = cache.write(record(1, 3000)).unwrap();
     cache.keeper.keep.lock().unwrap().push(wanted);
     let unwanted = cache.write(record(2, 3000)).unwrap();
@@ -205,7 +208,7 @@ fn oldest_segment_is_evicted_and_wanted_objects_stay() {
 
 #[test]
 fn segment_without_objects_is_removed_at_once() {
-    let mut cache = Cache::open(SimulatedDisk::new(1), settings());
+    let mut cache = CachedTier::open(SimulatedDisk::new(1), settings());
     let locations: Vec<_> = (1..100).filter_map(|number| cache.write(record(number, 3000))).collect();
     let before = cache.tier.figures();
     locations.iter().for_each(|location| cache.tier.remove(*location));
@@ -219,7 +222,7 @@ fn segment_without_objects_is_removed_at_once() {
 #[test]
 fn repeated_refreshes_do_not_grow_the_files() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let locations: Vec<_> = (1..60).filter_map(|number| cache.write(record(number, 3000))).collect();
     for round in 0..200 {
         for (at, location) in locations.iter().enumerate().take(25) {
@@ -234,7 +237,7 @@ fn repeated_refreshes_do_not_grow_the_files() {
     assert!(bytes < 300_000, "{bytes}");
     assert_eq!(cache.tier.figures().objects, 59);
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     assert_eq!(all(&mut cache).len(), 59);
     assert_eq!(read(&cache.tier, locations[3]).unwrap().0, "round 199 of 3");
 }
@@ -242,7 +245,7 @@ fn repeated_refreshes_do_not_grow_the_files() {
 #[test]
 fn old_invalidations_are_dropped_when_no_object_needs_them() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), settings());
+    let mut cache = CachedTier::open(disk.clone(), settings());
     let needy = cache.write(record(5, 10)).unwrap();
     for number in 6..2000 {
         cache.tier.journal_invalidation(number, &[7; 20]).unwrap();
@@ -253,7 +256,7 @@ fn old_invalidations_are_dropped_when_no_object_needs_them() {
     cache.sync();
     assert!(cache.tier.figures().invalidation_bytes <= 64 << 10);
     disk.kill();
-    let cache = Cache::open(disk, settings());
+    let cache = CachedTier::open(disk, settings());
     let left = cache.recovery.invalidations();
     assert_eq!(left.last().unwrap().0, 1999);
     assert!(cache.recovery.sequence() >= 2000);
@@ -262,7 +265,8 @@ fn old_invalidations_are_dropped_when_no_object_needs_them() {
 #[test]
 fn object_older_than_a_dropped_invalidation_is_unproven() {
     let disk = SimulatedDisk::new(1);
-    let mut cache = Cache::open(disk.clone(), Settings { invalidation_bytes_max: Some(4096), ..settings() });
+    let mut cache =
+        CachedTier::open(disk.clone(), TierSettings { invalidation_bytes_max: Some(4096), ..settings() });
     cache.write(record(5, 10)).unwrap();
     for number in 6..300 {
         cache.tier.journal_invalidation(number, &[7; 20]).unwrap();
@@ -270,7 +274,7 @@ fn object_older_than_a_dropped_invalidation_is_unproven() {
     }
     cache.write(record(299, 10)).unwrap();
     disk.kill();
-    let mut cache = Cache::open(disk, settings());
+    let mut cache = CachedTier::open(disk, settings());
     let proven: Vec<_> = all(&mut cache).into_iter().map(|(_, index, proven)| (index, proven)).collect();
     assert_eq!(proven, [("index 5".into(), false), ("index 299".into(), true)]);
 }
@@ -278,19 +282,19 @@ fn object_older_than_a_dropped_invalidation_is_unproven() {
 #[test]
 fn directory_has_one_writer() {
     let disk = SimulatedDisk::new(1);
-    let _held = Cache::open(disk.clone(), settings());
-    assert!(matches!(Cache::try_open(Arc::new(disk), settings()), Err(OpenError::Locked { .. })));
+    let _held = CachedTier::open(disk.clone(), settings());
+    assert!(matches!(CachedTier::try_open(Arc::new(disk), settings()), Err(OpenError::Locked { .. })));
 }
 
 #[test]
 fn close_waits_for_the_writer_thread() {
     let directory = tempfile::tempdir().unwrap();
-    let at = || Settings { directory: directory.path().into(), bytes_max: 64 << 20, ..power() };
+    let at = || TierSettings { directory: directory.path().into(), bytes_max: 64 << 20, ..power() };
     let again = || open(Arc::new(SystemDisk), Arc::new(SystemClock::new()), at()).unwrap();
     let opened = again();
     let tier = opened.tier.clone();
     let (sender, places) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || opened.writer.run(&common::Wanted::default()));
+    let thread = std::thread::spawn(move || opened.writer.run(&common::KeepList::default()));
     let invalidator = tier.clone();
     let purges = std::thread::spawn(move || {
         (0..50).for_each(|number| invalidator.journal_invalidation(5000 + number, b"purge").unwrap());

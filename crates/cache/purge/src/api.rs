@@ -11,13 +11,13 @@ mod json;
 mod native;
 mod page;
 
-pub use call::{Call, NATIVE_PATH, Selectors, check, detail_of_refusal};
+pub use call::{ApiCall, CallSelectors, NATIVE_PATH, check, detail_of_refusal};
 pub(crate) use native::TYPES;
 
 use crate::dialect::{REFILL, flag};
-use crate::malformed::{Fault, Malformed, Place};
-use crate::order::Order;
-use crate::reply::Reply;
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
+use crate::order::PurgeOrder;
+use crate::reply::PurgeReply;
 use bytes::Bytes;
 use message::{Fields, Method, Status, names};
 use serde_json::json;
@@ -34,7 +34,7 @@ pub const BANS_MAX: usize = 16;
 
 /// A resource of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum ApiRoute {
     /// Petasos' own resource: `/purge`.
     Native,
     /// Fastly's `/service/ID/purge`: the keys are in the content, in `Surrogate-Key`, or in both.
@@ -102,7 +102,7 @@ enum Shape {
     Cloudflare,
 }
 
-impl Route {
+impl ApiRoute {
     /// The resource with this target, which is in origin-form; `None` if the API has no such
     /// resource.
     pub fn of(target: &[u8]) -> Option<Self> {
@@ -147,32 +147,37 @@ impl Route {
 /// [`Refused`] with 405 for any method but POST, 413 for more than [`CONTENT_BYTES_MAX`] bytes, 501
 /// for an unsupported type of selectors, and 400 otherwise. [`Refused::reply`] is the response to
 /// send.
-pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> Result<Order, Refused> {
+pub fn read(
+    route: &ApiRoute,
+    method: &Method,
+    fields: &Fields,
+    content: &[u8],
+) -> Result<PurgeOrder, Refused> {
     let refused = |code: u16, malformed| Refused {
         status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST),
         malformed,
         shape: route.shape(),
     };
     if *method != Method::Post {
-        let fault = Fault::expected("POST", method.as_bytes());
-        return Err(refused(405, Malformed { place: Place::Method, fault }));
+        let fault = MalformedFault::expected("POST", method.as_bytes());
+        return Err(refused(405, Malformed { place: MalformedPlace::Method, fault }));
     }
     if content.len() > CONTENT_BYTES_MAX {
-        let fault = Fault::Missing("at most 1 MiB; send several requests");
-        return Err(refused(413, Malformed { place: Place::Content, fault }));
+        let fault = MalformedFault::Missing("at most 1 MiB; send several requests");
+        return Err(refused(413, Malformed { place: MalformedPlace::Content, fault }));
     }
     let order = match route {
-        Route::Native => native::read(content),
-        Route::FastlyKeys { service } => fastly::keys(service, fields, content),
-        Route::FastlyKey { service, key } => fastly::key(service, key, fields),
-        Route::FastlyAll { service } => Ok(fastly::all(service)),
-        Route::FastlyUrl { url } => fastly::url(url, fields),
-        Route::Cloudflare { zone } => cloudflare::read(zone, content),
+        ApiRoute::Native => native::read(content),
+        ApiRoute::FastlyKeys { service } => fastly::keys(service, fields, content),
+        ApiRoute::FastlyKey { service, key } => fastly::key(service, key, fields),
+        ApiRoute::FastlyAll { service } => Ok(fastly::all(service)),
+        ApiRoute::FastlyUrl { url } => fastly::url(url, fields),
+        ApiRoute::Cloudflare { zone } => cloudflare::read(zone, content),
     };
     let refill = flag(fields, REFILL).map_err(|malformed| refused(400, malformed))?;
-    let order = order.map(|order| Order { refill: order.refill.or(refill), ..order });
+    let order = order.map(|order| PurgeOrder { refill: order.refill.or(refill), ..order });
     order.map_err(|malformed| {
-        let code = if matches!(malformed.fault, Fault::Unsupported(_)) { 501 } else { 400 };
+        let code = if matches!(malformed.fault, MalformedFault::Unsupported(_)) { 501 } else { 400 };
         refused(code, malformed)
     })
 }
@@ -195,7 +200,7 @@ pub(crate) const TOKEN_HEADERS: &[&str] = &["Fastly-Key", "X-Auth-Key", "X-Contr
 
 impl Refused {
     /// The reply, in the error format of the client's own API.
-    pub fn reply(&self) -> Reply {
+    pub fn reply(&self) -> PurgeReply {
         let Self { status, malformed, shape } = self;
         let detail = malformed.to_string();
         let mut reply = match shape {
@@ -205,13 +210,13 @@ impl Refused {
                     "status": status.code(),
                     "detail": detail,
                 });
-                Reply::new(*status, "application/problem+json", format!("{problem}\n"))
+                PurgeReply::new(*status, "application/problem+json", format!("{problem}\n"))
             }
-            Shape::Fastly => Reply::json(*status, &json!({ "msg": status.reason(), "detail": detail })),
+            Shape::Fastly => PurgeReply::json(*status, &json!({ "msg": status.reason(), "detail": detail })),
             Shape::Cloudflare => {
                 let error = json!({ "code": status.code(), "message": detail });
                 let content = json!({ "success": false, "errors": [error], "messages": [], "result": null });
-                Reply::json(*status, &content)
+                PurgeReply::json(*status, &content)
             }
         };
         if status.code() == 405 {
@@ -223,18 +228,18 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONTENT_BYTES_MAX, ROUTES, Route, presented_tokens, read};
+    use super::{ApiRoute, CONTENT_BYTES_MAX, ROUTES, presented_tokens, read};
     use message::{Fields, Method};
 
     #[test]
     fn documented_routes_are_found_and_other_paths_are_not() {
         for path in ROUTES.iter().flat_map(|(paths, _, _)| paths.split(", ")) {
-            assert!(Route::of(path.as_bytes()).is_some(), "{path}");
+            assert!(ApiRoute::of(path.as_bytes()).is_some(), "{path}");
         }
-        assert_eq!(Route::of(b"/purge?x"), Some(Route::Native));
-        let key = Route::FastlyKey { service: "a.test".into(), key: "a/b".into() };
-        assert_eq!(Route::of(b"/service/a.test/purge/a%2fb"), Some(key));
-        assert_eq!(Route::of(b"/purge/h/p?q"), Some(Route::FastlyUrl { url: "h/p?q".into() }));
+        assert_eq!(ApiRoute::of(b"/purge?x"), Some(ApiRoute::Native));
+        let key = ApiRoute::FastlyKey { service: "a.test".into(), key: "a/b".into() };
+        assert_eq!(ApiRoute::of(b"/service/a.test/purge/a%2fb"), Some(key));
+        assert_eq!(ApiRoute::of(b"/purge/h/p?q"), Some(ApiRoute::FastlyUrl { url: "h/p?q".into() }));
         for path in [
             "/",
             "",
@@ -245,14 +250,14 @@ mod tests {
             "/zones/a",
             "/metrics",
         ] {
-            assert_eq!(Route::of(path.as_bytes()), None, "{path}");
+            assert_eq!(ApiRoute::of(path.as_bytes()), None, "{path}");
         }
     }
 
     #[test]
     fn other_methods_and_long_contents_are_refused() {
         let refused = |path: &str, method: Method, content: &[u8]| {
-            let route = Route::of(path.as_bytes()).unwrap();
+            let route = ApiRoute::of(path.as_bytes()).unwrap();
             let reply = read(&route, &method, &Fields::new(), content).unwrap_err().reply();
             (reply.head.status.code(), String::from_utf8(reply.content.to_vec()).unwrap())
         };

@@ -4,45 +4,45 @@
 //! against each response at any later time.
 
 use crate::ban_expression::{self, BanError};
-use crate::equivalents::Equivalents;
-use crate::pattern::{self, Pattern};
+use crate::equivalents::EquivalentTargets;
+use crate::pattern::{self, BanPattern};
 use bytes::Bytes;
-use invalidation::{Haystack, Need, Stored};
+use invalidation::{Haystack, Need, ResponseView};
 use message::names;
 use semantics::canonical_target;
 use std::fmt;
 
 /// A ban: the stored responses that meet all of its conditions are invalidated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ban {
-    conditions: Vec<Condition>,
-    /// The ban as an expression that [`Ban::parse`] reads back.
+pub struct ConditionBan {
+    conditions: Vec<BanCondition>,
+    /// The ban as an expression that [`ConditionBan::parse`] reads back.
     text: String,
 }
 
 /// Pages of a host, selected by path and query.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pages {
+pub enum HostPages {
     /// The page with this target.
     Target(Bytes),
     /// The pages whose target begins with this text.
     Prefix(Bytes),
     /// The pages in whose target the pattern finds a match.
-    Pattern(Pattern),
+    Pattern(BanPattern),
 }
 
 /// One condition of a ban.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
+pub struct BanCondition {
     /// The part of the response that is tested.
-    pub subject: Subject,
+    pub subject: BanSubject,
     /// The test.
-    pub test: Test,
+    pub test: BanTest,
 }
 
 /// The part of a stored response that a condition tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum BanSubject {
     /// The page's path and query: `req.url`. Targets that the response's `No-Vary-Search` makes
     /// equivalent are tested too.
     Target,
@@ -60,22 +60,22 @@ pub enum Subject {
 
 /// The test of a condition.
 ///
-/// A subject may have several values. [`Test::Equals`] and [`Test::Matches`] hold if one value
-/// passes; [`Test::Differs`] and [`Test::Avoids`] hold only if all do. Without any value only
-/// [`Test::Differs`] holds.
+/// A subject may have several values. [`BanTest::Equals`] and [`BanTest::Matches`] hold if one
+/// value passes; [`BanTest::Differs`] and [`BanTest::Avoids`] hold only if all do. Without any
+/// value only [`BanTest::Differs`] holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Test {
+pub enum BanTest {
     /// `==`: the value is this text.
     Equals(Bytes),
     /// `!=`: the value is not this text.
     Differs(Bytes),
     /// `~`: the expression matches somewhere in the value.
-    Matches(Pattern),
+    Matches(BanPattern),
     /// `!~`: the expression matches nowhere in the value.
-    Avoids(Pattern),
+    Avoids(BanPattern),
 }
 
-impl Ban {
+impl ConditionBan {
     /// Reads an expression in the language of Varnish's `ban`.
     ///
     /// # Errors
@@ -85,46 +85,49 @@ impl Ban {
     }
 
     /// Creates a ban of these conditions; there must be at least one.
-    pub(crate) fn new(conditions: Vec<Condition>) -> Self {
+    pub(crate) fn new(conditions: Vec<BanCondition>) -> Self {
         let text = conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" && ");
         Self { conditions, text }
     }
 
     /// The ban of pages of `host`, which is `name [":" port]`. A host without a port means any
     /// port, an empty one all hosts.
-    pub fn of_pages(host: &[u8], pages: Pages) -> Self {
+    pub fn of_pages(host: &[u8], pages: HostPages) -> Self {
         let test = match pages {
-            Pages::Target(target) => Test::Equals(target),
-            Pages::Prefix(prefix) => Test::Matches(Pattern::of_prefix(&prefix)),
-            Pages::Pattern(pattern) => Test::Matches(pattern),
+            HostPages::Target(target) => BanTest::Equals(target),
+            HostPages::Prefix(prefix) => BanTest::Matches(BanPattern::of_prefix(&prefix)),
+            HostPages::Pattern(pattern) => BanTest::Matches(pattern),
         };
-        let target = Condition { subject: Subject::Target, test };
+        let target = BanCondition { subject: BanSubject::Target, test };
         let host = (!host.is_empty()).then(|| Self::host_condition(host));
         Self::new(host.into_iter().chain([target]).collect())
     }
 
-    /// The ban of all pages of `host`, written as for [`Ban::of_pages`].
+    /// The ban of all pages of `host`, written as for [`ConditionBan::of_pages`].
     pub fn of_host(host: &[u8]) -> Self {
         Self::new(vec![Self::host_condition(host)])
     }
 
-    fn host_condition(host: &[u8]) -> Condition {
-        Condition { subject: Subject::Host, test: Test::Equals(Bytes::from(host.to_ascii_lowercase())) }
+    fn host_condition(host: &[u8]) -> BanCondition {
+        BanCondition {
+            subject: BanSubject::Host,
+            test: BanTest::Equals(Bytes::from(host.to_ascii_lowercase())),
+        }
     }
 
     /// The conditions, at least one.
-    pub fn conditions(&self) -> &[Condition] {
+    pub fn conditions(&self) -> &[BanCondition] {
         &self.conditions
     }
 }
 
-impl invalidation::Ban for Ban {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+impl invalidation::Ban for ConditionBan {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         self.conditions.iter().all(|condition| condition.holds(stored))
     }
 
     fn need(&self) -> Option<Need> {
-        let needs = self.conditions.iter().filter_map(Condition::need);
+        let needs = self.conditions.iter().filter_map(BanCondition::need);
         // Targets differ most between bans, and tags differ more than other fields. The store tests
         // fewer bans if their needs differ.
         needs.min_by_key(|need| match need.haystack {
@@ -139,35 +142,35 @@ impl invalidation::Ban for Ban {
     }
 }
 
-impl Condition {
+impl BanCondition {
     /// The match that every response meeting the condition must contain. `None` if a response can
     /// meet it without any match.
     fn need(&self) -> Option<Need> {
         let haystack = match &self.subject {
-            Subject::Target => Haystack::Target,
-            Subject::Tags => Haystack::Tags,
-            Subject::Field(name) => Haystack::Field(name.clone()),
-            Subject::Host | Subject::Status => return None,
+            BanSubject::Target => Haystack::Target,
+            BanSubject::Tags => Haystack::Tags,
+            BanSubject::Field(name) => Haystack::Field(name.clone()),
+            BanSubject::Host | BanSubject::Status => return None,
         };
         let pattern = match (&self.subject, &self.test) {
-            (_, Test::Matches(pattern)) => pattern.as_str().to_owned(),
+            (_, BanTest::Matches(pattern)) => pattern.as_str().to_owned(),
             // A search covers the canonical spelling of the target as well.
-            (Subject::Target, Test::Equals(text)) => pattern::of_whole(&canonical_target(text))?,
-            (_, Test::Equals(text)) => pattern::of_whole(text)?,
-            (_, Test::Differs(_) | Test::Avoids(_)) => return None,
+            (BanSubject::Target, BanTest::Equals(text)) => pattern::of_whole(&canonical_target(text))?,
+            (_, BanTest::Equals(text)) => pattern::of_whole(text)?,
+            (_, BanTest::Differs(_) | BanTest::Avoids(_)) => return None,
         };
         Some(Need { haystack, pattern })
     }
 
-    fn holds(&self, stored: &dyn Stored) -> bool {
+    fn holds(&self, stored: &dyn ResponseView) -> bool {
         match &self.subject {
-            Subject::Target => {
+            BanSubject::Target => {
                 self.test.holds_of_target(stored.target()) || self.test.may_hold_of_equivalents(stored)
             }
-            Subject::Host => self.test.holds(&[stored.host(), h1::split_port(stored.host()).0]),
-            Subject::Status => self.test.holds(&[stored.status().to_string().as_bytes()]),
-            Subject::Field(name) => self.test.holds(&stored.values(name)),
-            Subject::Tags => {
+            BanSubject::Host => self.test.holds(&[stored.host(), h1::split_port(stored.host()).0]),
+            BanSubject::Status => self.test.holds(&[stored.status().to_string().as_bytes()]),
+            BanSubject::Field(name) => self.test.holds(&stored.values(name)),
+            BanSubject::Tags => {
                 let mut values = stored.tags();
                 values.sort_unstable();
                 let joined = values.join(&b","[..]);
@@ -180,7 +183,7 @@ impl Condition {
     }
 }
 
-impl Test {
+impl BanTest {
     fn holds(&self, values: &[&[u8]]) -> bool {
         match self {
             Self::Equals(text) => values.iter().any(|value| **value == **text),
@@ -192,8 +195,9 @@ impl Test {
         }
     }
 
-    /// Whether the test holds for a target in any of its percent-encodings. [`Test::Differs`] and
-    /// [`Test::Avoids`] name pages that are spared, so they look at the stored spelling alone.
+    /// Whether the test holds for a target in any of its percent-encodings. [`BanTest::Differs`]
+    /// and [`BanTest::Avoids`] name pages that are spared, so they look at the stored spelling
+    /// alone.
     fn holds_of_target(&self, target: &[u8]) -> bool {
         let canonical = || canonical_target(target);
         self.holds(&[target])
@@ -205,11 +209,11 @@ impl Test {
     }
 
     /// Whether the test may hold for another target under which visitors receive the stored
-    /// response, as its `No-Vary-Search` allows. [`Test::Differs`] and [`Test::Avoids`] look at the
-    /// stored target alone.
-    fn may_hold_of_equivalents(&self, stored: &dyn Stored) -> bool {
+    /// response, as its `No-Vary-Search` allows. [`BanTest::Differs`] and [`BanTest::Avoids`] look
+    /// at the stored target alone.
+    fn may_hold_of_equivalents(&self, stored: &dyn ResponseView) -> bool {
         let equivalents =
-            || Equivalents::of(&stored.values(names::NO_VARY_SEARCH.as_bytes()), stored.target());
+            || EquivalentTargets::of(&stored.values(names::NO_VARY_SEARCH.as_bytes()), stored.target());
         match self {
             Self::Equals(text) => equivalents().is_some_and(|equivalents| equivalents.contain(text)),
             Self::Matches(pattern) => equivalents().is_some_and(|equivalents| equivalents.may_meet(pattern)),
@@ -218,27 +222,27 @@ impl Test {
     }
 }
 
-/// The expression that [`Ban::parse`] reads back.
-impl fmt::Display for Ban {
+/// The expression that [`ConditionBan::parse`] reads back.
+impl fmt::Display for ConditionBan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for BanCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (operator, argument) = match &self.test {
-            Test::Equals(text) => ("==", &**text),
-            Test::Differs(text) => ("!=", &**text),
-            Test::Matches(pattern) => ("~", pattern.as_str().as_bytes()),
-            Test::Avoids(pattern) => ("!~", pattern.as_str().as_bytes()),
+            BanTest::Equals(text) => ("==", &**text),
+            BanTest::Differs(text) => ("!=", &**text),
+            BanTest::Matches(pattern) => ("~", pattern.as_str().as_bytes()),
+            BanTest::Avoids(pattern) => ("!~", pattern.as_str().as_bytes()),
         };
         let argument = String::from_utf8_lossy(argument).replace('\\', r"\\").replace('"', r#"\""#);
         write!(f, "{} {operator} \"{argument}\"", self.subject)
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for BanSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Target => f.write_str("req.url"),
@@ -252,19 +256,19 @@ impl fmt::Display for Subject {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ban, Pages};
-    use crate::pattern::Pattern;
-    use invalidation::{Ban as _, Haystack, Stored};
+    use super::{ConditionBan, HostPages};
+    use crate::pattern::BanPattern;
+    use invalidation::{Ban as _, Haystack, ResponseView};
     use message::Status;
 
-    struct Page<'a> {
+    struct StoredPage<'a> {
         host: &'a [u8],
         target: &'a [u8],
         lines: &'a [(&'a str, &'a str)],
         tags: &'a [&'a [u8]],
     }
 
-    impl Stored for Page<'_> {
+    impl ResponseView for StoredPage<'_> {
         fn host(&self) -> &[u8] {
             self.host
         }
@@ -288,14 +292,14 @@ mod tests {
     }
 
     fn holds(ban: &str) -> bool {
-        let stored = Page {
+        let stored = StoredPage {
             host: b"www.example.org:8080",
             target: b"/news/1?page=2",
             lines: &[("Content-Type", "text/html; charset=utf-8"), ("Link", "<a>"), ("link", "<b>")],
             tags: &[b"rendered", b"node:1"],
         };
-        let ban = Ban::parse(ban).unwrap_or_else(|error| panic!("{ban}: {error}"));
-        let again = Ban::parse(&ban.to_string()).unwrap();
+        let ban = ConditionBan::parse(ban).unwrap_or_else(|error| panic!("{ban}: {error}"));
+        let again = ConditionBan::parse(&ban.to_string()).unwrap();
         assert_eq!(again, ban, "written and read again");
         let holds = ban.matches(&stored);
         assert!(!holds || is_need_found(&ban, &stored), "{ban} means a response without its need");
@@ -304,7 +308,7 @@ mod tests {
 
     /// Whether the ban has no need, or one that is found in the response. Searches as the store
     /// does.
-    fn is_need_found(ban: &Ban, stored: &Page<'_>) -> bool {
+    fn is_need_found(ban: &ConditionBan, stored: &StoredPage<'_>) -> bool {
         let Some(need) = ban.need() else { return true };
         let regex = regex::bytes::RegexBuilder::new(&need.pattern).unicode(false).build().unwrap();
         let mut tags = stored.tags();
@@ -326,10 +330,11 @@ mod tests {
     #[test]
     fn host_without_port_means_any_port_and_no_host_any_host() {
         let meets = |asked: &str, host: &str, target: &str| {
-            let pattern = Pages::Pattern(Pattern::compile(b"^/a.*z$").unwrap());
-            let (host, target) = (host.as_bytes(), target.as_bytes());
-            let stored = Page { host, target, lines: &[], tags: &[] };
-            Ban::of_pages(asked.as_bytes(), pattern).matches(&stored)
+            let pattern = HostPages::Pattern(BanPattern::compile(b"^/a.*z$").unwrap());
+            let host = host.as_bytes();
+            let target = target.as_bytes();
+            let stored = StoredPage { host, target, lines: &[], tags: &[] };
+            ConditionBan::of_pages(asked.as_bytes(), pattern).matches(&stored)
         };
         assert!(meets("A.test", "a.test", "/abz") && meets("a.test", "a.test:8080", "/az"));
         assert!(meets("", "b.test", "/az"));
@@ -339,32 +344,33 @@ mod tests {
 
     #[test]
     fn bans_of_pages_can_be_read_again() {
-        let stored = Page { host: b"a.test:81", target: b"/a.b?c=(d\xfc", lines: &[], tags: &[] };
-        let prefix = |octets: &'static [u8]| Ban::of_pages(b"a.test", Pages::Prefix(octets.into()));
+        let stored = StoredPage { host: b"a.test:81", target: b"/a.b?c=(d\xfc", lines: &[], tags: &[] };
+        let prefix =
+            |octets: &'static [u8]| ConditionBan::of_pages(b"a.test", HostPages::Prefix(octets.into()));
         for (ban, means) in [
             (prefix(b"/a.b?c=(d\xfc"), true),
             (prefix(b"/a.b?"), true),
             (prefix(b"/aab?"), false),
             (prefix(b"/a.b?c=(d\xfce"), false),
-            (Ban::of_pages(b"b.test", Pages::Prefix("/".into())), false),
-            (Ban::of_pages(b"", Pages::Target("/a.b".into())), false),
-            (Ban::of_host(b"A.test"), true),
-            (Ban::of_host(b"a.test:82"), false),
+            (ConditionBan::of_pages(b"b.test", HostPages::Prefix("/".into())), false),
+            (ConditionBan::of_pages(b"", HostPages::Target("/a.b".into())), false),
+            (ConditionBan::of_host(b"A.test"), true),
+            (ConditionBan::of_host(b"a.test:82"), false),
         ] {
             assert_eq!(ban.matches(&stored), means, "{ban}");
             assert!(!means || is_need_found(&ban, &stored), "{ban}");
-            assert_eq!(Ban::parse(&ban.to_string()).unwrap(), ban);
+            assert_eq!(ConditionBan::parse(&ban.to_string()).unwrap(), ban);
         }
-        let long = Ban::of_pages(b"", Pages::Prefix(vec![b'\n'; 100_000].into()));
-        assert_eq!(Ban::parse(&long.to_string()).unwrap(), long);
+        let long = ConditionBan::of_pages(b"", HostPages::Prefix(vec![b'\n'; 100_000].into()));
+        assert_eq!(ConditionBan::parse(&long.to_string()).unwrap(), long);
     }
 
     #[test]
     fn ban_covers_targets_equivalent_by_no_vary_search() {
         let holds = |ban: &str, rule: &'static str, target: &str| {
             let lines = [("No-Vary-Search", rule)];
-            let stored = Page { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };
-            Ban::parse(ban).unwrap().matches(&stored)
+            let stored = StoredPage { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };
+            ConditionBan::parse(ban).unwrap().matches(&stored)
         };
         let utm = "params=(\"utm\")";
         for (ban, meant) in [

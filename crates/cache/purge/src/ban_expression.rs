@@ -10,9 +10,9 @@
 //!
 //! Invariant: every error names the column and the text that was expected there.
 
-use crate::ban::{Condition, Subject, Test};
+use crate::ban::{BanCondition, BanSubject, BanTest};
 use crate::malformed::excerpt;
-use crate::pattern::{Case, Pattern, PatternError};
+use crate::pattern::{BanPattern, LetterCase, PatternError};
 use crate::tags::TAG_HEADERS;
 use bytes::Bytes;
 
@@ -85,18 +85,18 @@ pub(crate) const OPERATORS: &[(&str, &str)] = &[
 ];
 
 /// Parses an expression into its conditions, at least one.
-pub(crate) fn read(text: &str) -> Result<Vec<Condition>, BanError> {
-    Reader { text: text.as_bytes(), at: 0 }.conditions()
+pub(crate) fn read(text: &str) -> Result<Vec<BanCondition>, BanError> {
+    BanParser { text: text.as_bytes(), at: 0 }.conditions()
 }
 
 /// A position in an expression.
-struct Reader<'a> {
+struct BanParser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn conditions(mut self) -> Result<Vec<Condition>, BanError> {
+impl<'a> BanParser<'a> {
+    fn conditions(mut self) -> Result<Vec<BanCondition>, BanError> {
         if self.text.len() > BAN_BYTES_MAX {
             return Err(self.fault(BanFault::TooLong));
         }
@@ -116,19 +116,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn condition(&mut self) -> Result<Condition, BanError> {
+    fn condition(&mut self) -> Result<BanCondition, BanError> {
         let subject = self.subject()?;
         let operator = self.operator()?;
         self.skip_blanks();
         let begin = self.at;
         let argument = self.argument()?;
-        let case = if subject == Subject::Host { Case::Ignored } else { Case::Counts };
+        let case = if subject == BanSubject::Host { LetterCase::Ignored } else { LetterCase::Counts };
         let pattern = |text: &[u8]| {
             let error = |error| BanError { column: begin + 1, fault: BanFault::Pattern(error) };
-            Pattern::compile_with(text, case).map_err(error)
+            BanPattern::compile_with(text, case).map_err(error)
         };
         let exact = |mut text: Vec<u8>| {
-            if case == Case::Ignored {
+            if case == LetterCase::Ignored {
                 text.make_ascii_lowercase();
                 // Stored hosts have no final dot.
                 text.truncate(text.strip_suffix(b".").map_or(text.len(), <[u8]>::len));
@@ -136,15 +136,15 @@ impl<'a> Reader<'a> {
             Bytes::from(text)
         };
         let test = match operator {
-            Operator::Equals => Test::Equals(exact(argument)),
-            Operator::Differs => Test::Differs(exact(argument)),
-            Operator::Matches => Test::Matches(pattern(&argument)?),
-            Operator::Avoids => Test::Avoids(pattern(&argument)?),
+            BanOperator::Equals => BanTest::Equals(exact(argument)),
+            BanOperator::Differs => BanTest::Differs(exact(argument)),
+            BanOperator::Matches => BanTest::Matches(pattern(&argument)?),
+            BanOperator::Avoids => BanTest::Avoids(pattern(&argument)?),
         };
-        Ok(Condition { subject, test })
+        Ok(BanCondition { subject, test })
     }
 
-    fn subject(&mut self) -> Result<Subject, BanError> {
+    fn subject(&mut self) -> Result<BanSubject, BanError> {
         self.skip_blanks();
         let begin = self.at;
         let word = self.word(b"=!~<>&\"");
@@ -165,27 +165,27 @@ impl<'a> Reader<'a> {
                 TAG_HEADERS.iter().any(|header| header.name.as_bytes().eq_ignore_ascii_case(name))
             };
             return Ok(if carries_tags(name) {
-                Subject::Tags
+                BanSubject::Tags
             } else {
-                Subject::Field(Bytes::from(name.to_ascii_lowercase()))
+                BanSubject::Field(Bytes::from(name.to_ascii_lowercase()))
             });
         }
         match word.to_ascii_lowercase().as_slice() {
-            b"req.url" => Ok(Subject::Target),
-            b"req.http.host" => Ok(Subject::Host),
-            b"obj.status" => Ok(Subject::Status),
+            b"req.url" => Ok(BanSubject::Target),
+            b"req.http.host" => Ok(BanSubject::Host),
+            b"obj.status" => Ok(BanSubject::Status),
             other if other.starts_with(b"req.") => Err(fault(BanFault::OfTheRequest(excerpt(word)))),
             _ => Err(fault(BanFault::UnknownField(excerpt(word)))),
         }
     }
 
-    fn operator(&mut self) -> Result<Operator, BanError> {
+    fn operator(&mut self) -> Result<BanOperator, BanError> {
         self.skip_blanks();
         let operators = [
-            (&b"=="[..], Operator::Equals),
-            (b"!=", Operator::Differs),
-            (b"!~", Operator::Avoids),
-            (b"~", Operator::Matches),
+            (&b"=="[..], BanOperator::Equals),
+            (b"!=", BanOperator::Differs),
+            (b"!~", BanOperator::Avoids),
+            (b"~", BanOperator::Matches),
         ];
         let found = operators.into_iter().find(|(text, _)| self.take(text));
         found.map(|(_, operator)| operator).ok_or_else(|| self.expected("one of == != ~ !~"))
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
     }
 
     fn expected(&self, expected: &'static str) -> BanError {
-        let mut word = Reader { text: self.text, at: self.at };
+        let mut word = BanParser { text: self.text, at: self.at };
         let found = match word.word(b"") {
             [] => "the end".to_owned(),
             word => excerpt(word),
@@ -263,7 +263,7 @@ impl<'a> Reader<'a> {
 
 /// An operator.
 #[derive(Clone, Copy)]
-enum Operator {
+enum BanOperator {
     Equals,
     Differs,
     Matches,
@@ -273,7 +273,7 @@ enum Operator {
 #[cfg(test)]
 mod tests {
     use super::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS};
-    use crate::ban::Ban;
+    use crate::ban::ConditionBan;
 
     #[test]
     fn errors_name_the_column_and_the_expected_text() {
@@ -309,7 +309,7 @@ mod tests {
                 "at column 27: not a regular expression that can be used here: unclosed group",
             ),
         ] {
-            let error = Ban::parse(ban).unwrap_err().to_string();
+            let error = ConditionBan::parse(ban).unwrap_err().to_string();
             assert_eq!(error, format!("the ban expression cannot be read {message}"), "{ban}");
         }
     }
@@ -317,16 +317,19 @@ mod tests {
     #[test]
     fn conditions_and_length_are_limited() {
         let ban = |count: usize| vec!["req.url ~ a"; count].join(" && ");
-        assert_eq!(Ban::parse(&ban(CONDITIONS_MAX)).unwrap().conditions().len(), CONDITIONS_MAX);
-        assert!(Ban::parse(&ban(CONDITIONS_MAX + 1)).is_err());
+        assert_eq!(ConditionBan::parse(&ban(CONDITIONS_MAX)).unwrap().conditions().len(), CONDITIONS_MAX);
+        assert!(ConditionBan::parse(&ban(CONDITIONS_MAX + 1)).is_err());
         let long = |bytes: usize| format!("req.url == {}", "a".repeat(bytes - 11));
-        assert!(Ban::parse(&long(BAN_BYTES_MAX)).is_ok() && Ban::parse(&long(BAN_BYTES_MAX + 1)).is_err());
+        assert!(
+            ConditionBan::parse(&long(BAN_BYTES_MAX)).is_ok()
+                && ConditionBan::parse(&long(BAN_BYTES_MAX + 1)).is_err()
+        );
     }
 
     #[test]
     fn documented_operators_can_be_parsed() {
         for (operator, _) in OPERATORS {
-            assert!(Ban::parse(&format!("req.url {operator} a")).is_ok(), "{operator}");
+            assert!(ConditionBan::parse(&format!("req.url {operator} a")).is_ok(), "{operator}");
         }
     }
 }

@@ -5,11 +5,11 @@
 //! Any fault in it is reported with the header's name.
 
 use crate::api::TOKEN_HEADERS;
-use crate::ban::{Ban, Condition, Subject, Test};
+use crate::ban::{BanCondition, BanSubject, BanTest, ConditionBan};
 use crate::expression::TagExpression;
-use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Order, Reach, Style, Want};
-use crate::pattern::{Case, Pattern, PatternError};
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
+use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::pattern::{BanPattern, LetterCase, PatternError};
 use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
 use bytes::Bytes;
@@ -36,7 +36,7 @@ pub fn is_purge_method(method: &Method) -> bool {
 }
 
 /// The invalidations that a request asks for.
-type Meaning = Result<Vec<Invalidation>, Malformed>;
+type Meaning = Result<Vec<OrderItem>, Malformed>;
 
 /// One dialect.
 pub(crate) struct Dialect {
@@ -49,7 +49,7 @@ pub(crate) struct Dialect {
     /// The meaning of a request with that sign.
     pub(crate) meaning: &'static str,
     /// Reads a request; `None` if the request does not have the sign.
-    read: fn(&Asked<'_>) -> Option<Meaning>,
+    read: fn(&PurgeHead<'_>) -> Option<Meaning>,
 }
 
 /// All dialects, in the order in which they are tried.
@@ -117,8 +117,8 @@ pub(crate) const DIALECTS: &[Dialect] = &[
 ///
 /// # Errors
 /// [`Malformed`] if the request cannot be read. [`Malformed::reply`] is the response to send.
-pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
-    let asked = Asked::of(request)?;
+pub fn read(request: &RequestHead) -> Result<PurgeOrder, Malformed> {
+    let asked = PurgeHead::of(request)?;
     let soft = asked.softness()?;
     for dialect in DIALECTS {
         let Some(invalidations) = (dialect.read)(&asked) else { continue };
@@ -127,10 +127,10 @@ pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
             invalidations.iter_mut().for_each(|one| one.mode = Mode::Soft);
         }
         let refill = flag(&request.fields, REFILL)?;
-        return Ok(Order { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
+        return Ok(PurgeOrder { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
     }
     // Not reached with today's table, because its last row reads every request.
-    Err(Malformed { place: Place::Target, fault: Fault::Missing("the URL of a page") })
+    Err(Malformed { place: MalformedPlace::Target, fault: MalformedFault::Missing("the URL of a page") })
 }
 
 /// The header field in which any purge request says whether the most requested of the purged pages
@@ -143,7 +143,7 @@ const REFRESH: &str = "X-Refresh";
 
 /// Reads the order of a GET with `X-Refresh: 1`: its page is marked stale, so that the response to
 /// this GET is fetched again. `None` for other requests.
-pub fn refresh_by_get(request: &RequestHead) -> Option<Order> {
+pub fn refresh_by_get(request: &RequestHead) -> Option<PurgeOrder> {
     if request.method != Method::Get || flag(&request.fields, REFRESH) != Ok(Some(true)) {
         return None;
     }
@@ -152,8 +152,8 @@ pub fn refresh_by_get(request: &RequestHead) -> Option<Order> {
     let host = EffectiveAuthority::of(request).map(|effective| effective.authority).unwrap_or_default();
     let want =
         Want::Target { host: Bytes::copy_from_slice(host), target: Bytes::from([root, target].concat()) };
-    let invalidations = vec![Invalidation { want, mode: Mode::Soft }];
-    Some(Order { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
+    let invalidations = vec![OrderItem { want, mode: Mode::Soft }];
+    Some(PurgeOrder { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
 }
 
 /// Removes from a request whose order was carried out the fields that only the edge needs:
@@ -170,7 +170,7 @@ pub fn strip_order(fields: &mut Fields, shows_token: bool) {
 }
 
 /// The parts of a purge request that dialects look at.
-struct Asked<'a> {
+struct PurgeHead<'a> {
     verb: Verb,
     /// The host as the client spelled it; empty if the request has none.
     host: Bytes,
@@ -202,15 +202,17 @@ impl Verb {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PurgeHead<'a> {
     fn of(request: &'a RequestHead) -> Result<Self, Malformed> {
         let expected = "PURGE, BAN, URIBAN, PURGEKEYS, PURGETAGS or REFRESH";
         let verb = Verb::of(&request.method).ok_or_else(|| Malformed {
-            place: Place::Method,
-            fault: Fault::expected(expected, request.method.as_bytes()),
+            place: MalformedPlace::Method,
+            fault: MalformedFault::expected(expected, request.method.as_bytes()),
         })?;
-        let split = Target::split(&request.method, &request.target)
-            .map_err(|error| Malformed { place: Place::Target, fault: Fault::Url(error.to_string()) })?;
+        let split = Target::split(&request.method, &request.target).map_err(|error| Malformed {
+            place: MalformedPlace::Target,
+            fault: MalformedFault::Url(error.to_string()),
+        })?;
         let spelled = split.path_and_query;
         let (host, target) = target::without_virtual_host(spelled).unwrap_or_else(|| {
             let authority = EffectiveAuthority::of(request).map(|effective| effective.authority);
@@ -237,9 +239,10 @@ impl<'a> Asked<'a> {
         match self.fields.first(OPENRESTY).map(|value| value.to_ascii_lowercase()).as_deref() {
             None | Some(b"delete") => Ok(is_soft),
             Some(b"invalidate" | b"revalidate") => Ok(true),
-            Some(other) => {
-                Err(Malformed::header(OPENRESTY, Fault::expected("invalidate, delete or revalidate", other)))
-            }
+            Some(other) => Err(Malformed::header(
+                OPENRESTY,
+                MalformedFault::expected("invalidate, delete or revalidate", other),
+            )),
         }
     }
 
@@ -250,7 +253,7 @@ impl<'a> Asked<'a> {
             let mut listed = tags::listed(value, Syntax::Words, TYPO3_SITE)
                 .map_err(|fault| Malformed::header(name, fault))?;
             if listed.len() != 1 || std::str::from_utf8(value).is_err() {
-                return Err(Malformed::header(name, Fault::expected("one name", value)));
+                return Err(Malformed::header(name, MalformedFault::expected("one name", value)));
             }
             return Ok(listed.pop());
         }
@@ -264,10 +267,14 @@ impl<'a> Asked<'a> {
             return match value.to_ascii_lowercase().as_slice() {
                 b"regex" => Ok(TargetSyntax::Pattern),
                 b"default" | b"exact" => Ok(TargetSyntax::Exact),
-                b"tags" => Err(Malformed::header(name, Fault::Missing("X-Cache-Tags-Pattern beside `tags`"))),
-                other => {
-                    Err(Malformed::header(name, Fault::expected("default, exact, regex or tags", other)))
-                }
+                b"tags" => Err(Malformed::header(
+                    name,
+                    MalformedFault::Missing("X-Cache-Tags-Pattern beside `tags`"),
+                )),
+                other => Err(Malformed::header(
+                    name,
+                    MalformedFault::expected("default, exact, regex or tags", other),
+                )),
             };
         }
         Ok(TargetSyntax::Wildcard)
@@ -285,8 +292,8 @@ enum TargetSyntax {
     Wildcard,
 }
 
-const fn hard(want: Want) -> Invalidation {
-    Invalidation { want, mode: Mode::Hard }
+const fn hard(want: Want) -> OrderItem {
+    OrderItem { want, mode: Mode::Hard }
 }
 
 /// A header field with the value yes or no; `None` if it is missing.
@@ -295,18 +302,18 @@ pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, 
     match value.to_ascii_lowercase().as_slice() {
         b"1" | b"true" => Ok(Some(true)),
         b"0" | b"false" => Ok(Some(false)),
-        other => Err(Malformed::header(name, Fault::expected("1 or true", other))),
+        other => Err(Malformed::header(name, MalformedFault::expected("1 or true", other))),
     }
 }
 
-fn refresh(asked: &Asked<'_>) -> Option<Meaning> {
+fn refresh(asked: &PurgeHead<'_>) -> Option<Meaning> {
     asked.is(&[Verb::Refresh]).then(|| {
         let want = Want::Target { host: asked.host.clone(), target: asked.target.clone() };
-        Ok(vec![Invalidation { want, mode: Mode::Soft }])
+        Ok(vec![OrderItem { want, mode: Mode::Soft }])
     })
 }
 
-fn whole_site(asked: &Asked<'_>) -> Option<Meaning> {
+fn whole_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
     let flags: Result<Vec<_>, _> = ["Clear-Cache", "X-Varnish-Purge-All", "Varnish-Ban-All"]
         .into_iter()
         .map(|name| flag(asked.fields, name))
@@ -321,12 +328,12 @@ fn whole_site(asked: &Asked<'_>) -> Option<Meaning> {
     Some(want.map(|want| vec![hard(want)]))
 }
 
-fn acquia_site(asked: &Asked<'_>) -> Option<Meaning> {
+fn acquia_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
     let meant = asked.verb == Verb::Ban && *asked.target == *b"/site" && asked.fields.has("X-Acquia-Purge");
     meant.then(|| Ok(vec![hard(Want::Everything { reach: asked.site() })]))
 }
 
-fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
+fn conditions(asked: &PurgeHead<'_>) -> Option<Meaning> {
     const HOST: &str = "X-Host";
     const URL: &str = "X-Url";
     const TYPE: &str = "X-Content-Type";
@@ -336,29 +343,29 @@ fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
     let read = || {
         let mut conditions = Vec::new();
         for (name, subject, case) in [
-            (HOST, Subject::Host, Case::Ignored),
-            (URL, Subject::Target, Case::Counts),
-            (TYPE, Subject::Field(Bytes::from_static(b"content-type")), Case::Counts),
+            (HOST, BanSubject::Host, LetterCase::Ignored),
+            (URL, BanSubject::Target, LetterCase::Counts),
+            (TYPE, BanSubject::Field(Bytes::from_static(b"content-type")), LetterCase::Counts),
         ] {
             let Some(value) = asked.fields.first(name).filter(|value| ***value != *b".*") else { continue };
-            let pattern = Pattern::compile_with(value, case)
-                .map_err(|error| Malformed::header(name, Fault::Pattern(error)))?;
-            conditions.push(Condition { subject, test: Test::Matches(pattern) });
+            let pattern = BanPattern::compile_with(value, case)
+                .map_err(|error| Malformed::header(name, MalformedFault::Pattern(error)))?;
+            conditions.push(BanCondition { subject, test: BanTest::Matches(pattern) });
         }
         // With a condition on the host, the ban applies to all sites. Without one it applies to the
         // site that the request was sent to.
-        let names_hosts = conditions.first().is_some_and(|first| first.subject == Subject::Host);
+        let names_hosts = conditions.first().is_some_and(|first| first.subject == BanSubject::Host);
         let reach = if names_hosts { Reach::Everywhere } else { asked.site() };
         for header in asked_headers(asked) {
             if conditions.is_empty() {
                 break;
             }
             if let Some(pattern) = tags_condition(header, asked.fields)? {
-                conditions.push(Condition { subject: Subject::Tags, test: Test::Matches(pattern) });
+                conditions.push(BanCondition { subject: BanSubject::Tags, test: BanTest::Matches(pattern) });
             }
         }
         if !conditions.is_empty() {
-            return Ok(vec![hard(Want::Ban { reach, ban: Arc::new(Ban::new(conditions)) })]);
+            return Ok(vec![hard(Want::Ban { reach, ban: Arc::new(ConditionBan::new(conditions)) })]);
         }
         tagged(asked).unwrap_or_else(|| Ok(vec![hard(Want::Everything { reach })]))
     };
@@ -367,7 +374,7 @@ fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
 
 /// The tags of a header as an expression to search for in a response's tags; `None` if any tags
 /// match.
-fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<Pattern>, Malformed> {
+fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<BanPattern>, Malformed> {
     let fault = |fault| Malformed::header(header.name, fault);
     match expression(header, fields)? {
         TagExpression::Everything => Ok(None),
@@ -375,15 +382,17 @@ fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<
         TagExpression::AnyOf(tags) => {
             let text = |tag| std::str::from_utf8(tag).map(regex::escape);
             let escaped: Result<Vec<_>, _> = tags.iter().map(|tag| text(tag)).collect();
-            let escaped = escaped.map_err(|_| fault(Fault::Pattern(PatternError::NotText)))?;
+            let escaped = escaped.map_err(|_| fault(MalformedFault::Pattern(PatternError::NotText)))?;
             let any = format!("^(?:{})$", escaped.join("|"));
-            Pattern::compile(any.as_bytes()).map(Some).map_err(|error| fault(Fault::Pattern(error)))
+            BanPattern::compile(any.as_bytes())
+                .map(Some)
+                .map_err(|error| fault(MalformedFault::Pattern(error)))
         }
     }
 }
 
 /// The fields of a request that carry tags.
-fn asked_headers(asked: &Asked<'_>) -> impl Iterator<Item = &'static TagHeader> {
+fn asked_headers(asked: &PurgeHead<'_>) -> impl Iterator<Item = &'static TagHeader> {
     TAG_HEADERS.iter().filter(|header| header.is_asked() && asked.fields.has(header.name))
 }
 
@@ -398,17 +407,17 @@ fn expression(header: &'static TagHeader, fields: &Fields) -> Result<TagExpressi
     expression.map_err(|fault| Malformed::header(header.name, fault))
 }
 
-fn tagged(asked: &Asked<'_>) -> Option<Meaning> {
+fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
     let verbs = [Verb::Purge, Verb::Ban, Verb::PurgeKeys, Verb::PurgeTags];
-    let headers: Vec<_> = asked_headers(asked).filter(|_| asked.is(&verbs)).collect();
+    let headers: Vec<_> = if asked.is(&verbs) { asked_headers(asked).collect() } else { Vec::new() };
     if headers.is_empty() {
         let missing = match asked.verb {
             Verb::PurgeKeys => "xkey-purge or xkey-softpurge",
             Verb::PurgeTags => "X-Cache-Tags",
             _ => return None,
         };
-        let fault = Fault::Missing("the tags to purge");
-        return Some(Err(Malformed { place: Place::Header(missing), fault }));
+        let fault = MalformedFault::Missing("the tags to purge");
+        return Some(Err(Malformed { place: MalformedPlace::Header(missing), fault }));
     }
     let read = || {
         let installation: Vec<_> = asked.installation()?.into_iter().collect();
@@ -421,25 +430,27 @@ fn tagged(asked: &Asked<'_>) -> Option<Meaning> {
                 TagExpression::Everything => tags_want(asked, Vec::new(), &installation),
                 TagExpression::AnyOf(tags) => tags_want(asked, tags, &installation),
                 TagExpression::Pattern(pattern) => {
-                    let is =
-                        |tag: &Bytes| Condition { subject: Subject::Tags, test: Test::Equals(tag.clone()) };
-                    let meets = Condition { subject: Subject::Tags, test: Test::Matches(pattern) };
+                    let is = |tag: &Bytes| BanCondition {
+                        subject: BanSubject::Tags,
+                        test: BanTest::Equals(tag.clone()),
+                    };
+                    let meets = BanCondition { subject: BanSubject::Tags, test: BanTest::Matches(pattern) };
                     let conditions = std::iter::once(meets).chain(installation.iter().map(is)).collect();
-                    Want::Ban { reach: asked.site(), ban: Arc::new(Ban::new(conditions)) }
+                    Want::Ban { reach: asked.site(), ban: Arc::new(ConditionBan::new(conditions)) }
                 }
             };
-            Ok(Invalidation { want, mode })
+            Ok(OrderItem { want, mode })
         });
         invalidations.collect()
     };
     Some(read())
 }
 
-fn tags_want(asked: &Asked<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) -> Want {
+fn tags_want(asked: &PurgeHead<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) -> Want {
     Want::Tags { reach: asked.site(), any_of, all_of: installation.to_vec() }
 }
 
-fn declared_pattern(asked: &Asked<'_>) -> Option<Meaning> {
+fn declared_pattern(asked: &PurgeHead<'_>) -> Option<Meaning> {
     match asked.target_syntax() {
         Ok(TargetSyntax::Pattern) => {
             Some(target::pattern(&asked.host, &asked.target).map(|want| vec![hard(want)]))
@@ -449,7 +460,7 @@ fn declared_pattern(asked: &Asked<'_>) -> Option<Meaning> {
     }
 }
 
-fn wildcard(asked: &Asked<'_>) -> Option<Meaning> {
+fn wildcard(asked: &PurgeHead<'_>) -> Option<Meaning> {
     if asked.target_syntax() == Ok(TargetSyntax::Exact) {
         return None;
     }
@@ -457,7 +468,7 @@ fn wildcard(asked: &Asked<'_>) -> Option<Meaning> {
     Some(want.map(|want| vec![hard(want)]))
 }
 
-fn url(asked: &Asked<'_>) -> Option<Meaning> {
+fn url(asked: &PurgeHead<'_>) -> Option<Meaning> {
     // Sites behind nginx customarily have their purge location at `/purge/`. Whether this target
     // uses one cannot be known, so both pages are purged.
     let below = asked.target.strip_prefix(b"/purge").filter(|below| below.starts_with(b"/"));

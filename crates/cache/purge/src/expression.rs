@@ -5,8 +5,8 @@
 //! Invariant: a recognised tag is matched whole, so `node:1` never means `node:10`. A text in none
 //! of the known forms is compiled as an expression, so that a purge misses nothing that was meant.
 
-use crate::malformed::Fault;
-use crate::pattern::Pattern;
+use crate::malformed::MalformedFault;
+use crate::pattern::BanPattern;
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ pub enum TagExpression {
     /// All responses: `.*`.
     Everything,
     /// Responses with a match in one tag, or in all tags in alphabetical order joined by commas.
-    Pattern(Pattern),
+    Pattern(BanPattern),
 }
 
 /// Bytes that make a text more than a plain list.
@@ -28,9 +28,9 @@ impl TagExpression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// [`Fault`] if the text is empty, exceeds a limit of tags, or is not a usable regular
+    /// [`MalformedFault`] if the text is empty, exceeds a limit of tags, or is not a usable regular
     /// expression.
-    pub fn parse(text: &[u8]) -> Result<Self, Fault> {
+    pub fn parse(text: &[u8]) -> Result<Self, MalformedFault> {
         let text = text.trim_ascii();
         if matches!(text, b".*" | b"*" | b"^.*$") {
             return Ok(Self::Everything);
@@ -38,10 +38,10 @@ impl TagExpression {
         if !text.iter().any(|octet| SPECIAL.contains(octet)) {
             return listed(text, Syntax::Expression, "").map(Self::AnyOf);
         }
-        if let Some(tags) = Reader::whole(text) {
+        if let Some(tags) = TagParser::whole(text) {
             return checked(tags).map(Self::AnyOf);
         }
-        Ok(Self::Pattern(Pattern::compile(text)?))
+        Ok(Self::Pattern(BanPattern::compile(text)?))
     }
 }
 
@@ -57,7 +57,7 @@ impl TagExpression {
 ///
 /// An alternative with a boundary on one side only is not one of them: it matches the beginnings or
 /// ends of tags, not whole tags.
-struct Reader<'a> {
+struct TagParser<'a> {
     rest: &'a [u8],
     groups_open: u32,
 }
@@ -71,7 +71,7 @@ const NUMBERS_FOLLOW: &[u8] = br"\{[^}]*,";
 /// Deepest nesting of groups. The known forms need two.
 const GROUPS_MAX: u32 = 8;
 
-impl<'a> Reader<'a> {
+impl<'a> TagParser<'a> {
     /// The tags, if all of `text` has one of the known forms.
     fn whole(text: &'a [u8]) -> Option<Vec<Bytes>> {
         let mut reader = Self { rest: text, groups_open: 0 };
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::TagExpression;
-    use crate::malformed::Fault;
+    use crate::malformed::MalformedFault;
     use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
 
     fn any_of(text: &str) -> Vec<String> {
@@ -249,17 +249,20 @@ mod tests {
         for text in ["", "  ", ",,", "||"] {
             assert_eq!(
                 TagExpression::parse(text.as_bytes()),
-                Err(Fault::Missing("at least one tag")),
+                Err(MalformedFault::Missing("at least one tag")),
                 "{text:?}"
             );
         }
         for text in ["(a", "a)", "[", r"a\", "(?=a)", "(^|,)a(,|$"] {
-            assert!(matches!(TagExpression::parse(text.as_bytes()), Err(Fault::Pattern(_))), "{text}");
+            assert!(
+                matches!(TagExpression::parse(text.as_bytes()), Err(MalformedFault::Pattern(_))),
+                "{text}"
+            );
         }
         let many = |count: usize| vec!["(^|,)a(,|$)"; count].join("|");
         assert!(TagExpression::parse(many(TAGS_MAX).as_bytes()).is_ok());
-        assert_eq!(TagExpression::parse(many(TAGS_MAX + 1).as_bytes()), Err(Fault::TooManyTags));
+        assert_eq!(TagExpression::parse(many(TAGS_MAX + 1).as_bytes()), Err(MalformedFault::TooManyTags));
         let long = format!("^{}$", "a".repeat(TAG_BYTES_MAX + 1));
-        assert_eq!(TagExpression::parse(long.as_bytes()), Err(Fault::TagTooLong));
+        assert_eq!(TagExpression::parse(long.as_bytes()), Err(MalformedFault::TagTooLong));
     }
 }

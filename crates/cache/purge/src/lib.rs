@@ -29,16 +29,16 @@ mod signals;
 mod tags;
 mod target;
 
-pub use ban::{Ban, Condition, Pages, Subject, Test};
+pub use ban::{BanCondition, BanSubject, BanTest, ConditionBan, HostPages};
 pub use ban_expression::{BAN_BYTES_MAX, BanError, BanFault, CONDITIONS_MAX};
 pub use dialect::{is_purge_method, read, refresh_by_get, strip_order};
 pub use expression::TagExpression;
-pub use malformed::{Fault, Malformed, Place};
-pub use order::{Invalidation, Order, Reach, Style, Want};
-pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
+pub use malformed::{Malformed, MalformedFault, MalformedPlace};
+pub use order::{OrderItem, PurgeOrder, Reach, Style, Want};
+pub use pattern::{BanPattern, PATTERN_BYTES_MAX, PatternError};
 pub use reference::purging_reference;
-pub use reply::{Outcome, PURGED_COUNT, Reply, reply};
+pub use reply::{PURGED_COUNT, PurgeOutcome, PurgeReply, reply};
 pub use signals::{Signals, is_hidden, purges_itself, signals};
 pub use tags::{
-    Side, Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagsError, group_tag, tags_of,
+    Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagMessages, TagsError, group_tag, tags_of,
 };

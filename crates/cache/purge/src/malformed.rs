@@ -12,14 +12,14 @@ use std::fmt;
 #[error("{place}: {fault}")]
 pub struct Malformed {
     /// The place of the fault.
-    pub place: Place,
+    pub place: MalformedPlace,
     /// The fault.
-    pub fault: Fault,
+    pub fault: MalformedFault,
 }
 
 /// A place in a purge request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MalformedPlace {
     /// The method.
     Method,
     /// The request target.
@@ -34,7 +34,7 @@ pub enum Place {
 
 /// A fault at a place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum MalformedFault {
     /// Something is missing.
     #[error("missing; expected {0}")]
     Missing(&'static str),
@@ -74,24 +74,24 @@ pub enum Fault {
 
 impl Malformed {
     /// A fault in a header field.
-    pub(crate) const fn header(name: &'static str, fault: Fault) -> Self {
-        Self { place: Place::Header(name), fault }
+    pub(crate) const fn header(name: &'static str, fault: MalformedFault) -> Self {
+        Self { place: MalformedPlace::Header(name), fault }
     }
 
     /// A fault in a member of the JSON content.
-    pub(crate) fn json(path: impl Into<String>, fault: Fault) -> Self {
-        Self { place: Place::Json(path.into()), fault }
+    pub(crate) fn json(path: impl Into<String>, fault: MalformedFault) -> Self {
+        Self { place: MalformedPlace::Json(path.into()), fault }
     }
 }
 
-impl Fault {
+impl MalformedFault {
     /// Another text than expected. Long and unprintable texts are shortened and escaped.
     pub(crate) fn expected(expected: &'static str, found: &[u8]) -> Self {
         Self::Expected { expected, found: excerpt(found) }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for MalformedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Method => f.write_str("the method"),

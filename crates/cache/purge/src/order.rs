@@ -4,8 +4,8 @@
 //! caller decides which configured site a host belongs to, and under which other names and ports
 //! its pages are stored. It also decides whether the client may purge.
 
-use crate::ban::Ban;
-use crate::pattern::Pattern;
+use crate::ban::ConditionBan;
+use crate::pattern::BanPattern;
 use bytes::Bytes;
 use invalidation::Mode;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub enum Want {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
         /// The expression that is searched for in the target.
-        pattern: Pattern,
+        pattern: BanPattern,
     },
     /// All pages of a host.
     Host {
@@ -67,7 +67,7 @@ pub enum Want {
         /// The sites.
         reach: Reach,
         /// The conditions.
-        ban: Arc<Ban>,
+        ban: Arc<ConditionBan>,
     },
     /// All responses.
     Everything {
@@ -78,7 +78,7 @@ pub enum Want {
 
 /// One invalidation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Invalidation {
+pub struct OrderItem {
     /// The stored responses.
     pub want: Want,
     /// Whether they are removed or marked stale.
@@ -87,11 +87,11 @@ pub struct Invalidation {
 
 /// Everything that one purge request asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Order {
+pub struct PurgeOrder {
     /// The name of the dialect's row in the table, or of the API, for metrics and logs.
     pub dialect: &'static str,
     /// The invalidations. The request is answered once all of them are in force.
-    pub invalidations: Vec<Invalidation>,
+    pub invalidations: Vec<OrderItem>,
     /// Whether the most requested of the purged pages are fetched again before visitors request
     /// them. `None` leaves the choice to the edge's settings.
     pub refill: Option<bool>,

@@ -31,11 +31,11 @@ const NESTING_MAX: u32 = 64;
 
 /// A compiled regular expression. Two patterns are equal if their texts are equal.
 #[derive(Clone, Debug)]
-pub struct Pattern {
+pub struct BanPattern {
     regex: Regex,
-    case: Case,
-    /// Lazy DFA for [`Pattern::may_match_after`]. It is built at the first use because few patterns
-    /// need it. The inner `None` means that it cannot be built.
+    case: LetterCase,
+    /// Lazy DFA for [`BanPattern::may_match_after`]. It is built at the first use because few
+    /// patterns need it. The inner `None` means that it cannot be built.
     automaton: Arc<OnceLock<Option<DFA>>>,
 }
 
@@ -58,12 +58,12 @@ pub enum PatternError {
 
 /// Whether a search distinguishes upper and lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Case {
+pub(crate) enum LetterCase {
     Counts,
     Ignored,
 }
 
-impl Pattern {
+impl BanPattern {
     /// Compiles an expression in the syntax of the crate `regex`: Perl's, without the parts that
     /// need backtracking.
     ///
@@ -71,17 +71,17 @@ impl Pattern {
     /// [`PatternError`] if the text is too long, too large when compiled, not UTF-8, or not an
     /// expression.
     pub fn compile(text: &[u8]) -> Result<Self, PatternError> {
-        Self::compile_with(text, Case::Counts)
+        Self::compile_with(text, LetterCase::Counts)
     }
 
-    pub(crate) fn compile_with(text: &[u8], case: Case) -> Result<Self, PatternError> {
+    pub(crate) fn compile_with(text: &[u8], case: LetterCase) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong);
         }
         let text = std::str::from_utf8(text).map_err(|_| PatternError::NotText)?;
         RegexBuilder::new(text)
             .unicode(false)
-            .case_insensitive(case == Case::Ignored)
+            .case_insensitive(case == LetterCase::Ignored)
             .size_limit(PROGRAM_BYTES_MAX)
             .dfa_size_limit(PROGRAM_BYTES_MAX)
             .nest_limit(NESTING_MAX)
@@ -155,7 +155,7 @@ impl Pattern {
         let syntax = syntax::Config::new().unicode(false).utf8(false).nest_limit(NESTING_MAX);
         let thompson = thompson::Config::new().utf8(false).nfa_size_limit(Some(PROGRAM_BYTES_MAX));
         let mut builder = DFA::builder();
-        builder.syntax(syntax.case_insensitive(self.case == Case::Ignored)).thompson(thompson);
+        builder.syntax(syntax.case_insensitive(self.case == LetterCase::Ignored)).thompson(thompson);
         builder.build(self.as_str()).ok()
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn of_whole(text: &[u8]) -> Option<String> {
 }
 
 // The case rule is not compared: in a condition it follows from the subject.
-impl PartialEq for Pattern {
+impl PartialEq for BanPattern {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
@@ -197,20 +197,20 @@ fn reason(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{PATTERN_BYTES_MAX, Pattern, PatternError};
+    use super::{BanPattern, PATTERN_BYTES_MAX, PatternError};
 
     #[test]
     fn expressions_search_bytes_not_characters() {
-        let pattern = Pattern::compile(br"^/news/\d+$").unwrap();
+        let pattern = BanPattern::compile(br"^/news/\d+$").unwrap();
         assert!(pattern.is_match(b"/news/12") && !pattern.is_match(b"/news/12a"));
-        assert!(Pattern::compile("ü".as_bytes()).unwrap().is_match("/für".as_bytes()));
-        assert!(Pattern::compile(b".").unwrap().is_match(b"\xff"));
+        assert!(BanPattern::compile("ü".as_bytes()).unwrap().is_match("/für".as_bytes()));
+        assert!(BanPattern::compile(b".").unwrap().is_match(b"\xff"));
     }
 
     #[test]
     fn beginning_of_a_text_tells_whether_it_may_still_match() {
         let may = |text: &str, start: &str| {
-            Pattern::compile(text.as_bytes()).unwrap().may_match_after(start.as_bytes())
+            BanPattern::compile(text.as_bytes()).unwrap().may_match_after(start.as_bytes())
         };
         for (text, start) in [
             ("b", "/a?"),
@@ -227,15 +227,15 @@ mod tests {
         {
             assert!(!may(text, start), "{text} {start}");
         }
-        let ignoring = Pattern::compile_with(b"^/A.", super::Case::Ignored).unwrap();
+        let ignoring = BanPattern::compile_with(b"^/A.", super::LetterCase::Ignored).unwrap();
         assert!(ignoring.may_match_after(b"/a?"));
     }
 
     #[test]
     fn unbounded_expressions_are_refused_with_the_reason() {
-        let error = |text: &[u8]| Pattern::compile(text).unwrap_err();
+        let error = |text: &[u8]| BanPattern::compile(text).unwrap_err();
         assert_eq!(error(b"a{100000}"), PatternError::TooLarge);
-        assert!(Pattern::compile(b"a{1000}").is_ok());
+        assert!(BanPattern::compile(b"a{1000}").is_ok());
         assert_eq!(error(&[b'a'; PATTERN_BYTES_MAX + 1]), PatternError::TooLong);
         assert_eq!(error(b"\xff"), PatternError::NotText);
         assert_eq!(error(b"(a"), PatternError::Syntax("unclosed group".to_owned()));

@@ -7,7 +7,7 @@
 //! count in `X-Purged-Count`.
 
 use crate::malformed::Malformed;
-use crate::order::{Order, Style};
+use crate::order::{PurgeOrder, Style};
 use bytes::Bytes;
 use message::{ResponseHead, Status, names};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub const PURGED_COUNT: &str = "X-Purged-Count";
 
 /// The result of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PurgeOutcome {
     /// Stored responses that were removed.
     pub purged: u64,
     /// Stored responses that were marked stale.
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub in_tree: bool,
 }
 
-impl Outcome {
+impl PurgeOutcome {
     /// Whether the purge is in force everywhere, and durable.
     pub const fn is_complete(&self) -> bool {
         !self.undurable && !self.in_tree
@@ -42,14 +42,14 @@ impl Outcome {
 
 /// A reply. The caller adds framing, `Date` and the fields that belong to the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct PurgeReply {
     /// Status, reason phrase and fields.
     pub head: ResponseHead,
     /// The content.
     pub content: Bytes,
 }
 
-impl Reply {
+impl PurgeReply {
     /// A reply with this content that no cache may store.
     pub(crate) fn new(status: Status, media_type: &'static str, content: String) -> Self {
         let mut head = ResponseHead::new(status);
@@ -65,8 +65,8 @@ impl Reply {
 
 /// The reply to an order that was carried out. `partial` is the status if `outcome` is not
 /// complete.
-pub fn reply(order: &Order, outcome: Outcome, partial: Status) -> Reply {
-    let Outcome { purged, softened, uncounted, sequence, .. } = outcome;
+pub fn reply(order: &PurgeOrder, outcome: PurgeOutcome, partial: Status) -> PurgeReply {
+    let PurgeOutcome { purged, softened, uncounted, sequence, .. } = outcome;
     let counted = purged.saturating_add(softened);
     let found = counted > 0 || uncounted > 0;
     let id = sequence.to_string();
@@ -90,7 +90,7 @@ pub fn reply(order: &Order, outcome: Outcome, partial: Status) -> Reply {
     if let (false, Some(members)) = (outcome.is_complete(), content.as_object_mut()) {
         say_partial(members, outcome);
     }
-    let mut reply = Reply::json(if outcome.is_complete() { Status::OK } else { partial }, &content);
+    let mut reply = PurgeReply::json(if outcome.is_complete() { Status::OK } else { partial }, &content);
     if outcome.is_complete() {
         reply.head.reason = Bytes::from(reason);
     }
@@ -106,7 +106,7 @@ const IN_TREE: &str = "in force in the cache only: a file of the static tree can
 
 /// Adds what is in force and durable to a reply, in the members that its shape has for errors and
 /// in Petasos' own.
-fn say_partial(members: &mut Map<String, Value>, outcome: Outcome) {
+fn say_partial(members: &mut Map<String, Value>, outcome: PurgeOutcome) {
     members.insert("in_force".to_owned(), Value::Bool(!outcome.in_tree));
     members.insert("durable".to_owned(), Value::Bool(!outcome.undurable));
     let detail = if outcome.in_tree { IN_TREE } else { UNDURABLE };
@@ -122,7 +122,7 @@ fn say_partial(members: &mut Map<String, Value>, outcome: Outcome) {
 }
 
 /// The numbers of removed and of stale responses, and of uncounted invalidations if there are any.
-fn counts(outcome: Outcome) -> Value {
+fn counts(outcome: PurgeOutcome) -> Value {
     let mut counts = json!({ "purged": outcome.purged, "softpurged": outcome.softened });
     if let (Value::Object(members), 1..) = (&mut counts, outcome.uncounted) {
         members.insert("uncounted".to_owned(), Value::from(outcome.uncounted));
@@ -132,17 +132,17 @@ fn counts(outcome: Outcome) -> Value {
 
 impl Malformed {
     /// The reply to a purge method that cannot be read: 400, with the reason in words.
-    pub fn reply(&self) -> Reply {
+    pub fn reply(&self) -> PurgeReply {
         let text = format!("The purge request cannot be read: {self}.\n");
-        Reply::new(Status::BAD_REQUEST, "text/plain; charset=utf-8", text)
+        PurgeReply::new(Status::BAD_REQUEST, "text/plain; charset=utf-8", text)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, reply};
-    use crate::malformed::{Fault, Malformed};
-    use crate::order::{Invalidation, Order, Reach, Style, Want};
+    use super::{PurgeOutcome, reply};
+    use crate::malformed::{Malformed, MalformedFault};
+    use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
     use bytes::Bytes;
     use invalidation::Mode;
     use message::Status;
@@ -150,9 +150,9 @@ mod tests {
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
         let want = Want::Everything { reach: Reach::Everywhere };
-        let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
-        let order = Order { dialect: "url", invalidations, refill: None, style };
-        let outcome = Outcome { purged, softened, uncounted, sequence: 7, ..Outcome::default() };
+        let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+        let order = PurgeOrder { dialect: "url", invalidations, refill: None, style };
+        let outcome = PurgeOutcome { purged, softened, uncounted, sequence: 7, ..PurgeOutcome::default() };
         let reply = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);
         assert_eq!(reply.head.status.code(), 200);
         assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");
@@ -194,9 +194,9 @@ mod tests {
             Style::Cloudflare("z1".into()),
         ];
         for style in styles {
-            let order = Order { dialect: "url", invalidations: Vec::new(), refill: None, style };
+            let order = PurgeOrder { dialect: "url", invalidations: Vec::new(), refill: None, style };
             for code in [503, 202] {
-                let outcome = Outcome { purged: 1, undurable: true, ..Outcome::default() };
+                let outcome = PurgeOutcome { purged: 1, undurable: true, ..PurgeOutcome::default() };
                 let reply = reply(&order, outcome, Status::from_code(code).unwrap());
                 assert_eq!(reply.head.status.code(), code);
                 let content: Value = serde_json::from_slice(&reply.content).unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn unreadable_request_is_answered_400_with_the_reason() {
-        let reply = Malformed::header("X-Url", Fault::Missing("a pattern")).reply();
+        let reply = Malformed::header("X-Url", MalformedFault::Missing("a pattern")).reply();
         assert_eq!(reply.head.status.code(), 400);
         assert_eq!(
             reply.content,

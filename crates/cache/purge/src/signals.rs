@@ -8,8 +8,8 @@
 //! whether the origin is trusted, and removes the fields for which [`is_hidden`] holds before it
 //! forwards the response.
 
-use crate::malformed::{Fault, Malformed};
-use crate::order::{Invalidation, Reach, Want};
+use crate::malformed::{Malformed, MalformedFault};
+use crate::order::{OrderItem, Reach, Want};
 use crate::tags::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, group_tag};
 use crate::target;
 use bytes::Bytes;
@@ -75,7 +75,7 @@ pub fn purges_itself(answer: &ResponseHead) -> bool {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signals {
     /// The invalidations, to be carried out before the response is forwarded.
-    pub invalidations: Vec<Invalidation>,
+    pub invalidations: Vec<OrderItem>,
     /// The parts of fields that could not be read, to be counted.
     pub malformed: Vec<Malformed>,
 }
@@ -95,43 +95,43 @@ pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8])
     if !groups.is_empty() {
         let any_of = groups.iter().map(|group| group_tag(https, &host, group)).collect();
         let want = Want::Tags { reach: Reach::Site(host), any_of, all_of: Vec::new() };
-        signals.invalidations.push(Invalidation { want, mode: Mode::Hard });
+        signals.invalidations.push(OrderItem { want, mode: Mode::Hard });
     }
     signals
 }
 
 /// What one field line orders.
 #[derive(Default)]
-struct Reading {
-    invalidations: Vec<Invalidation>,
+struct SignalLine {
+    invalidations: Vec<OrderItem>,
     /// Whether it purges responses that are kept for single visitors.
     is_private: bool,
-    faults: Vec<Fault>,
+    faults: Vec<MalformedFault>,
 }
 
 /// The readings of all field lines for which only the cache has a use.
-fn readings(answer: &ResponseHead, host: &Bytes) -> impl Iterator<Item = (&'static str, Reading)> {
+fn readings(answer: &ResponseHead, host: &Bytes) -> impl Iterator<Item = (&'static str, SignalLine)> {
     let lines = move |name| answer.fields.all(name).map(move |value| (name, value));
     let purges = [PURGE, PURGE2].into_iter().flat_map(lines);
     let purges = purges.map(move |(name, value)| (name, lite_speed(value, host)));
     purges.chain(lines(INVALIDATE).map(move |(name, value)| (name, paths(value, host))))
 }
 
-impl Reading {
+impl SignalLine {
     /// Whether the line orders anything that could be read.
     const fn is_order(&self) -> bool {
         self.is_private || !self.invalidations.is_empty()
     }
 
     fn order(&mut self, want: Want, mode: Mode) {
-        self.invalidations.push(Invalidation { want, mode });
+        self.invalidations.push(OrderItem { want, mode });
     }
 
     /// Orders a purge of the pages that match `path`. A path that cannot be read could be any page
     /// of the host.
     fn order_path(&mut self, host: &Bytes, path: &[u8], mode: Mode) {
         let want = target::glob(host, path).unwrap_or_else(|error| {
-            self.faults.push(Fault::Pattern(error));
+            self.faults.push(MalformedFault::Pattern(error));
             Want::Host { host: host.clone() }
         });
         self.order(want, mode);
@@ -144,11 +144,11 @@ impl Reading {
         // No stored response has a longer tag.
         tags.retain(|tag| tag.len() <= TAG_BYTES_MAX);
         if tags.len() < stated {
-            self.faults.push(Fault::TagTooLong);
+            self.faults.push(MalformedFault::TagTooLong);
         }
         let reach = Reach::Site(host.clone());
         if tags.len() > TAGS_MAX {
-            self.faults.push(Fault::TooManyTags);
+            self.faults.push(MalformedFault::TooManyTags);
             self.order(Want::Everything { reach }, mode);
         } else if !tags.is_empty() {
             self.order(Want::Tags { reach, any_of: tags, all_of: Vec::new() }, mode);
@@ -157,8 +157,8 @@ impl Reading {
 }
 
 /// Reads `[public,] [stale,] word, word; private, word`, where a word is a tag, a path or `*`.
-fn lite_speed(value: &[u8], host: &Bytes) -> Reading {
-    let mut reading = Reading::default();
+fn lite_speed(value: &[u8], host: &Bytes) -> SignalLine {
+    let mut reading = SignalLine::default();
     for section in value.split(|&octet| octet == b';') {
         let mut words = section.split(|&octet| octet == b',').map(<[u8]>::trim_ascii).peekable();
         let mut mode = Mode::Hard;
@@ -187,14 +187,14 @@ fn lite_speed(value: &[u8], host: &Bytes) -> Reading {
 }
 
 /// Reads paths separated by commas.
-fn paths(value: &[u8], host: &Bytes) -> Reading {
-    let mut reading = Reading::default();
+fn paths(value: &[u8], host: &Bytes) -> SignalLine {
+    let mut reading = SignalLine::default();
     let paths = value.split(|&octet| octet == b',').map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
     for path in paths {
         if path.starts_with(b"/") {
             reading.order_path(host, path, Mode::Hard);
         } else {
-            reading.faults.push(Fault::expected("paths that begin with a slash", path));
+            reading.faults.push(MalformedFault::expected("paths that begin with a slash", path));
         }
     }
     reading
@@ -203,7 +203,7 @@ fn paths(value: &[u8], host: &Bytes) -> Reading {
 #[cfg(test)]
 mod tests {
     use super::{Signals, is_hidden, purges_itself, signals};
-    use crate::order::{Invalidation, Want};
+    use crate::order::{OrderItem, Want};
     use crate::pattern::PATTERN_BYTES_MAX;
     use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
     use invalidation::Mode;
@@ -215,7 +215,7 @@ mod tests {
         signals(&Method::Put, &answer, false, b"a.test")
     }
 
-    fn shown(invalidation: &Invalidation) -> String {
+    fn shown(invalidation: &OrderItem) -> String {
         let text = |octets: &[u8]| octets.escape_ascii().to_string();
         let want = match &invalidation.want {
             Want::Target { target, .. } => format!("target {}", text(target)),

@@ -8,7 +8,7 @@
 //! Invariant: the tags of a response are either known completely or an error. A response with
 //! unknown tags must not be stored, because a purge would miss it.
 
-use crate::malformed::Fault;
+use crate::malformed::MalformedFault;
 use bytes::Bytes;
 use message::Fields;
 
@@ -30,7 +30,7 @@ pub enum Syntax {
 
 /// The messages in which a header carries tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum TagMessages {
     /// Purge requests and responses.
     Both,
     /// Purge requests only.
@@ -45,7 +45,7 @@ pub struct TagHeader {
     /// The header's name.
     pub name: &'static str,
     /// The messages in which it carries tags.
-    pub side: Side,
+    pub side: TagMessages,
     /// The syntax of its value.
     pub syntax: Syntax,
     /// The text that is put before each value to make it a tag.
@@ -62,7 +62,7 @@ pub(crate) const TYPO3_PAGE: &str = "typo3-pid:";
 /// The prefix that makes the name of a TYPO3 installation a tag.
 pub(crate) const TYPO3_SITE: &str = "typo3-sitename:";
 
-const fn row(name: &'static str, side: Side, syntax: Syntax, who: &'static str) -> TagHeader {
+const fn row(name: &'static str, side: TagMessages, syntax: Syntax, who: &'static str) -> TagHeader {
     TagHeader { name, side, syntax, prefix: "", soft: false, who }
 }
 
@@ -79,37 +79,42 @@ impl TagHeader {
 
     /// Whether it carries tags in a purge request.
     pub const fn is_asked(&self) -> bool {
-        matches!(self.side, Side::Both | Side::Request)
+        matches!(self.side, TagMessages::Both | TagMessages::Request)
     }
 
     /// Whether it carries tags in a response.
     pub const fn is_stated(&self) -> bool {
-        matches!(self.side, Side::Both | Side::Response)
+        matches!(self.side, TagMessages::Both | TagMessages::Response)
     }
 }
 
 /// All headers that carry tags.
 pub const TAG_HEADERS: &[TagHeader] = &[
-    row("Cache-Tags", Side::Both, Syntax::Expression, "Drupal (varnish_purge)"),
-    row("Purge-Cache-Tags", Side::Both, Syntax::Expression, "Drupal (purge)"),
-    row("X-Drupal-Cache-Tags", Side::Both, Syntax::Expression, "Drupal core, when debugging"),
-    row("X-Acquia-Purge-Tags", Side::Both, Syntax::Expression, "Drupal (acquia_purge)"),
-    row("X-Cache-Tags", Side::Both, Syntax::Expression, "FOSHttpCache, Symfony, TYPO3, Proxy Cache Purge"),
-    row("X-Cache-Tags-Pattern", Side::Request, Syntax::Expression, "Proxy Cache Purge for WordPress"),
-    row("X-Magento-Tags", Side::Response, Syntax::Words, "Magento"),
-    row("X-Magento-Tags-Pattern", Side::Request, Syntax::Expression, "Magento"),
-    row("Cache-Tag", Side::Both, Syntax::Words, "Cloudflare's clients"),
-    row("Edge-Cache-Tag", Side::Both, Syntax::Words, "Akamai's clients"),
-    row("Surrogate-Key", Side::Both, Syntax::Words, "Fastly's clients, Souin's clients"),
-    row("xkey", Side::Both, Syntax::Words, "Varnish's xkey, FOSHttpCache"),
-    row("xkey-purge", Side::Request, Syntax::Words, "FOSHttpCache"),
-    row("xkey-softpurge", Side::Request, Syntax::Words, "FOSHttpCache").soft(),
-    row("X-LiteSpeed-Tag", Side::Response, Syntax::Words, "LiteSpeed's plugins"),
-    row("TYPO3-Pid", Side::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
-    row("TYPO3-Sitename", Side::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_SITE),
-    row("X-TYPO3-Sitename", Side::Response, Syntax::Words, "TYPO3 (mkvarnish)").prefixed(TYPO3_SITE),
-    row("Varnish-Ban-TYPO3-Pid", Side::Request, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
-    row("Varnish-Ban-TYPO3-Tag", Side::Request, Syntax::Words, "TYPO3 (varnish)"),
+    row("Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal (varnish_purge)"),
+    row("Purge-Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal (purge)"),
+    row("X-Drupal-Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal core, when debugging"),
+    row("X-Acquia-Purge-Tags", TagMessages::Both, Syntax::Expression, "Drupal (acquia_purge)"),
+    row(
+        "X-Cache-Tags",
+        TagMessages::Both,
+        Syntax::Expression,
+        "FOSHttpCache, Symfony, TYPO3, Proxy Cache Purge",
+    ),
+    row("X-Cache-Tags-Pattern", TagMessages::Request, Syntax::Expression, "Proxy Cache Purge for WordPress"),
+    row("X-Magento-Tags", TagMessages::Response, Syntax::Words, "Magento"),
+    row("X-Magento-Tags-Pattern", TagMessages::Request, Syntax::Expression, "Magento"),
+    row("Cache-Tag", TagMessages::Both, Syntax::Words, "Cloudflare's clients"),
+    row("Edge-Cache-Tag", TagMessages::Both, Syntax::Words, "Akamai's clients"),
+    row("Surrogate-Key", TagMessages::Both, Syntax::Words, "Fastly's clients, Souin's clients"),
+    row("xkey", TagMessages::Both, Syntax::Words, "Varnish's xkey, FOSHttpCache"),
+    row("xkey-purge", TagMessages::Request, Syntax::Words, "FOSHttpCache"),
+    row("xkey-softpurge", TagMessages::Request, Syntax::Words, "FOSHttpCache").soft(),
+    row("X-LiteSpeed-Tag", TagMessages::Response, Syntax::Words, "LiteSpeed's plugins"),
+    row("TYPO3-Pid", TagMessages::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
+    row("TYPO3-Sitename", TagMessages::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_SITE),
+    row("X-TYPO3-Sitename", TagMessages::Response, Syntax::Words, "TYPO3 (mkvarnish)").prefixed(TYPO3_SITE),
+    row("Varnish-Ban-TYPO3-Pid", TagMessages::Request, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
+    row("Varnish-Ban-TYPO3-Tag", TagMessages::Request, Syntax::Words, "TYPO3 (varnish)"),
 ];
 
 /// Why the tags of a response are not known.
@@ -171,21 +176,21 @@ pub(crate) fn words(list: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> 
 }
 
 /// Reads a list in a request as tags.
-pub(crate) fn listed(list: &[u8], syntax: Syntax, prefix: &str) -> Result<Vec<Bytes>, Fault> {
+pub(crate) fn listed(list: &[u8], syntax: Syntax, prefix: &str) -> Result<Vec<Bytes>, MalformedFault> {
     let tags = words(list, syntax).map(|word| prefixed(prefix, Bytes::copy_from_slice(word)));
     checked(tags.take(TAGS_MAX + 1).collect())
 }
 
 /// Returns the tags if there is at least one and none exceeds a limit.
-pub(crate) fn checked(tags: Vec<Bytes>) -> Result<Vec<Bytes>, Fault> {
+pub(crate) fn checked(tags: Vec<Bytes>) -> Result<Vec<Bytes>, MalformedFault> {
     if tags.is_empty() {
-        return Err(Fault::Missing("at least one tag"));
+        return Err(MalformedFault::Missing("at least one tag"));
     }
     if tags.len() > TAGS_MAX {
-        return Err(Fault::TooManyTags);
+        return Err(MalformedFault::TooManyTags);
     }
     if tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
-        return Err(Fault::TagTooLong);
+        return Err(MalformedFault::TagTooLong);
     }
     Ok(tags)
 }

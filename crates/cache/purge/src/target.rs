@@ -6,9 +6,9 @@
 //! declared pattern is anchored at the beginning of the target; any other text with wildcards must
 //! match the whole target.
 
-use crate::malformed::{Fault, Malformed, Place};
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
 use crate::order::Want;
-use crate::pattern::{Pattern, PatternError};
+use crate::pattern::{BanPattern, PatternError};
 use bytes::Bytes;
 
 /// Bytes that show that a target was written as a regular expression.
@@ -27,7 +27,7 @@ pub(crate) fn wildcard(host: &Bytes, target: &[u8]) -> Option<Result<Want, Malfo
 pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<Want, Malformed> {
     if target.iter().any(|octet| EXPRESSION.contains(octet)) {
         let anchored = [b"^(?:", target, b")"].concat();
-        let pattern = Pattern::compile(&anchored).map_err(at_target)?;
+        let pattern = BanPattern::compile(&anchored).map_err(at_target)?;
         return Ok(Want::Pattern { host: host.clone(), pattern });
     }
     // `glob` matches the whole target; a final star leaves the end open.
@@ -53,7 +53,7 @@ pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
         }
         pieces => {
             let escaped: Vec<_> = pieces.iter().map(|piece| regex::escape(piece)).collect();
-            let pattern = Pattern::compile(format!("^{}$", escaped.join(".*")).as_bytes())?;
+            let pattern = BanPattern::compile(format!("^{}$", escaped.join(".*")).as_bytes())?;
             Ok(Want::Pattern { host, pattern })
         }
     }
@@ -66,7 +66,7 @@ fn pieces(text: &str) -> Vec<&str> {
 }
 
 fn at_target(error: PatternError) -> Malformed {
-    Malformed { place: Place::Target, fault: Fault::Pattern(error) }
+    Malformed { place: MalformedPlace::Target, fault: MalformedFault::Pattern(error) }
 }
 
 /// Undoes Zope's virtual hosting, which Plone leaves in the paths that it sends to caches.
@@ -81,7 +81,8 @@ pub(crate) fn without_virtual_host(target: &[u8]) -> Option<(Bytes, Bytes)> {
     let (host, rest) = split_segment(rest)?;
     let root = b"VirtualHostRoot";
     let at = rest.windows(root.len()).position(|window| window == root)?;
-    let (before, after) = (rest.get(..at)?, rest.get(at + root.len()..)?);
+    let before = rest.get(..at)?;
+    let after = rest.get(at + root.len()..)?;
     if !(before.is_empty() || before.ends_with(b"/")) || !matches!(after.first(), None | Some(b'/' | b'?')) {
         return None;
     }

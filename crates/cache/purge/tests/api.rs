@@ -5,11 +5,15 @@
 mod support;
 
 use message::{Fields, Method, Status};
-use petasos_purge::{Order, Outcome, api, reply};
+use petasos_purge::{PurgeOrder, PurgeOutcome, api, reply};
 use support::shown;
 
-fn called(path: &str, fields: &[(&'static str, &'static str)], content: &str) -> Result<Order, api::Refused> {
-    let route = api::Route::of(path.as_bytes()).unwrap_or_else(|| panic!("{path} is no route"));
+fn called(
+    path: &str,
+    fields: &[(&'static str, &'static str)],
+    content: &str,
+) -> Result<PurgeOrder, api::Refused> {
+    let route = api::ApiRoute::of(path.as_bytes()).unwrap_or_else(|| panic!("{path} is no route"));
     let mut all = Fields::new();
     for (name, value) in fields {
         all.push(*name, *value);
@@ -94,8 +98,11 @@ fn fastly() {
     check("/service/a.test/purge_all", &[("Fastly-Soft-Purge", "1")], &[("", &["a.test everything"])]);
     check("/purge/www.example.com/path?x=1", &[], &[("", &["www.example.com /path?x=1"])]);
     let order = called("/service/a.test/purge", &[("Surrogate-Key", "k1 k2")], "").expect("a call");
-    let reply =
-        reply(&order, Outcome { purged: 5, sequence: 9, ..Outcome::default() }, Status::SERVICE_UNAVAILABLE);
+    let reply = reply(
+        &order,
+        PurgeOutcome { purged: 5, sequence: 9, ..PurgeOutcome::default() },
+        Status::SERVICE_UNAVAILABLE,
+    );
     assert_eq!(reply.content, "{\"k1\":\"9\",\"k2\":\"9\"}\n");
     assert_eq!(reply.head.fields.first("X-Purged-Count").expect("a count"), "5");
 }

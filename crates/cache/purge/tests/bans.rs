@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-use petasos_purge::{Ban, Pages, Pattern, Want, read};
+use petasos_purge::{BanPattern, ConditionBan, HostPages, Want, read};
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn key(host: &str, target: &'static str) -> Key {
 }
 
 /// The indices of the pages that are still stored after a ban.
-fn left_by(ban: impl Into<Arc<Ban>>) -> Vec<usize> {
+fn left_by(ban: impl Into<Arc<ConditionBan>>) -> Vec<usize> {
     let store = Store::new(StoreLimits::default(), 1);
     for &(host, target, status, media_type, tags) in PAGES {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
@@ -36,7 +36,8 @@ fn left_by(ban: impl Into<Arc<Ban>>) -> Vec<usize> {
         let rule = VaryRule::from_response(&head.fields, &Policy::default_profile()).unwrap();
         let variant = rule.key(&Fields::new());
         let tags: Vec<_> = tags.iter().map(|tag| Bytes::from_static(tag.as_bytes())).collect();
-        let (key, begun) = (key(host, target), store.sequence());
+        let key = key(host, target);
+        let begun = store.sequence();
         let published = store.publish(Publication { key: &key, rule, variant, object, tags: &tags, begun });
         assert_eq!(published, Published::Stored);
     }
@@ -62,10 +63,10 @@ fn ban_removes_matching_responses_and_keeps_others() {
         ("obj.http.x-missing != a", &[]),
         ("obj.http.x-missing ~ a", &[0, 1, 2, 3]),
     ] {
-        assert_eq!(left_by(Ban::parse(ban).unwrap()), left, "{ban}");
+        assert_eq!(left_by(ConditionBan::parse(ban).unwrap()), left, "{ban}");
     }
-    let pattern = Pattern::compile(b"^/news/.*1").unwrap();
-    assert_eq!(left_by(Ban::of_pages(b"a.test", Pages::Pattern(pattern))), [1, 3]);
+    let pattern = BanPattern::compile(b"^/news/.*1").unwrap();
+    assert_eq!(left_by(ConditionBan::of_pages(b"a.test", HostPages::Pattern(pattern))), [1, 3]);
 }
 
 #[test]

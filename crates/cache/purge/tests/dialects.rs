@@ -7,7 +7,7 @@ mod support;
 
 use bytes::BytesMut;
 use message::{RequestHead, Status};
-use petasos_purge::{Invalidation, Malformed, Order, Outcome, Want, is_purge_method, read, reply};
+use petasos_purge::{Malformed, OrderItem, PurgeOrder, PurgeOutcome, Want, is_purge_method, read, reply};
 use support::shown;
 
 /// Parses a request head that is written with line feeds as line ends.
@@ -18,14 +18,14 @@ fn head(text: &str) -> RequestHead {
     request.unwrap_or_else(|error| panic!("{text}: {error}")).expect("the head is complete").head
 }
 
-fn asked(text: &str) -> Result<Order, Malformed> {
+fn asked(text: &str) -> Result<PurgeOrder, Malformed> {
     let head = head(text);
     assert!(is_purge_method(&head.method), "{text}");
     read(&head)
 }
 
 /// The invalidations of an order on one line.
-fn lines(order: &Order) -> String {
+fn lines(order: &PurgeOrder) -> String {
     let lines: Vec<_> = order.invalidations.iter().map(shown).collect();
     lines.join("; ")
 }
@@ -36,7 +36,11 @@ fn check(table: &[(&str, &str)]) {
         let order = asked(request).unwrap_or_else(|error| panic!("{request}: {error}"));
         assert_eq!(lines(&order), *expected, "{request}");
         for purged in [0, 3] {
-            let reply = reply(&order, Outcome { purged, ..Outcome::default() }, Status::SERVICE_UNAVAILABLE);
+            let reply = reply(
+                &order,
+                PurgeOutcome { purged, ..PurgeOutcome::default() },
+                Status::SERVICE_UNAVAILABLE,
+            );
             assert_eq!(reply.head.status.code(), 200, "{request}");
         }
     }
@@ -274,7 +278,7 @@ fn magento() {
     let tags: Vec<_> = (0..1500).map(|number| format!("((^|,)cat_p_{number}(,|$))")).collect();
     let request = format!("PURGE / HTTP/1.1\nHost: shop.test\nX-Magento-Tags-Pattern: {}", tags.join("|"));
     let order = asked(&request).expect("a long list is a list");
-    let [Invalidation { want: Want::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
+    let [OrderItem { want: Want::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
         panic!("{order:?}")
     };
     assert_eq!((any_of.len(), any_of.last().map(|tag| &tag[..])), (1500, Some(&b"cat_p_1499"[..])));

@@ -4,8 +4,8 @@
 //! query. A web server that knows only the page's type and coding can send it.
 
 use crate::coding::Coding;
-use crate::layout::Place;
-use crate::{Layout, Refusal};
+use crate::layout::FilePath;
+use crate::{Layout, TreeRefusal};
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
 use message::{Fields, ResponseHead, Status, names};
@@ -37,10 +37,10 @@ pub struct Candidate<'a> {
 
 /// A page in the write queue.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct QueuedPage {
     pub(crate) key: Key,
     pub(crate) layout: Layout,
-    pub(crate) place: Place,
+    pub(crate) place: FilePath,
     pub(crate) head: ResponseHead,
     pub(crate) body: Body,
     pub(crate) coding: Coding,
@@ -54,30 +54,35 @@ pub(crate) struct Page {
 
 impl Candidate<'_> {
     /// Makes the page for this place, or returns why the response is not a page.
-    pub(crate) fn page(&self, layout: Layout, place: Place, now: Moment) -> Result<Page, Refusal> {
+    pub(crate) fn page(
+        &self,
+        layout: Layout,
+        place: FilePath,
+        now: Moment,
+    ) -> Result<QueuedPage, TreeRefusal> {
         let Self { key, rule, object, tags, begun } = *self;
         let is_whole = object.part().is_none() && object.on_disk().is_none();
         if object.status() != Status::OK || !is_whole || object.content_bytes() > PAGE_BYTES_MAX {
-            return Err(Refusal::NoPage);
+            return Err(TreeRefusal::NoPage);
         }
         let head = detached(&object.head());
         // A web server would send the file without this field, and a browser would show a download
         // as a page.
         if head.fields.has("Content-Disposition") {
-            return Err(Refusal::NoPage);
+            return Err(TreeRefusal::NoPage);
         }
-        let is_declared = is_html(&head.fields).ok_or(Refusal::NoPage)?;
-        let coding = Coding::of(&head.fields).ok_or(Refusal::NoPage)?;
+        let is_declared = is_html(&head.fields).ok_or(TreeRefusal::NoPage)?;
+        let coding = Coding::of(&head.fields).ok_or(TreeRefusal::NoPage)?;
         let varies = rule.names().iter().any(|name| !name.eq_ignore_ascii_case(b"accept-encoding"));
         if varies || head.fields.has(names::SET_COOKIE) {
-            return Err(Refusal::NotForAll);
+            return Err(TreeRefusal::NotForAll);
         }
         let freshness = object.freshness();
         let left = match freshness.state(now) {
             FreshnessState::Fresh(left) if left > FRESH_MIN && !freshness.validate_always => left,
-            _ => return Err(Refusal::ShortLived),
+            _ => return Err(TreeRefusal::ShortLived),
         };
-        Ok(Page {
+        Ok(QueuedPage {
             key: key.detached(),
             layout,
             place,

@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn truncated_or_too_long_content_is_refused() {
-        let (whole, page) = (gzip(b"page"), Some(b"page".to_vec()));
+        let whole = gzip(b"page");
+        let page = Some(b"page".to_vec());
         assert_eq!(Coding::Gzip.decoded(whole.clone(), 4), page);
         assert_eq!(Coding::Gzip.decoded(whole.clone(), 3), None);
         assert_eq!(Coding::Gzip.decoded(whole[..whole.len() - 4].to_vec(), 4), None);

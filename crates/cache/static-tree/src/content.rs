@@ -2,7 +2,7 @@
 //!
 //! Invariant: all forms have the same content. A coded form that is not smaller is left out.
 
-use crate::candidate::{PAGE_BYTES_MAX, Page};
+use crate::candidate::{PAGE_BYTES_MAX, QueuedPage};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
@@ -17,22 +17,23 @@ const BUFFER_BYTES: usize = 16 << 10;
 
 /// The content of one page.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct PageContent {
     pub(crate) plain: Vec<u8>,
     pub(crate) gzip: Option<Vec<u8>>,
     pub(crate) brotli: Option<Vec<u8>>,
 }
 
-impl Content {
+impl PageContent {
     /// Decodes and encodes the content of a page. `None` if the content is not in the coding that
     /// the head states, exceeds [`PAGE_BYTES_MAX`], or is not UTF-8.
-    pub(crate) fn of(page: &Page) -> Option<Self> {
+    pub(crate) fn of(page: &QueuedPage) -> Option<Self> {
         let plain = page.coding.decoded(page.body.chunks().concat(), PAGE_BYTES_MAX)?;
         if !page.is_declared && std::str::from_utf8(&plain).is_err() {
             return None;
         }
         let useful = |coded: io::Result<Vec<u8>>| coded.ok().filter(|coded| coded.len() < plain.len());
-        let (gzip, brotli) = (useful(gzip(&plain)), useful(brotli(&plain)));
+        let gzip = useful(gzip(&plain));
+        let brotli = useful(brotli(&plain));
         Some(Self { plain, gzip, brotli })
     }
 

@@ -10,8 +10,8 @@
 //! - Only files that the manifest lists, and empty directories, are removed.
 //! - Nothing is written or removed behind a symbolic link.
 
-use crate::content::Content;
-use crate::layout::Place;
+use crate::content::PageContent;
+use crate::layout::FilePath;
 use crate::manifest::Manifest;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ const BROTLI: &str = ".br";
 
 /// Reasons why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum DirectoryError {
     /// It contains a file that the tree did not write.
     #[error(
         "{} has {} in it, which is not of the static tree; give static_tree.directory a directory of its own, or empty it",
@@ -65,25 +65,25 @@ pub(crate) struct Files {
 impl Files {
     /// Opens a directory. Creates it if it does not exist, and removes the pages that an earlier
     /// process left in it.
-    pub(crate) fn open(root: &Path) -> Result<(Self, Manifest), OpenError> {
+    pub(crate) fn open(root: &Path) -> Result<(Self, Manifest), DirectoryError> {
         let own = root.join(OWN);
         let fault = |path: &Path| {
             let path = path.to_owned();
-            move |error| OpenError::System { path, error }
+            move |error| DirectoryError::System { path, error }
         };
         std::fs::create_dir_all(root).map_err(fault(root))?;
         let list = own.join("manifest");
         if !list.exists()
             && let Some(found) = names(root).map_err(fault(root))?.into_iter().find(|path| *path != own)
         {
-            return Err(OpenError::Foreign { directory: root.to_owned(), found });
+            return Err(DirectoryError::Foreign { directory: root.to_owned(), found });
         }
         std::fs::create_dir_all(&own).map_err(fault(&own))?;
         let lock = own.join("lock");
         let lock_file =
             OpenOptions::new().create(true).truncate(false).write(true).open(&lock).map_err(fault(&lock))?;
         match lock_file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(OpenError::Busy(root.to_owned())),
+            Err(TryLockError::WouldBlock) => return Err(DirectoryError::Busy(root.to_owned())),
             Err(TryLockError::Error(error)) => return Err(fault(&lock)(error)),
             Ok(()) => {}
         }
@@ -95,7 +95,7 @@ impl Files {
             files.remove(&place).map_err(fault(root))?;
         }
         if let Some(found) = foreign(root, &own).map_err(fault(root))? {
-            return Err(OpenError::Foreign { directory: root.to_owned(), found });
+            return Err(DirectoryError::Foreign { directory: root.to_owned(), found });
         }
         let manifest = Manifest::create(list.clone()).map_err(fault(&list))?;
         Ok((files, manifest))
@@ -103,7 +103,7 @@ impl Files {
 
     /// Writes a content to the staging files for [`Files::commit`]. There is one set of staging
     /// files, so only one page may be staged at a time.
-    pub(crate) fn stage(&self, content: &Content, changed: SystemTime) -> io::Result<()> {
+    pub(crate) fn stage(&self, content: &PageContent, changed: SystemTime) -> io::Result<()> {
         let write = |ending: &str, octets: Option<&[u8]>| {
             let path = self.staged(ending);
             let Some(octets) = octets else { return absent(std::fs::remove_file(path)) };
@@ -119,7 +119,7 @@ impl Files {
     }
 
     /// Renames the staged files to a place.
-    pub(crate) fn commit(&self, place: &Place) -> io::Result<()> {
+    pub(crate) fn commit(&self, place: &FilePath) -> io::Result<()> {
         let plain = self.path(place, "");
         let of = |error| of(&plain, error);
         is_inside(&plain)?;
@@ -128,7 +128,8 @@ impl Files {
         }
         // The plain file comes last, because servers use coded files only beside it.
         for ending in [GZIP, BROTLI] {
-            let (staged, path) = (self.staged(ending), self.path(place, ending));
+            let staged = self.staged(ending);
+            let path = self.path(place, ending);
             match std::fs::rename(staged, &path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     absent(std::fs::remove_file(path)).map_err(of)?;
@@ -140,7 +141,7 @@ impl Files {
     }
 
     /// Removes the files at a place, and the directories that become empty by that.
-    pub(crate) fn remove(&self, place: &Place) -> io::Result<()> {
+    pub(crate) fn remove(&self, place: &FilePath) -> io::Result<()> {
         let plain = self.path(place, "");
         is_inside(&plain)?;
         for ending in ["", GZIP, BROTLI] {
@@ -155,7 +156,7 @@ impl Files {
         Ok(())
     }
 
-    fn path(&self, place: &Place, ending: &str) -> PathBuf {
+    fn path(&self, place: &FilePath, ending: &str) -> PathBuf {
         self.root.join(format!("{place}{ending}"))
     }
 

@@ -3,14 +3,14 @@
 //! Invariant: a place is a relative path of safe segments, so it never leaves the tree. The place
 //! of a page is the same path that the rules for web servers look up for a request for the page.
 
-use crate::Refusal;
+use crate::TreeRefusal;
 use crate::path::{SafePath, host, spellings};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::Key;
 
 /// A file's path below the tree's directory, without the suffix of a content coding.
-pub(crate) type Place = Arc<str>;
+pub(crate) type FilePath = Arc<str>;
 
 /// Greatest depth of a page in Boost's layout, in path segments.
 const BOOST_SEGMENTS_MAX: usize = 10;
@@ -57,16 +57,16 @@ impl Layout {
     }
 
     /// The place of the page's file. An error if the layout has no safe name for the page.
-    pub(crate) fn place(self, key: &Key) -> Result<Place, Refusal> {
+    pub(crate) fn place(self, key: &Key) -> Result<FilePath, TreeRefusal> {
         let (name, port) = host(key.host())?;
         let path = SafePath::of(key.target())?;
         if path.segments.iter().any(|segment| self.is_reserved(segment)) {
-            return Err(Refusal::Path);
+            return Err(TreeRefusal::Path);
         }
         // In the other layouts, the file name has no port, so the web server would send the file
         // for the default port. A page of another port may contain links with that port.
         if port.is_some() && self != Self::Typo3 {
-            return Err(Refusal::Path);
+            return Err(TreeRefusal::Path);
         }
         let https = key.is_https();
         let directory = path.segments.iter().fold(String::new(), |joined, segment| joined + "/" + segment);
@@ -85,7 +85,7 @@ impl Layout {
                 let slash = if path.is_directory { "/" } else { "" };
                 format!("{name}{directory}{slash}_.html")
             }
-            _ => return Err(Refusal::Path),
+            _ => return Err(TreeRefusal::Path),
         };
         Ok(place.into())
     }
@@ -231,7 +231,8 @@ mod tests {
             other in r"/([ab_./]|index|\.html){0,8}",
         ) {
             for layout in Layout::ALL {
-                let (one, other) = (key(false, "a.test", &one), key(false, "a.test", &other));
+                let one = key(false, "a.test", &one);
+                let other = key(false, "a.test", &other);
                 let (Ok(here), Ok(there)) = (layout.place(&one), layout.place(&other)) else { continue };
                 prop_assert_eq!(here == there, layout.keys(&one).contains(&other));
                 for ending in ["", ".gz", ".br"] {

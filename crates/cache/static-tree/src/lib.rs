@@ -21,19 +21,19 @@
 mod candidate;
 mod coding;
 mod content;
-mod desk;
 mod files;
 mod layout;
 mod manifest;
+mod page_index;
+mod page_queue;
 mod path;
 mod refusal;
 pub mod rules;
 mod tree;
-mod written;
 
 pub use candidate::Candidate;
 pub use coding::Coding;
-pub use files::OpenError;
+pub use files::DirectoryError;
 pub use layout::Layout;
-pub use refusal::Refusal;
-pub use tree::{Figures, Limits, Tree};
+pub use refusal::TreeRefusal;
+pub use tree::{Tree, TreeFigures, TreeLimits};

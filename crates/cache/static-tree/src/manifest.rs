@@ -4,7 +4,7 @@
 //! Invariant: a place is listed durably before its first file exists. A later process checks the
 //! list as untrusted input.
 
-use crate::layout::Place;
+use crate::layout::FilePath;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,20 +18,20 @@ const IDLE_MAX: usize = 4_096;
 pub(crate) struct Manifest {
     path: PathBuf,
     file: File,
-    listed: HashSet<Place>,
+    listed: HashSet<FilePath>,
     /// Whether the last line may be incomplete, for example because the disk was full.
     is_torn: bool,
 }
 
 impl Manifest {
     /// Reads the safe places from the list at `path`. Empty if there is no list.
-    pub(crate) fn read(path: &Path) -> io::Result<Vec<Place>> {
+    pub(crate) fn read(path: &Path) -> io::Result<Vec<FilePath>> {
         let text = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             read => read?,
         };
         let lines = text.split(|octet| *octet == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
-        Ok(lines.filter(|line| is_safe(line)).map(Place::from).collect())
+        Ok(lines.filter(|line| is_safe(line)).map(FilePath::from).collect())
     }
 
     /// Creates an empty list at `path`, or truncates an existing one.
@@ -43,7 +43,11 @@ impl Manifest {
 
     /// Adds a place durably, unless it is listed. `in_use` returns the places that have files; it
     /// is called only if the list may have to be rewritten.
-    pub(crate) fn note(&mut self, place: &Place, in_use: impl FnOnce() -> Vec<Place>) -> io::Result<()> {
+    pub(crate) fn note(
+        &mut self,
+        place: &FilePath,
+        in_use: impl FnOnce() -> Vec<FilePath>,
+    ) -> io::Result<()> {
         if self.listed.contains(place) {
             return Ok(());
         }
@@ -59,13 +63,15 @@ impl Manifest {
         Ok(())
     }
 
-    fn write_anew(&mut self, places: Vec<Place>) -> io::Result<()> {
+    fn write_anew(&mut self, places: Vec<FilePath>) -> io::Result<()> {
         let newer = self.path.with_extension("new");
         let mut file = File::create(&newer)?;
         file.write_all(places.iter().map(|place| format!("{place}\n")).collect::<String>().as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&newer, &self.path)?;
-        (self.file, self.listed, self.is_torn) = (file, places.into_iter().collect(), false);
+        self.file = file;
+        self.listed = places.into_iter().collect();
+        self.is_torn = false;
         Ok(())
     }
 }
@@ -101,9 +107,9 @@ mod tests {
     }
 
     /// A disk with room for the given number of bytes.
-    struct Disk(Vec<u8>, usize);
+    struct BoundedDisk(Vec<u8>, usize);
 
-    impl Write for Disk {
+    impl Write for BoundedDisk {
         fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
             let room = octets.len().min(self.1 - self.0.len());
             self.0.extend(&octets[..room]);
@@ -117,7 +123,8 @@ mod tests {
 
     #[test]
     fn line_cut_by_a_full_disk_spoils_no_other() {
-        let (mut disk, mut is_torn) = (Disk(Vec::new(), 12), false);
+        let mut disk = BoundedDisk(Vec::new(), 12);
+        let mut is_torn = false;
         append(&mut disk, &mut is_torn, "a/one").unwrap();
         assert!(append(&mut disk, &mut is_torn, "a/second").is_err());
         assert!(append(&mut disk, &mut is_torn, "a/second").is_err());

@@ -6,7 +6,7 @@
 //!
 //! Web servers decode several spellings to one path; [`spellings`] lists them.
 
-use crate::Refusal;
+use crate::TreeRefusal;
 
 /// Longest accepted target, in bytes.
 const TARGET_BYTES_MAX: usize = 1024;
@@ -36,9 +36,11 @@ pub(crate) struct SafePath {
 
 impl SafePath {
     /// Parses a target without a query.
-    pub(crate) fn of(target: &[u8]) -> Result<Self, Refusal> {
-        let path = target.strip_prefix(b"/").filter(|_| target.len() <= TARGET_BYTES_MAX);
-        let path = path.ok_or(Refusal::Path)?;
+    pub(crate) fn of(target: &[u8]) -> Result<Self, TreeRefusal> {
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(TreeRefusal::Path);
+        }
+        let path = target.strip_prefix(b"/").ok_or(TreeRefusal::Path)?;
         if path.is_empty() {
             return Ok(Self { segments: Vec::new(), is_directory: true });
         }
@@ -46,7 +48,7 @@ impl SafePath {
         let segments: Result<Vec<_>, _> = path.split(|octet| *octet == b'/').map(segment).collect();
         let segments = segments?;
         if segments.len() > SEGMENTS_MAX {
-            return Err(Refusal::Path);
+            return Err(TreeRefusal::Path);
         }
         Ok(Self { segments, is_directory })
     }
@@ -56,29 +58,29 @@ impl SafePath {
     }
 }
 
-fn segment(encoded: &[u8]) -> Result<String, Refusal> {
+fn segment(encoded: &[u8]) -> Result<String, TreeRefusal> {
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut rest = encoded;
     while let Some((octet, after)) = rest.split_first() {
         rest = after;
         match octet {
             b'%' => {
-                let [high, low, after @ ..] = rest else { return Err(Refusal::Path) };
+                let [high, low, after @ ..] = rest else { return Err(TreeRefusal::Path) };
                 let value = hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low);
                 // An encoded ASCII character is either special, or a second spelling of a character
                 // that needs no encoding.
-                decoded.push(value.filter(|value| !value.is_ascii()).ok_or(Refusal::Path)?);
+                decoded.push(value.filter(|value| !value.is_ascii()).ok_or(TreeRefusal::Path)?);
                 rest = after;
             }
             octet if octet.is_ascii_alphanumeric() || PUNCTUATION.as_bytes().contains(octet) => {
                 decoded.push(*octet);
             }
-            _ => return Err(Refusal::Path),
+            _ => return Err(TreeRefusal::Path),
         }
     }
     let is_safe = !decoded.is_empty() && !decoded.starts_with(b".") && decoded.len() <= SEGMENT_BYTES_MAX;
-    let text = String::from_utf8(decoded).map_err(|_| Refusal::Path)?;
-    if is_safe && !text.chars().any(char::is_control) { Ok(text) } else { Err(Refusal::Path) }
+    let text = String::from_utf8(decoded).map_err(|_| TreeRefusal::Path)?;
+    if is_safe && !text.chars().any(char::is_control) { Ok(text) } else { Err(TreeRefusal::Path) }
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -107,8 +109,8 @@ pub(crate) fn spellings(target: &[u8]) -> Vec<Vec<u8>> {
 
 /// Splits a cache key's host into name and port. An error if one of them is not safe in a file
 /// name.
-pub(crate) fn host(host: &[u8]) -> Result<(&str, Option<&str>), Refusal> {
-    let text = std::str::from_utf8(host).map_err(|_| Refusal::Path)?;
+pub(crate) fn host(host: &[u8]) -> Result<(&str, Option<&str>), TreeRefusal> {
+    let text = std::str::from_utf8(host).map_err(|_| TreeRefusal::Path)?;
     let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
     let is_label = |label: &str| {
         let legal =
@@ -120,7 +122,7 @@ pub(crate) fn host(host: &[u8]) -> Result<(&str, Option<&str>), Refusal> {
     if name.len() <= HOST_BYTES_MAX && is_port && name.split('.').all(is_label) {
         Ok((name, port))
     } else {
-        Err(Refusal::Path)
+        Err(TreeRefusal::Path)
     }
 }
 

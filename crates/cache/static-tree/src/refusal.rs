@@ -2,7 +2,7 @@
 
 /// A reason. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum TreeRefusal {
     /// It is not a whole page: status other than 200, partial content, type other than HTML in
     /// UTF-8, or too large.
     NoPage,
@@ -19,7 +19,7 @@ pub enum Refusal {
     Busy,
 }
 
-impl Refusal {
+impl TreeRefusal {
     /// All reasons.
     pub const ALL: [Self; 6] =
         [Self::NoPage, Self::NotForAll, Self::ShortLived, Self::Path, Self::Full, Self::Busy];

@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// A web server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum ServerProgram {
     /// nginx 1.18 or newer.
     Nginx,
     /// Apache 2.4.
@@ -31,7 +31,7 @@ pub enum Server {
 
 /// The inputs of the rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
+pub struct RuleInputs<'a> {
     layout: Layout,
     directory: &'a str,
     policy: &'a Policy,
@@ -42,7 +42,7 @@ pub struct Rules<'a> {
 #[error("the directory must be an absolute path of letters, digits, `/`, `.`, `_` and `-`")]
 pub struct BadDirectory;
 
-impl Server {
+impl ServerProgram {
     /// All servers.
     pub const ALL: [Self; 3] = [Self::Nginx, Self::Apache, Self::Lighttpd];
 
@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-impl<'a> Rules<'a> {
+impl<'a> RuleInputs<'a> {
     /// Rules for a tree in `directory`. `policy` determines which cookies may change a page.
     ///
     /// # Errors
@@ -70,11 +70,11 @@ impl<'a> Rules<'a> {
     }
 
     /// The configuration text for one server.
-    pub fn text(&self, server: Server) -> String {
+    pub fn text(&self, server: ServerProgram) -> String {
         match server {
-            Server::Nginx => nginx::text(self),
-            Server::Apache => apache::text(self),
-            Server::Lighttpd => lighttpd::text(self),
+            ServerProgram::Nginx => nginx::text(self),
+            ServerProgram::Apache => apache::text(self),
+            ServerProgram::Lighttpd => lighttpd::text(self),
         }
     }
 
@@ -105,7 +105,7 @@ const CACHE_CONTROL: &str = "no-cache";
 
 #[cfg(test)]
 mod tests {
-    use super::{BadDirectory, Rules, Server};
+    use super::{BadDirectory, RuleInputs, ServerProgram};
     use crate::Layout;
     use profiles::Policy;
     use std::path::Path;
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn directories_that_need_quoting_are_refused() {
         let policy = Policy::default_profile();
-        let rules = |directory| Rules::new(Layout::Typo3, Path::new(directory), &policy);
+        let rules = |directory| RuleInputs::new(Layout::Typo3, Path::new(directory), &policy);
         for bad in ["tree", "/", "/a b", "/a\"b", "/a$b", "/a\nb", ""] {
             assert_eq!(rules(bad).unwrap_err(), BadDirectory, "{bad}");
         }
-        for server in Server::ALL {
+        for server in ServerProgram::ALL {
             let text = rules("/srv/tree/").unwrap().text(server);
             assert!(text.contains("/srv/tree") && !text.contains("/srv/tree//"), "{text}");
         }

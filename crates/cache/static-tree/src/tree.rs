@@ -1,20 +1,20 @@
 //! The tree: accepts stored responses, writes them as files, and removes the files again.
 //!
-//! Invariant: files are created and removed only while the index (`written`) is locked. Under that
+//! Invariant: files are created and removed only while the index (`index`) is locked. Under that
 //! lock, the writer asks the store whether an invalidation matches the page. An invalidation is
 //! recorded in the store before [`Tree::lose`] takes the lock. So either the writer sees the
 //! invalidation, or the invalidation finds the file.
 //!
-//! Lock order: `manifest`, `written`, `heard`, the queue in `desk`, `counts.fault`.
+//! Lock order: `manifest`, `index`, `heard`, the state of `queue`, `counts.fault`.
 
-use crate::candidate::Page;
-use crate::content::Content;
-use crate::desk::{Desk, Next};
+use crate::candidate::QueuedPage;
+use crate::content::PageContent;
 use crate::files::Files;
-use crate::layout::Place;
+use crate::layout::FilePath;
 use crate::manifest::Manifest;
-use crate::written::{Written, is_valid};
-use crate::{Candidate, Layout, OpenError, Refusal};
+use crate::page_index::{PageIndex, is_valid};
+use crate::page_queue::{PageQueue, WriterStep};
+use crate::{Candidate, DirectoryError, Layout, TreeRefusal};
 use bytes::Bytes;
 use clock::Clock;
 use semantics::Moment;
@@ -35,7 +35,7 @@ const HEARD_MAX: usize = 4_096;
 
 /// The limits of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TreeLimits {
     /// Upper bound of the number of pages.
     pub pages_max: usize,
     /// Upper bound of the size of all files, in bytes.
@@ -45,7 +45,7 @@ pub struct Limits {
 /// Figures of a tree. `pages` and `bytes` are current values; all others count since the tree was
 /// opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct TreeFigures {
     /// Pages in the tree.
     pub pages: u64,
     /// Size of their files, in bytes.
@@ -56,13 +56,13 @@ pub struct Figures {
     pub removed: u64,
     /// Operations that the file system refused.
     pub errors: u64,
-    /// Responses that were not written, by reason, in the order of [`Refusal::ALL`].
-    refused: [u64; Refusal::ALL.len()],
+    /// Responses that were not written, by reason, in the order of [`TreeRefusal::ALL`].
+    refused: [u64; TreeRefusal::ALL.len()],
 }
 
-impl Figures {
+impl TreeFigures {
     /// Responses that were not written for this reason.
-    pub fn refused(&self, refusal: Refusal) -> u64 {
+    pub fn refused(&self, refusal: TreeRefusal) -> u64 {
         self.refused.get(refusal as usize).copied().unwrap_or(0)
     }
 }
@@ -70,35 +70,35 @@ impl Figures {
 /// A directory of pages as files, and the index of them.
 #[derive(Debug)]
 pub struct Tree {
-    limits: Limits,
+    limits: TreeLimits,
     files: Files,
     manifest: Mutex<Manifest>,
-    written: Mutex<Written>,
+    index: Mutex<PageIndex>,
     /// Invalidations by their sequence number in the store whose pages [`Tree::lose`] has not
     /// removed yet.
     heard: Mutex<BTreeMap<u64, Selector>>,
-    desk: Desk,
-    counts: Counts,
+    queue: PageQueue,
+    counts: TreeCounters,
 }
 
 /// Counters of a tree. Relaxed is enough for them, because no other data depends on their order.
 #[derive(Debug, Default)]
-struct Counts {
+struct TreeCounters {
     written: AtomicU64,
     removed: AtomicU64,
     errors: AtomicU64,
-    refused: [AtomicU64; Refusal::ALL.len()],
+    refused: [AtomicU64; TreeRefusal::ALL.len()],
     /// The error of the last operation that the file system refused. [`Tree::run`] takes it and
     /// reports it.
     fault: Mutex<Option<String>>,
 }
 
 /// The result of writing a page.
-enum Outcome {
+enum WriteOutcome {
     Written,
     /// The page was invalidated or withdrawn while it was written.
     Outdated,
-    Refused(Refusal),
+    Refused(TreeRefusal),
 }
 
 impl Tree {
@@ -106,17 +106,20 @@ impl Tree {
     /// earlier process left in it.
     ///
     /// # Errors
-    /// [`OpenError`] if the directory cannot be used. Files that no tree wrote are never removed.
-    pub fn open(directory: &Path, limits: Limits) -> Result<Self, OpenError> {
+    /// [`DirectoryError`] if the directory cannot be used. Files that no tree wrote are never
+    /// removed.
+    pub fn open(directory: &Path, limits: TreeLimits) -> Result<Self, DirectoryError> {
         let (files, manifest) = Files::open(directory)?;
-        let (written, desk, counts) = (Mutex::default(), Desk::default(), Counts::default());
+        let index = Mutex::default();
+        let queue = PageQueue::default();
+        let counts = TreeCounters::default();
         Ok(Self {
             limits,
             files,
             manifest: Mutex::new(manifest),
-            written,
+            index,
             heard: Mutex::default(),
-            desk,
+            queue,
             counts,
         })
     }
@@ -126,8 +129,8 @@ impl Tree {
     pub fn offer(&self, layout: Layout, candidate: &Candidate<'_>, now: Moment) {
         let offered = layout.place(candidate.key).and_then(|place| {
             let page = candidate.page(layout, place.clone(), now);
-            let put = page.and_then(|page| self.desk.put(page));
-            put.inspect_err(|_| self.desk.withdraw(&place, candidate.key))
+            let put = page.and_then(|page| self.queue.put(page));
+            put.inspect_err(|_| self.queue.withdraw(&place, candidate.key))
         });
         if let Err(refusal) = offered {
             self.refuse(refusal);
@@ -138,7 +141,7 @@ impl Tree {
     /// touch the file system.
     pub fn withdraw(&self, layout: Layout, key: &Key) {
         if let Ok(place) = layout.place(key) {
-            self.desk.withdraw(&place, key);
+            self.queue.withdraw(&place, key);
         }
     }
 
@@ -161,54 +164,54 @@ impl Tree {
     /// Returns false while the file of an invalidated page remains because the file system refuses
     /// to remove it. The writer tries again. Blocks.
     pub fn lose(&self, store: &Store) -> bool {
-        let mut written = lock(&self.written);
-        // This call also handles the selectors of other callers. They wait for `written`, and find
+        let mut index = lock(&self.index);
+        // This call also handles the selectors of other callers. They wait for `index`, and find
         // their invalidations settled when they get it.
         let mut heard = std::mem::take(&mut *lock(&self.heard));
-        let heard = heard.split_off(&(written.settled() + 1));
-        for place in written.invalidated(store, &heard) {
-            if !self.remove(&mut written, &place) {
-                written.keep_stuck(place);
+        let heard = heard.split_off(&(index.settled() + 1));
+        for place in index.invalidated(store, &heard) {
+            if !self.remove(&mut index, &place) {
+                index.keep_stuck(place);
             }
         }
-        !written.has_stuck()
+        !index.has_stuck()
     }
 
     /// The hosts of a site, in the form of cache keys, of which a page was ever queued. Only hosts
     /// that `is_meant` accepts are returned.
     pub fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
-        self.desk.hosts(site, is_meant)
+        self.queue.hosts(site, is_meant)
     }
 
     /// Writes and removes queued pages until [`Tree::end`], in the caller's thread. `report`
     /// receives the fault when the file system begins to refuse, and `Ok` when a page was written
     /// again.
     pub fn run(&self, store: &Store, clock: &dyn Clock, report: &dyn Fn(Result<(), &str>)) {
-        if let Some(place) = self.desk.take_broken_off() {
+        if let Some(place) = self.queue.take_broken_off() {
             // An earlier call has panicked, perhaps between a file and its entry in the index.
-            self.remove(&mut lock(&self.written), &place);
+            self.remove(&mut lock(&self.index), &place);
         }
         let mut is_failing = false;
         loop {
             let errors = self.counts.errors.load(Ordering::Relaxed);
-            let next = self.desk.next(EXPIRY_EVERY);
-            let has_written = matches!(next, Next::Write(_));
+            let next = self.queue.next(EXPIRY_EVERY);
+            let has_written = matches!(next, WriterStep::Write(_));
             self.expire(clock);
             match next {
-                Next::Remove(places) => {
-                    let mut written = lock(&self.written);
+                WriterStep::Remove(places) => {
+                    let mut index = lock(&self.index);
                     for place in &places {
-                        self.remove(&mut written, place);
+                        self.remove(&mut index, place);
                     }
                 }
-                Next::Write(page) => self.write(*page, store, clock),
-                Next::Nothing => {}
-                Next::End => return,
+                WriterStep::Write(page) => self.write(*page, store, clock),
+                WriterStep::Nothing => {}
+                WriterStep::End => return,
             }
             // Report the first error only. The file system counts as working again after a write
             // during which no error was counted.
             let fault = lock(&self.counts.fault).take();
-            if let Some(fault) = fault.filter(|_| !is_failing) {
+            if !is_failing && let Some(fault) = fault {
                 is_failing = true;
                 report(Err(&fault));
             } else if is_failing && has_written && errors == self.counts.errors.load(Ordering::Relaxed) {
@@ -220,15 +223,15 @@ impl Tree {
 
     /// Lets [`Tree::run`] return after the queued work is done. The files stay.
     pub fn end(&self) {
-        self.desk.end();
+        self.queue.end();
     }
 
     /// The current figures.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> TreeFigures {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { written, removed, errors, refused, fault: _ } = &self.counts;
-        let index = lock(&self.written);
-        Figures {
+        let TreeCounters { written, removed, errors, refused, fault: _ } = &self.counts;
+        let index = lock(&self.index);
+        TreeFigures {
             pages: index.len() as u64,
             bytes: index.bytes(),
             written: read(written),
@@ -238,71 +241,74 @@ impl Tree {
         }
     }
 
-    fn write(&self, page: Page, store: &Store, clock: &dyn Clock) {
+    fn write(&self, page: QueuedPage, store: &Store, clock: &dyn Clock) {
         let place = page.place.clone();
         let outcome = self.try_write(page, store, clock);
-        self.desk.put_away();
-        if !matches!(outcome, Ok(Outcome::Written)) {
+        self.queue.put_away();
+        if !matches!(outcome, Ok(WriteOutcome::Written)) {
             // The file must go, because visitors of the edge no longer receive that version of the
             // page.
-            self.remove(&mut lock(&self.written), &place);
+            self.remove(&mut lock(&self.index), &place);
         }
         match outcome {
-            Ok(Outcome::Written | Outcome::Outdated) => {}
-            Ok(Outcome::Refused(refusal)) => self.refuse(refusal),
+            Ok(WriteOutcome::Written | WriteOutcome::Outdated) => {}
+            Ok(WriteOutcome::Refused(refusal)) => self.refuse(refusal),
             Err(error) => self.fail(&error),
         }
     }
 
-    fn try_write(&self, page: Page, store: &Store, clock: &dyn Clock) -> io::Result<Outcome> {
+    fn try_write(&self, page: QueuedPage, store: &Store, clock: &dyn Clock) -> io::Result<WriteOutcome> {
         let place = page.place.clone();
-        let Some(content) = Content::of(&page) else { return Ok(Outcome::Refused(Refusal::NoPage)) };
-        let in_use = || lock(&self.written).places().cloned().collect();
+        let Some(content) = PageContent::of(&page) else {
+            return Ok(WriteOutcome::Refused(TreeRefusal::NoPage));
+        };
+        let in_use = || lock(&self.index).places().cloned().collect();
         lock(&self.manifest).note(&place, in_use)?;
         self.files.stage(&content, page.received.to_system_time())?;
-        let mut written = lock(&self.written);
+        let mut index = lock(&self.index);
         if page.expires <= clock.monotonic() {
-            return Ok(Outcome::Refused(Refusal::ShortLived));
+            return Ok(WriteOutcome::Refused(TreeRefusal::ShortLived));
         }
-        let (bytes, limits) = (content.bytes(), (self.limits.pages_max, self.limits.bytes_max));
-        if !written.has_room(&place, bytes, limits) {
-            return Ok(Outcome::Refused(Refusal::Full));
+        let bytes = content.bytes();
+        let limits = (self.limits.pages_max, self.limits.bytes_max);
+        if !index.has_room(&place, bytes, limits) {
+            return Ok(WriteOutcome::Refused(TreeRefusal::Full));
         }
         if !is_valid(store, (&page.key, page.layout), (&page.head, &page.tags), page.begun) {
-            return Ok(Outcome::Outdated);
+            return Ok(WriteOutcome::Outdated);
         }
         let committed = self.files.commit(&place);
         // Index the page even if `commit` failed, because some of its files may exist. If the
         // caller cannot remove them, the index makes the writer try again.
-        written.insert(page, bytes);
-        let stays = self.desk.is_written();
+        index.insert(page, bytes);
+        let stays = self.queue.is_written();
         committed?;
         if !stays {
-            return Ok(Outcome::Outdated);
+            return Ok(WriteOutcome::Outdated);
         }
         self.counts.written.fetch_add(1, Ordering::Relaxed);
-        Ok(Outcome::Written)
+        Ok(WriteOutcome::Written)
     }
 
     fn expire(&self, clock: &dyn Clock) {
-        let mut written = lock(&self.written);
-        for place in written.expired(clock.monotonic()) {
-            self.remove(&mut written, &place);
+        let mut index = lock(&self.index);
+        for place in index.expired(clock.monotonic()) {
+            self.remove(&mut index, &place);
         }
     }
 
     /// Removes the files of a page. Returns false if the file system refuses; then the page is
     /// removed at the next search for expired pages.
-    fn remove(&self, written: &mut Written, place: &Place) -> bool {
+    fn remove(&self, index: &mut PageIndex, place: &FilePath) -> bool {
         match self.files.remove(place) {
             Ok(()) => {
-                let was_there = written.remove(place);
-                self.desk.is_removed(place);
+                let was_there = index.remove(place);
+                self.queue.is_removed(place);
                 self.counts.removed.fetch_add(u64::from(was_there), Ordering::Relaxed);
                 true
             }
             Err(error) => {
-                written.retry(place);
+                index.retry(place);
                 self.fail(&error);
                 false
             }
@@ -310,7 +316,7 @@ impl Tree {
     }
 
     /// Counts a response that is not written.
-    pub fn refuse(&self, refusal: Refusal) {
+    pub fn refuse(&self, refusal: TreeRefusal) {
         if let Some(count) = self.counts.refused.get(refusal as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }

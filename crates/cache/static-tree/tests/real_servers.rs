@@ -12,8 +12,8 @@
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use message::{ResponseHead, Status};
-use petasos_static_tree::rules::{Rules, Server};
-use petasos_static_tree::{Candidate, Layout, Limits, Tree};
+use petasos_static_tree::rules::{RuleInputs, ServerProgram};
+use petasos_static_tree::{Candidate, Layout, Tree, TreeLimits};
 use platform::SystemClock;
 use profiles::Profile;
 use semantics::{Freshness, Moment, VaryRule};
@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Body, Key, Object, SiteId, Store, StoreLimits};
 use tempfile::TempDir;
-use testkit::web_server::{Kind, WebServer};
+use testkit::web_server::{ServerKind, WebServer};
 use testkit::{Client, Response};
 
-const LIMITS: Limits = Limits { pages_max: 100, bytes_max: 1 << 20 };
+const LIMITS: TreeLimits = TreeLimits { pages_max: 100, bytes_max: 1 << 20 };
 
 /// A tree with these pages of the host `a.test`. Its writer has ended.
 fn tree(layout: Layout, targets: &[&str]) -> TempDir {
@@ -55,10 +55,10 @@ fn page(target: &str) -> String {
     format!("<!doctype html><title>{target}</title>{}", "<p>é, and so on</p>".repeat(40))
 }
 
-fn rules(layout: Layout, directory: &TempDir, kind: Kind) -> String {
-    let server = Server::ALL.into_iter().find(|server| server.name() == kind.name()).unwrap();
+fn rules(layout: Layout, directory: &TempDir, kind: ServerKind) -> String {
+    let server = ServerProgram::ALL.into_iter().find(|server| server.name() == kind.name()).unwrap();
     let policy = &Profile::shipped(layout.profile()).unwrap().policy;
-    Rules::new(layout, directory.path(), policy).unwrap().text(server)
+    RuleInputs::new(layout, directory.path(), policy).unwrap().text(server)
 }
 
 fn ask(address: SocketAddr, method: &str, target: &str, fields: &[&str]) -> Response {
@@ -81,7 +81,7 @@ fn decoded(answer: &Response) -> (String, String) {
     (text, coding)
 }
 
-fn serves_the_tree(kind: Kind) {
+fn serves_the_tree(kind: ServerKind) {
     for layout in Layout::ALL {
         let targets = match layout {
             Layout::Typo3 => &["/", "/a", "/a/b-c_1.html", "/d/", "/caf%C3%A9"][..],
@@ -175,15 +175,15 @@ fn refused(layout: Layout, page: &str) -> Vec<(&str, &str, Vec<&str>)> {
 
 #[test]
 fn nginx_serves_the_tree() {
-    serves_the_tree(Kind::Nginx);
+    serves_the_tree(ServerKind::Nginx);
 }
 
 #[test]
 fn apache_serves_the_tree() {
-    serves_the_tree(Kind::Apache);
+    serves_the_tree(ServerKind::Apache);
 }
 
 #[test]
 fn lighttpd_serves_the_tree() {
-    serves_the_tree(Kind::Lighttpd);
+    serves_the_tree(ServerKind::Lighttpd);
 }

@@ -13,7 +13,7 @@ use clock::{Clock, ManualClock, Timestamp};
 use flate2::read::GzDecoder;
 use invalidation::Mode;
 use message::{Fields, ResponseHead, Status};
-use petasos_static_tree::{Candidate, Figures, Layout, Limits, OpenError, Refusal, Tree};
+use petasos_static_tree::{Candidate, DirectoryError, Layout, Tree, TreeFigures, TreeLimits, TreeRefusal};
 use semantics::{Freshness, Moment, VaryRule};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use std::time::Duration;
 use store::{Body, Invalidation, Key, Object, Publication, Published, Selector, SiteId, Store, StoreLimits};
 use tempfile::TempDir;
 
-const LIMITS: Limits = Limits { pages_max: 3, bytes_max: 1 << 20 };
+const LIMITS: TreeLimits = TreeLimits { pages_max: 3, bytes_max: 1 << 20 };
 const SITE: SiteId = SiteId(0);
 
 /// A tree with a running writer, its store and its clock.
-struct Stage {
+struct TreeFixture {
     directory: TempDir,
     tree: Arc<Tree>,
     store: Arc<Store>,
@@ -36,12 +36,12 @@ struct Stage {
     writer: Option<JoinHandle<()>>,
 }
 
-impl Stage {
+impl TreeFixture {
     fn new() -> Self {
         Self::within(LIMITS)
     }
 
-    fn within(limits: Limits) -> Self {
+    fn within(limits: TreeLimits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let tree = Arc::new(Tree::open(directory.path(), limits).unwrap());
         let store = Arc::new(Store::new(StoreLimits::default(), 1));
@@ -96,7 +96,7 @@ impl Stage {
         self.directory.path().join(name)
     }
 
-    fn await_figures(&self, what: &str, is: impl Fn(Figures) -> bool) {
+    fn await_figures(&self, what: &str, is: impl Fn(TreeFigures) -> bool) {
         for _ in 0..2_000 {
             if is(self.tree.figures()) {
                 return;
@@ -110,7 +110,7 @@ impl Stage {
         self.await_figures("pages", |figures| figures.pages == pages);
     }
 
-    fn await_refused(&self, refusal: Refusal) {
+    fn await_refused(&self, refusal: TreeRefusal) {
         self.await_figures("a refusal", |figures| figures.refused(refusal) == 1);
     }
 
@@ -123,7 +123,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TreeFixture {
     fn drop(&mut self) {
         self.tree.end();
         if let Some(writer) = self.writer.take() {
@@ -164,7 +164,7 @@ fn files(directory: &Path) -> Vec<String> {
 
 #[test]
 fn page_is_written_in_three_codings_with_one_mtime() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     let body = "<p>hello</p>".repeat(50);
     stage.publish_page("/a/b", body.as_bytes());
     stage.await_pages(1);
@@ -186,7 +186,7 @@ fn page_is_written_in_three_codings_with_one_mtime() {
 
 #[test]
 fn coded_responses_are_decoded_and_useless_codings_left_out() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     stage.publish_page("/a", "<p>hello</p>".repeat(50).as_bytes());
     stage.await_pages(1);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -198,14 +198,14 @@ fn coded_responses_are_decoded_and_useless_codings_left_out() {
     assert_eq!(std::fs::read(stage.path("http_a.test_80/a/index")).unwrap(), b"short");
     let object = stage.page(b"no gzip", 60, &[HTML, ("Content-Encoding", "gzip")]);
     stage.publish(&key("/a"), &object, &[], 0);
-    stage.await_refused(Refusal::NoPage);
+    stage.await_refused(TreeRefusal::NoPage);
     stage.await_pages(0);
 }
 
 #[test]
 fn refused_response_removes_the_older_page() {
-    let refused = |refusal, make: &dyn Fn(&Stage) -> (Arc<Object>, VaryRule)| {
-        let stage = Stage::new();
+    let refused = |refusal, make: &dyn Fn(&TreeFixture) -> (Arc<Object>, VaryRule)| {
+        let stage = TreeFixture::new();
         stage.publish_page("/a", b"older");
         stage.await_pages(1);
         let (object, rule) = make(&stage);
@@ -221,21 +221,25 @@ fn refused_response_removes_the_older_page() {
     };
     let anyone = VaryRule::default;
     let of = |name: &'static str| VaryRule::of_names(vec![name.into()], false);
-    refused(Refusal::NotForAll, &|stage| (stage.page(b"x", 60, &[HTML]), of("cookie")));
-    refused(Refusal::NotForAll, &|stage| (stage.page(b"x", 60, &[HTML, ("Set-Cookie", "a=b")]), anyone()));
-    refused(Refusal::ShortLived, &|stage| (stage.page(b"x", 5, &[HTML]), anyone()));
-    refused(Refusal::NoPage, &|stage| {
+    refused(TreeRefusal::NotForAll, &|stage| (stage.page(b"x", 60, &[HTML]), of("cookie")));
+    refused(TreeRefusal::NotForAll, &|stage| {
+        (stage.page(b"x", 60, &[HTML, ("Set-Cookie", "a=b")]), anyone())
+    });
+    refused(TreeRefusal::ShortLived, &|stage| (stage.page(b"x", 5, &[HTML]), anyone()));
+    refused(TreeRefusal::NoPage, &|stage| {
         (stage.page(b"x", 60, &[HTML, ("Content-Disposition", "attachment")]), anyone())
     });
-    refused(Refusal::NoPage, &|stage| (stage.page(b"x", 60, &[("Content-Type", "text/css")]), anyone()));
-    refused(Refusal::NoPage, &|stage| (stage.page(b"\xff", 60, &[("Content-Type", "text/html")]), anyone()));
-    refused(Refusal::NoPage, &|stage| {
+    refused(TreeRefusal::NoPage, &|stage| (stage.page(b"x", 60, &[("Content-Type", "text/css")]), anyone()));
+    refused(TreeRefusal::NoPage, &|stage| {
+        (stage.page(b"\xff", 60, &[("Content-Type", "text/html")]), anyone())
+    });
+    refused(TreeRefusal::NoPage, &|stage| {
         let freshness = Freshness::lasting(Duration::from_secs(60), stage.now());
         let mut head = ResponseHead::new(Status::NOT_FOUND);
         head.fields.push(HTML.0, HTML.1);
         (Arc::new(Object::new(&head, b"", Body::copy_of(b"x"), freshness)), anyone())
     });
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     let object = stage.page("é".as_bytes(), 60, &[("Content-Type", "text/html")]);
     let key = key("/a");
     let candidate =
@@ -261,7 +265,7 @@ fn every_kind_of_invalidation_removes_its_files_at_once() {
         (Selector::Everything { site: None }, Mode::Hard),
     ];
     for (selector, mode) in kinds {
-        let stage = Stage::new();
+        let stage = TreeFixture::new();
         let object = stage.page(b"a", 60, &[HTML]);
         stage.publish(&key("/a"), &object, &tag(), 0);
         stage.await_pages(1);
@@ -282,7 +286,7 @@ fn every_kind_of_invalidation_removes_its_files_at_once() {
 
 #[test]
 fn fetch_older_than_an_invalidation_is_not_written() {
-    let mut stage = Stage::new();
+    let mut stage = TreeFixture::new();
     let object = stage.page(b"old", 60, &[HTML]);
     let begun = stage.store.sequence();
     stage.invalidate(target("/a"), Mode::Hard);
@@ -294,7 +298,7 @@ fn fetch_older_than_an_invalidation_is_not_written() {
 
 #[test]
 fn concurrent_publish_and_purge_leave_no_file() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     let body = "<p>hello</p>".repeat(20);
     let page = stage.path("http_a.test_80/a/index");
     for round in 0..400_u64 {
@@ -319,7 +323,7 @@ fn concurrent_publish_and_purge_leave_no_file() {
 
 #[test]
 fn expired_and_withdrawn_pages_are_removed() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     stage.publish_page("/a", b"a");
     let longer = stage.page(b"b", 120, &[HTML]);
     stage.publish(&key("/b"), &longer, &[], 0);
@@ -336,11 +340,11 @@ fn expired_and_withdrawn_pages_are_removed() {
 
 #[test]
 fn place_belongs_to_the_first_page() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     stage.publish_page("/a", b"first");
     stage.await_pages(1);
     stage.publish_page("/a/", b"second");
-    stage.await_refused(Refusal::Path);
+    stage.await_refused(TreeRefusal::Path);
     stage.publish_page("/a", b"newer");
     stage.await_figures("both", |figures| figures.written == 2);
     assert_eq!(std::fs::read(stage.path("http_a.test_80/a/index")).unwrap(), b"newer");
@@ -348,28 +352,28 @@ fn place_belongs_to_the_first_page() {
 
 #[test]
 fn pages_and_bytes_are_limited() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     for target in ["/a", "/b", "/c", "/d"] {
         stage.publish_page(target, b"x");
     }
-    stage.await_refused(Refusal::Full);
+    stage.await_refused(TreeRefusal::Full);
     assert_eq!(stage.tree.figures().pages, 3);
     stage.publish_page("/c", b"y");
     stage.await_figures("a newer one", |figures| figures.written == 4);
-    let stage = Stage::within(Limits { pages_max: 10, bytes_max: 100 });
+    let stage = TreeFixture::within(TreeLimits { pages_max: 10, bytes_max: 100 });
     stage.publish_page("/a", &[b'x'; 40]);
     // Random-looking text, which no coding makes much shorter.
     stage.publish_page("/b", b"q8Zt1LmXw0aBv7Cy2DnEr5FgHj3KsPiUoQeRtYuIpAkSlDzXcVbN4M6T9GhJfW");
-    stage.await_refused(Refusal::Full);
+    stage.await_refused(TreeRefusal::Full);
     assert_eq!(files(stage.directory.path()).iter().filter(|name| name.contains("/b/")).count(), 0);
 }
 
 #[test]
 fn new_process_removes_listed_pages_and_nothing_else() {
-    let mut stage = Stage::new();
+    let mut stage = TreeFixture::new();
     stage.publish_page("/a/b", "<p>hello</p>".repeat(50).as_bytes());
     stage.await_pages(1);
-    assert!(matches!(Tree::open(stage.directory.path(), LIMITS), Err(OpenError::Busy(_))));
+    assert!(matches!(Tree::open(stage.directory.path(), LIMITS), Err(DirectoryError::Busy(_))));
     stage.end();
     let directory = std::mem::replace(&mut stage.directory, tempfile::tempdir().unwrap());
     drop(stage);
@@ -397,19 +401,19 @@ fn new_process_removes_listed_pages_and_nothing_else() {
 fn directory_with_foreign_files_is_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("index.html"), "mine").unwrap();
-    assert!(matches!(Tree::open(directory.path(), LIMITS), Err(OpenError::Foreign { .. })));
+    assert!(matches!(Tree::open(directory.path(), LIMITS), Err(DirectoryError::Foreign { .. })));
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     let link = tempfile::tempdir().unwrap();
     drop(Tree::open(link.path(), LIMITS).unwrap());
     std::os::unix::fs::symlink(directory.path(), link.path().join("http_a.test_80")).unwrap();
-    assert!(matches!(Tree::open(link.path(), LIMITS), Err(OpenError::Foreign { .. })));
+    assert!(matches!(Tree::open(link.path(), LIMITS), Err(DirectoryError::Foreign { .. })));
     let file = directory.path().join("index.html");
-    assert!(matches!(Tree::open(&file, LIMITS), Err(OpenError::System { .. })));
+    assert!(matches!(Tree::open(&file, LIMITS), Err(DirectoryError::System { .. })));
 }
 
 #[test]
 fn nothing_is_written_or_removed_behind_a_symlink() {
-    let mut stage = Stage::new();
+    let mut stage = TreeFixture::new();
     stage.publish_page("/a", b"a");
     stage.await_pages(1);
     let outside = tempfile::tempdir().unwrap();
@@ -437,7 +441,7 @@ fn nothing_is_written_or_removed_behind_a_symlink() {
 
 #[test]
 fn disk_error_drops_the_page_and_is_reported_once() {
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     let blocked = stage.path("http_a.test_80");
     std::fs::write(&blocked, "in the way").unwrap();
     stage.publish_page("/a", b"a");
@@ -463,7 +467,7 @@ fn disk_error_drops_the_page_and_is_reported_once() {
 fn more_selectors_than_are_remembered_miss_no_page() {
     // As many as the tree remembers, and one more, which names the page.
     const REMEMBERED: usize = 4_096;
-    let stage = Stage::new();
+    let stage = TreeFixture::new();
     stage.publish_page("/a", b"<p>old");
     stage.await_pages(1);
     let others = std::iter::repeat_n(target("/none"), REMEMBERED);

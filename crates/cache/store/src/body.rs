@@ -121,8 +121,10 @@ impl Body {
 
     /// A body that stays on the disk.
     pub(crate) fn of_disk(body: DiskBody, place: Shelved) -> Self {
-        let (len, body) = (body.len(), body.without_octets());
-        let (checked, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
+        let len = body.len();
+        let body = body.without_octets();
+        let checked = AtomicBool::new(false);
+        let damaged = AtomicBool::new(false);
         Self { chunks: None, len, on_disk: Some(Arc::new(OnDisk { body, place, checked, damaged })) }
     }
 
@@ -142,7 +144,8 @@ impl Body {
         let mut slices = Vec::new();
         let mut offset = 0;
         for chunk in self.chunks() {
-            let (begin, end) = (offset, offset + chunk.len() as u64);
+            let begin = offset;
+            let end = offset + chunk.len() as u64;
             offset = end;
             if end <= first {
                 continue;
@@ -163,7 +166,8 @@ impl Body {
         let pieces = pieces.into_iter();
         let mut left: usize = pieces.clone().map(Bytes::len).sum();
         let exact = |left: usize| Vec::with_capacity(left.min(CHUNK_BYTES));
-        let (mut chunks, mut open) = (Vec::with_capacity(left.div_ceil(CHUNK_BYTES)), exact(left));
+        let mut chunks = Vec::with_capacity(left.div_ceil(CHUNK_BYTES));
+        let mut open = exact(left);
         for piece in pieces {
             let mut rest = &piece[..];
             while !rest.is_empty() {

@@ -4,7 +4,7 @@
 //! walk goes on.
 
 use crate::{Shelved, Store};
-use disk::{DiskBody, ReadError, Stored};
+use disk::{DiskBody, ReadError, StoredObject};
 
 /// Slots that are looked at under one hold of a shard's lock.
 const SLOTS_AT_ONCE: usize = 1_024;
@@ -54,13 +54,14 @@ impl Examination {
             return Examined::End;
         };
         let Some((place, slot)) = next else {
-            (self.shard, self.slot) = (self.shard + 1, 0);
+            self.shard = self.shard + 1;
+            self.slot = 0;
             return Examined::Sound(0);
         };
         self.slot = slot;
         let Some(place) = place else { return Examined::Sound(0) };
         match store.read_aside(place) {
-            Some(Ok(Stored { index, head, body })) => {
+            Some(Ok(StoredObject { index, head, body })) => {
                 if !body.is_empty() {
                     self.current = Some((place, body, 0));
                 }

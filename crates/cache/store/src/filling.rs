@@ -37,7 +37,7 @@ pub struct Abandoned;
 /// A body being filled. Readers are created from it.
 #[derive(Debug)]
 pub struct Filling {
-    state: Mutex<State>,
+    state: Mutex<FillingState>,
 }
 
 /// The one writer of a [`Filling`].
@@ -54,7 +54,7 @@ pub struct FillingReader {
 }
 
 #[derive(Debug)]
-struct State {
+struct FillingState {
     /// Bytes from `start` to `end`, in order. Chunks before `loose_from` own exactly their memory.
     chunks: VecDeque<Chunk>,
     /// The index of the first chunk that is still a slice of the pushed buffer.
@@ -89,7 +89,7 @@ impl Filling {
     /// Starts a body. It is kept while it has at most `keep_bytes_max` bytes; with zero it is a
     /// window from the start. A window holds all pushed bytes until its first reader joins.
     pub fn start(keep_bytes_max: u64) -> (FillingWriter, Arc<Self>) {
-        let state = State {
+        let state = FillingState {
             chunks: VecDeque::new(),
             loose_from: 0,
             start: 0,
@@ -128,7 +128,7 @@ impl Filling {
         state.end - state.start
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FillingState> {
         sound(self.state.lock())
     }
 
@@ -284,7 +284,7 @@ impl Drop for FillingReader {
     }
 }
 
-impl State {
+impl FillingState {
     fn append(&mut self, octets: Bytes) {
         let offset = self.end;
         self.end += octets.len() as u64;
@@ -409,15 +409,15 @@ mod tests {
     use std::task::{Context, Poll, Wake, Waker};
 
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    struct WakeCount(AtomicUsize);
 
-    impl Wake for Count {
+    impl Wake for WakeCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    impl Count {
+    impl WakeCount {
         fn wakes(&self) -> usize {
             self.0.load(Ordering::SeqCst)
         }
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn slow_reader_blocks_the_writer_of_a_window() {
         let (mut writer, filling) = Filling::start(0);
-        let count = Arc::new(Count::default());
+        let count = Arc::new(WakeCount::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut context = Context::from_waker(&waker);
         let mut reader = filling.reader().unwrap();
@@ -583,7 +583,7 @@ mod tests {
     fn body_is_published_before_readers_see_the_end() {
         let (writer, filling) = Filling::start(10);
         let mut reader = filling.reader().unwrap();
-        let count = Arc::new(Count::default());
+        let count = Arc::new(WakeCount::default());
         let waker = Waker::from(Arc::clone(&count));
         assert_eq!(reader.poll_next(&mut Context::from_waker(&waker)), Poll::Pending);
         let mut handed = None;

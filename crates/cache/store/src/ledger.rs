@@ -18,9 +18,9 @@
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
 use crate::list::{Compared, List, Sievable, Sieved};
-use crate::listed::{Listed, Listing};
-use crate::mark::Mark;
-use crate::selector::Response;
+use crate::list_entry::{ListEntry, Listing};
+use crate::mark::InvalidationMark;
+use crate::selector::ResponseAttributes;
 use crate::sieve::Searched;
 use crate::tags::Tags;
 use crate::{Key, Selector, SiteId};
@@ -40,10 +40,10 @@ pub(crate) struct Ledger {
     sequence: u64,
     /// Every stored object has been checked against invalidations up to this number.
     swept: u64,
-    everything: Mark,
-    sites: HashMap<SiteId, Mark>,
+    everything: InvalidationMark,
+    sites: HashMap<SiteId, InvalidationMark>,
     /// Hosts and pages by hash. A collision only causes an unnecessary fetch.
-    marks: HashMap<u64, Mark, PrehashedState>,
+    marks: HashMap<u64, InvalidationMark, PrehashedState>,
     tags: Tags,
     listed: List,
     /// The number of invalidations that were widened before every stored object had been checked
@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
     widened: u64,
     /// The set marks, oldest first, each with its number at that time. An entry is outdated if its
     /// mark has been set again since.
-    window: VecDeque<(u64, Place)>,
+    window: VecDeque<(u64, MarkPlace)>,
     /// The number of marks that are set.
     marked: usize,
     hosts: TextHasher,
@@ -60,7 +60,7 @@ pub(crate) struct Ledger {
 
 /// The result of recording an invalidation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedInvalidation {
     pub(crate) sequence: u64,
     /// The number of objects that it matches, if known.
     pub(crate) objects: Option<u64>,
@@ -70,14 +70,14 @@ pub(crate) struct Recorded {
 
 /// The place of a mark.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum MarkPlace {
     Hashed(u64),
     Tag(u32),
 }
 
 /// A response with all the attributes that an invalidation can select by.
 #[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct InvalidationSubject<'a> {
     pub(crate) site: SiteId,
     pub(crate) https: bool,
     pub(crate) host: &'a [u8],
@@ -87,7 +87,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) tags: TagIds<'a>,
     /// Whether it has `No-Vary-Search`.
     pub(crate) has_equivalents: bool,
-    pub(crate) response: &'a dyn Response,
+    pub(crate) response: &'a dyn ResponseAttributes,
 }
 
 /// The numbers of tags, four bytes each.
@@ -116,7 +116,7 @@ impl Ledger {
         Self {
             sequence: 0,
             swept: 0,
-            everything: Mark::default(),
+            everything: InvalidationMark::default(),
             sites: HashMap::new(),
             marks: HashMap::default(),
             tags: Tags::new(TextHasher::new(seed)),
@@ -152,11 +152,11 @@ impl Ledger {
     }
 
     /// The strongest invalidation after `since` that matches the subject.
-    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Compared {
+    pub(crate) fn judge(&self, since: u64, subject: &InvalidationSubject<'_>) -> Compared {
         if since >= self.sequence {
             return Compared::default();
         }
-        let mark = |mark: Option<&Mark>| mark.and_then(|mark| mark.since(since));
+        let mark = |mark: Option<&InvalidationMark>| mark.and_then(|mark| mark.since(since));
         let site = mark(self.sites.get(&subject.site)).max(self.everything.since(since));
         let host = mark(self.marks.get(&self.host_hash(subject.site, subject.https, subject.host)));
         let page = mark(self.marks.get(&subject.hash));
@@ -183,13 +183,13 @@ impl Ledger {
     }
 
     /// Gives an invalidation its number and records it.
-    pub(crate) fn take_down(&mut self, selector: &Selector, mode: Mode) -> Recorded {
+    pub(crate) fn take_down(&mut self, selector: &Selector, mode: Mode) -> RecordedInvalidation {
         self.make_room(selector);
         let objects = self.record(selector, mode);
         let unswept =
             self.window.len() - self.window.partition_point(|(sequence, _)| *sequence <= self.swept);
         let is_crowded = self.listed.is_crowded(self.swept) || unswept > MARKS_MAX / 2;
-        Recorded { sequence: self.sequence, objects, is_crowded }
+        RecordedInvalidation { sequence: self.sequence, objects, is_crowded }
     }
 
     /// Makes room for an invalidation by widening the oldest ones.
@@ -208,7 +208,7 @@ impl Ledger {
             && self.listed.is_full()
             && let Some(oldest) = self.listed.take_oldest()
         {
-            let mark = Mark::of(oldest.mode, oldest.sequence);
+            let mark = InvalidationMark::of(oldest.mode, oldest.sequence);
             self.widen(Some(oldest.site), mark);
             oldest.release(&mut self.tags);
         }
@@ -223,7 +223,7 @@ impl Ledger {
     }
 
     /// Records a forgotten mark for the site, or for everything if `site` is `None`.
-    fn widen(&mut self, site: Option<SiteId>, mark: Mark) {
+    fn widen(&mut self, site: Option<SiteId>, mark: InvalidationMark) {
         self.widened += u64::from(mark.latest() > self.swept);
         site.map_or(&mut self.everything, |site| self.sites.entry(site).or_default()).absorb(mark);
     }
@@ -298,13 +298,13 @@ impl Ledger {
     }
 
     fn list(&mut self, site: SiteId, mode: Mode, listing: Listing) {
-        let listed = Listed { sequence: self.sequence, mode, site, listing };
+        let listed = ListEntry { sequence: self.sequence, mode, site, listing };
         self.drop_superseded(mode, |old| listed.covers(old));
         self.listed.add(listed);
     }
 
     /// Removes listed invalidations that a newer one covers.
-    fn drop_superseded(&mut self, mode: Mode, is_covered: impl Fn(&Listed) -> bool) {
+    fn drop_superseded(&mut self, mode: Mode, is_covered: impl Fn(&ListEntry) -> bool) {
         let superseded = self.listed.take(|old| mode >= old.mode && is_covered(old));
         superseded.into_iter().for_each(|old| old.release(&mut self.tags));
     }
@@ -316,19 +316,19 @@ impl Ledger {
             self.tags.hold(id);
         }
         let met = self.tags.invalidate(id, mode, self.sequence);
-        if self.enter_window(Place::Tag(id), before) { met } else { 0 }
+        if self.enter_window(MarkPlace::Tag(id), before) { met } else { 0 }
     }
 
     fn set_mark(&mut self, hash: u64, mode: Mode) {
         let mark = self.marks.entry(hash).or_default();
         let before = *mark;
         mark.set(mode, self.sequence);
-        self.enter_window(Place::Hashed(hash), before);
+        self.enter_window(MarkPlace::Hashed(hash), before);
     }
 
     /// Notes that a mark was set. Returns false if the current invalidation has set this mark
     /// before.
-    fn enter_window(&mut self, place: Place, before: Mark) -> bool {
+    fn enter_window(&mut self, place: MarkPlace, before: InvalidationMark) -> bool {
         if before.latest() == self.sequence {
             return false;
         }
@@ -344,18 +344,18 @@ impl Ledger {
 
     /// The mark of an entry of the window.
     #[expect(clippy::expect_used, reason = "a mark is removed with its last entry")]
-    fn mark_at(&self, place: Place) -> Mark {
+    fn mark_at(&self, place: MarkPlace) -> InvalidationMark {
         match place {
-            Place::Hashed(hash) => *self.marks.get(&hash).expect("a mark is removed with its last entry"),
-            Place::Tag(id) => self.tags.mark(id),
+            MarkPlace::Hashed(hash) => *self.marks.get(&hash).expect("a mark is removed with its last entry"),
+            MarkPlace::Tag(id) => self.tags.mark(id),
         }
     }
 
-    fn unmark(&mut self, place: Place) {
+    fn unmark(&mut self, place: MarkPlace) {
         self.marked -= 1;
         match place {
-            Place::Hashed(hash) => drop(self.marks.remove(&hash)),
-            Place::Tag(id) => {
+            MarkPlace::Hashed(hash) => drop(self.marks.remove(&hash)),
+            MarkPlace::Tag(id) => {
                 self.tags.clear_mark(id);
                 self.tags.release(id);
             }

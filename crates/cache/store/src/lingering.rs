@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 /// The lingering objects of a store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lingering(Arc<Mutex<Left>>);
+pub(crate) struct LingeringObjects(Arc<Mutex<Left>>);
 
 #[derive(Debug, Default)]
 struct Left {
@@ -24,7 +24,7 @@ struct Left {
 /// Lists up to this length are not searched for dropped objects.
 const FEW: usize = 64;
 
-impl Lingering {
+impl LingeringObjects {
     /// The bytes of all lingering objects.
     pub(crate) fn bytes(&self) -> u64 {
         let mut left = self.left();

@@ -8,7 +8,7 @@
 //! Invariant: each entry is either loose or in one block. A block's sieve is compiled while no lock
 //! is held, so its entries stay loose until it is ready. The answers are the same in both places.
 
-use crate::listed::{Listed, Listing};
+use crate::list_entry::{ListEntry, Listing};
 use crate::sieve::{BANS_MAX, Searched, Sieve};
 use crate::tags::Tags;
 use invalidation::{Ban, Mode, Need};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct List {
     /// Oldest first.
-    loose: VecDeque<Listed>,
-    blocks: Vec<Block>,
+    loose: VecDeque<ListEntry>,
+    blocks: Vec<SieveBlock>,
     len: usize,
     len_max: usize,
     bytes: usize,
@@ -28,9 +28,9 @@ pub(crate) struct List {
 
 /// Bans that share one sieve. A ban that has left the list leaves an empty place.
 #[derive(Debug)]
-struct Block {
+struct SieveBlock {
     /// Oldest first.
-    bans: Vec<Option<Listed>>,
+    bans: Vec<Option<ListEntry>>,
     sieve: Sieve,
 }
 
@@ -90,15 +90,15 @@ impl List {
     }
 
     /// Adds an entry, which must be newer than all others.
-    pub(crate) fn add(&mut self, listed: Listed) {
+    pub(crate) fn add(&mut self, listed: ListEntry) {
         self.len += 1;
         self.bytes += listed.bytes();
         self.loose.push_back(listed);
     }
 
     /// Removes and returns the oldest entry.
-    pub(crate) fn take_oldest(&mut self) -> Option<Listed> {
-        let of_block = |block: &Block| block.bans.iter().flatten().next().map(|listed| listed.sequence);
+    pub(crate) fn take_oldest(&mut self) -> Option<ListEntry> {
+        let of_block = |block: &SieveBlock| block.bans.iter().flatten().next().map(|listed| listed.sequence);
         let oldest =
             self.blocks.iter().enumerate().filter_map(|(at, block)| Some((of_block(block)?, at))).min();
         let loose = self.loose.front().map(|listed| listed.sequence);
@@ -115,7 +115,7 @@ impl List {
     }
 
     /// Removes and returns the entries that `is_meant` accepts.
-    pub(crate) fn take(&mut self, is_meant: impl Fn(&Listed) -> bool) -> Vec<Listed> {
+    pub(crate) fn take(&mut self, is_meant: impl Fn(&ListEntry) -> bool) -> Vec<ListEntry> {
         let mut taken = Vec::new();
         if self.loose.iter().any(&is_meant) {
             for listed in std::mem::take(&mut self.loose) {
@@ -134,7 +134,7 @@ impl List {
         taken
     }
 
-    fn count_out(&mut self, listed: &Listed) {
+    fn count_out(&mut self, listed: &ListEntry) {
         self.len -= 1;
         self.bytes -= listed.bytes();
     }
@@ -157,11 +157,12 @@ impl List {
     /// The oldest loose bans, together with those of blocks that are less than half full. `None` if
     /// too few are loose.
     pub(crate) fn sievable(&self) -> Option<Sievable> {
-        let of_ban = |listed: &Listed| match &listed.listing {
+        let of_ban = |listed: &ListEntry| match &listed.listing {
             Listing::Ban { ban, is_sievable: true } => Some((listed.sequence, Arc::clone(ban))),
             _ => None,
         };
-        let (count, mut bans) = (self.block_bans(), Vec::new());
+        let count = self.block_bans();
+        let mut bans = Vec::new();
         bans.extend(self.loose.iter().filter_map(of_ban).take(count));
         if bans.len() < LOOSE_MIN.min(count) {
             return None;
@@ -178,8 +179,8 @@ impl List {
     /// Makes a block of the sieve and of those of its bans that are still in the list.
     pub(crate) fn sieve(&mut self, sieved: Sieved) {
         let Sieved { numbers, sieve } = sieved;
-        let mut bans: Vec<Option<Listed>> = numbers.iter().map(|_| None).collect();
-        let mut place = |listed: Listed| {
+        let mut bans: Vec<Option<ListEntry>> = numbers.iter().map(|_| None).collect();
+        let mut place = |listed: ListEntry| {
             let place = numbers.binary_search(&listed.sequence).ok().and_then(|at| bans.get_mut(at));
             match place {
                 Some(place) => place.replace(listed),
@@ -190,15 +191,15 @@ impl List {
         for ban in self.blocks.iter_mut().flat_map(|block| &mut block.bans) {
             *ban = ban.take().and_then(&mut place);
         }
-        self.blocks.push(Block { bans, sieve });
+        self.blocks.push(SieveBlock { bans, sieve });
         self.blocks.retain(|block| block.bans.iter().any(Option::is_some));
     }
 }
 
-impl Block {
+impl SieveBlock {
     fn compare(&self, since: u64, searched: &Searched<'_>, compared: &mut Compared) {
         let site = searched.subject().site;
-        let is_new = |listed: &&Listed| listed.sequence > since && listed.site == site;
+        let is_new = |listed: &&ListEntry| listed.sequence > since && listed.site == site;
         if !self.bans.iter().flatten().any(|listed| is_new(&listed)) {
             return;
         }
@@ -215,7 +216,7 @@ impl Block {
 }
 
 impl Compared {
-    fn with(&mut self, listed: &Listed, searched: &Searched<'_>) {
+    fn with(&mut self, listed: &ListEntry, searched: &Searched<'_>) {
         if self.mode < Some(listed.mode) && listed.site == searched.subject().site {
             self.comparisons += 1;
             if listed.listing.means(searched.subject(), searched.stored()) {
@@ -234,7 +235,7 @@ impl Sievable {
     }
 }
 
-impl Listed {
+impl ListEntry {
     /// Releases the tags that an entry holds after it has left the list.
     pub(crate) fn release(self, tags: &mut Tags) {
         self.listing.release(tags);
@@ -246,19 +247,19 @@ mod tests {
     use super::{BLOCKS, LOOSE_MIN, List, Sievable};
     use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::ledger::{Subject, TagIds};
-    use crate::listed::{Listed, Listing};
+    use crate::ledger::{InvalidationSubject, TagIds};
+    use crate::list_entry::{ListEntry, Listing};
     use crate::sieve::Searched;
     use crate::tags::Tags;
-    use invalidation::{Ban, Haystack, Mode, Need, Stored};
+    use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
     use message::{ResponseHead, Status};
     use std::sync::Arc;
 
     #[derive(Debug)]
-    struct TargetBan(String);
+    struct TestTargetBan(String);
 
-    impl Ban for TargetBan {
-        fn matches(&self, stored: &dyn Stored) -> bool {
+    impl Ban for TestTargetBan {
+        fn matches(&self, stored: &dyn ResponseView) -> bool {
             stored.target() == self.0.as_bytes()
         }
 
@@ -273,9 +274,10 @@ mod tests {
 
     const BANS: u64 = 512;
 
-    fn listed(sequence: u64) -> Listed {
-        let listing = Listing::Ban { ban: Arc::new(TargetBan(format!("/{sequence}"))), is_sievable: true };
-        Listed { sequence, mode: Mode::Hard, site: SiteId(0), listing }
+    fn listed(sequence: u64) -> ListEntry {
+        let listing =
+            Listing::Ban { ban: Arc::new(TestTargetBan(format!("/{sequence}"))), is_sievable: true };
+        ListEntry { sequence, mode: Mode::Hard, site: SiteId(0), listing }
     }
 
     fn sieve(list: &mut List) {
@@ -285,8 +287,9 @@ mod tests {
     }
 
     fn compare(list: &List, since: u64, target: &str) -> (bool, u64) {
-        let (known, head) = (Tags::new(TextHasher::new(1)), ResponseHead::new(Status::OK));
-        let subject = Subject {
+        let known = Tags::new(TextHasher::new(1));
+        let head = ResponseHead::new(Status::OK);
+        let subject = InvalidationSubject {
             site: SiteId(0),
             https: false,
             host: b"a.test",

@@ -8,7 +8,7 @@
 
 use crate::Selector;
 use crate::hash::KeyHasher;
-use crate::ledger::{Ledger, Recorded, Subject, TagIds};
+use crate::ledger::{InvalidationSubject, Ledger, RecordedInvalidation, TagIds};
 use crate::list::{Compared, Sievable};
 use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
 use bytes::Bytes;
@@ -31,7 +31,7 @@ struct Sequence(AtomicU64);
 
 /// The ledger's verdict on an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct LedgerVerdict {
     /// The mode of the strongest matching invalidation.
     pub(crate) mode: Option<Mode>,
     /// The number of the last invalidation that was considered.
@@ -42,7 +42,7 @@ pub(crate) struct Judged {
 
 /// The result of admitting an object to the store.
 #[derive(Debug, Default)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedObject {
     /// The numbers of its tags, four bytes each. The object has joined these tags.
     pub(crate) tags: Vec<u8>,
     /// The number of the last invalidation that it was checked against.
@@ -73,34 +73,48 @@ impl Log {
     }
 
     /// The strongest invalidation after `since` that matches the subject.
-    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Judged {
+    pub(crate) fn judge(&self, since: u64, subject: &InvalidationSubject<'_>) -> LedgerVerdict {
         let ledger = self.read();
         let Compared { mode, comparisons } = ledger.judge(since, subject);
-        Judged { mode, checked: ledger.sequence(), comparisons }
+        LedgerVerdict { mode, checked: ledger.sequence(), comparisons }
     }
 
     /// As [`Log::judge`], for a response whose tags are given as texts. The tags in its subject are
     /// ignored.
-    pub(crate) fn judge_texts(&self, since: u64, subject: &Subject<'_>, tags: &[Bytes]) -> Option<Mode> {
+    pub(crate) fn judge_texts(
+        &self,
+        since: u64,
+        subject: &InvalidationSubject<'_>,
+        tags: &[Bytes],
+    ) -> Option<Mode> {
         let ledger = self.read();
         let known = tags.iter().filter_map(|tag| ledger.tags().find(subject.site, tag));
         let ids: Vec<u8> = known.flat_map(u32::to_le_bytes).collect();
-        ledger.judge(since, &Subject { tags: TagIds(&ids), ..*subject }).mode
+        ledger.judge(since, &InvalidationSubject { tags: TagIds(&ids), ..*subject }).mode
     }
 
     /// Admits a response whose fetch began at `begun`. `None` if a hard invalidation since then
     /// matches it.
     ///
     /// The subject must have no tags. They are given as texts, and the response joins them.
-    pub(crate) fn admit(&self, begun: u64, subject: &Subject<'_>, tags: &[Bytes]) -> Option<Admitted> {
+    pub(crate) fn admit(
+        &self,
+        begun: u64,
+        subject: &InvalidationSubject<'_>,
+        tags: &[Bytes],
+    ) -> Option<AdmittedObject> {
         let sequence = self.sequence();
         if tags.is_empty() && begun == sequence {
-            return Some(Admitted { checked: sequence, ..Admitted::default() });
+            return Some(AdmittedObject { checked: sequence, ..AdmittedObject::default() });
         }
         if tags.is_empty() {
-            let Judged { mode, checked, .. } = self.judge(begun, subject);
+            let LedgerVerdict { mode, checked, .. } = self.judge(begun, subject);
             let softened = mode == Some(Mode::Soft);
-            return (mode != Some(Mode::Hard)).then(|| Admitted { checked, softened, ..Admitted::default() });
+            return (mode != Some(Mode::Hard)).then(|| AdmittedObject {
+                checked,
+                softened,
+                ..AdmittedObject::default()
+            });
         }
         self.write(|ledger| {
             let mut ids = Vec::with_capacity(tags.len() * size_of::<u32>());
@@ -113,7 +127,7 @@ impl Log {
                 }
             }
             let checked = ledger.sequence();
-            let mode = ledger.judge(begun, &Subject { tags: TagIds(&ids), ..*subject }).mode;
+            let mode = ledger.judge(begun, &InvalidationSubject { tags: TagIds(&ids), ..*subject }).mode;
             let is_admitted = mode != Some(Mode::Hard);
             for id in TagIds(&ids).iter() {
                 if is_admitted {
@@ -122,7 +136,7 @@ impl Log {
                 ledger.tags_mut().release(id);
             }
             let softened = mode == Some(Mode::Soft);
-            is_admitted.then_some(Admitted { tags: ids, checked, softened })
+            is_admitted.then_some(AdmittedObject { tags: ids, checked, softened })
         })
     }
 
@@ -135,7 +149,7 @@ impl Log {
     }
 
     /// Records an invalidation.
-    pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> Recorded {
+    pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> RecordedInvalidation {
         self.write(|ledger| ledger.take_down(selector, mode))
     }
 

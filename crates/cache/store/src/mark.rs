@@ -4,12 +4,12 @@ use invalidation::Mode;
 
 /// The numbers of the last hard and the last soft invalidation; zero if there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct InvalidationMark {
     hard: u64,
     soft: u64,
 }
 
-impl Mark {
+impl InvalidationMark {
     /// A mark with a single invalidation.
     pub(crate) fn of(mode: Mode, sequence: u64) -> Self {
         let mut mark = Self::default();

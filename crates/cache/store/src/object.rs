@@ -6,10 +6,10 @@
 //! parse it.
 
 use crate::body::{Body, OnDisk};
-use crate::judged::Judged;
+use crate::compact_freshness::CompactFreshness;
 use crate::pieces::Pieces;
-use crate::record::{Kept, stale};
-use crate::stored_head::{self, Layout};
+use crate::record::{HeadRecord, stale};
+use crate::stored_head::{self, HeadLayout};
 use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
 use message::{ResponseHead, Status, names};
@@ -22,7 +22,7 @@ pub(crate) const INLINE_BYTES_MAX: u64 = 32 * 1024;
 
 /// The part of the content that an object holds if it does not hold the whole (206).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ContentPart {
     /// The byte range that it holds.
     pub extent: ContentRange,
     /// The `Range` value that the origin answered with this part. The same `Range` gets the same
@@ -35,12 +35,12 @@ pub struct Part {
 pub struct Object {
     /// The head, all of it in the first piece, followed by a small body.
     octets: Pieces,
-    layout: Layout,
+    layout: HeadLayout,
     status: Status,
     /// Whether the head has `Content-Encoding`. It is kept here because each hit of a client
     /// without gzip needs it.
     is_coded: bool,
-    judged: Judged,
+    judged: CompactFreshness,
     /// Data that few objects have.
     rare: Option<Box<Rare>>,
 }
@@ -49,7 +49,7 @@ pub struct Object {
 struct Rare {
     /// A body stored apart from the head.
     body: Body,
-    part: Option<Part>,
+    part: Option<ContentPart>,
 }
 
 impl Object {
@@ -72,15 +72,15 @@ impl Object {
 
     /// Marks the object as a part of its content.
     #[must_use]
-    pub fn as_part(mut self, part: Part) -> Self {
-        let part = Part { asked: Bytes::copy_from_slice(&part.asked), ..part };
+    pub fn as_part(mut self, part: ContentPart) -> Self {
+        let part = ContentPart { asked: Bytes::copy_from_slice(&part.asked), ..part };
         self.rare.get_or_insert_default().part = Some(part);
         self
     }
 
     /// Restores an object from its stored form and its body.
-    pub(crate) fn of_kept(kept: Kept<'_>, body: &Body) -> Self {
-        let Kept { status, judged, part, layout, head } = kept;
+    pub(crate) fn of_kept(kept: HeadRecord<'_>, body: &Body) -> Self {
+        let HeadRecord { status, judged, part, layout, head } = kept;
         let is_inline = body.len() <= INLINE_BYTES_MAX && body.on_disk().is_none();
         let inline = if is_inline { body.chunks() } else { &[] };
         let rare = (!is_inline || part.is_some()).then(|| {
@@ -93,8 +93,8 @@ impl Object {
     }
 
     /// The stored form of the object, without the body.
-    pub(crate) fn kept(&self) -> Kept<'_> {
-        Kept {
+    pub(crate) fn kept(&self) -> HeadRecord<'_> {
+        HeadRecord {
             status: self.status,
             judged: self.judged,
             part: self.part().cloned(),
@@ -217,7 +217,7 @@ impl Object {
     }
 
     /// The part of the content that the object holds, or `None` if it holds the whole.
-    pub fn part(&self) -> Option<&Part> {
+    pub fn part(&self) -> Option<&ContentPart> {
         self.rare.as_ref()?.part.as_ref()
     }
 
@@ -232,14 +232,14 @@ impl Object {
         PIECES.into_iter().map(|piece| self.inline_piece(piece)).filter(|octets| !octets.is_empty())
     }
 
-    fn inline_piece(&self, piece: Piece) -> &[u8] {
+    fn inline_piece(&self, piece: BodyPiece) -> &[u8] {
         match piece {
-            Piece::First => self.layout.behind(self.octets.first()),
-            Piece::Rest => self.octets.rest(),
+            BodyPiece::First => self.layout.behind(self.octets.first()),
+            BodyPiece::Rest => self.octets.rest(),
         }
     }
 
-    fn inline_shared(self: &Arc<Self>, piece: Piece) -> Option<Bytes> {
+    fn inline_shared(self: &Arc<Self>, piece: BodyPiece) -> Option<Bytes> {
         let is_there = !self.inline_piece(piece).is_empty();
         is_there.then(|| Bytes::from_owner(Inline(Arc::clone(self), piece)))
     }
@@ -247,12 +247,12 @@ impl Object {
 
 /// One of the two pieces of a body stored with the head.
 #[derive(Clone, Copy)]
-enum Piece {
+enum BodyPiece {
     First,
     Rest,
 }
 
-const PIECES: [Piece; 2] = [Piece::First, Piece::Rest];
+const PIECES: [BodyPiece; 2] = [BodyPiece::First, BodyPiece::Rest];
 
 fn with_head(head: &[u8], body: &[Bytes]) -> Pieces {
     let parts = std::iter::once(head).chain(body.iter().map(|chunk| &chunk[..]));
@@ -286,7 +286,7 @@ impl AsRef<[u8]> for Prebuilt {
     }
 }
 
-struct Inline(Arc<Object>, Piece);
+struct Inline(Arc<Object>, BodyPiece);
 
 impl AsRef<[u8]> for Inline {
     fn as_ref(&self) -> &[u8] {
@@ -296,7 +296,7 @@ impl AsRef<[u8]> for Inline {
 
 #[cfg(test)]
 mod tests {
-    use super::{INLINE_BYTES_MAX, Object, Part};
+    use super::{ContentPart, INLINE_BYTES_MAX, Object};
     use crate::Body;
     use bytes::Bytes;
     use message::{ResponseHead, Status};
@@ -352,7 +352,7 @@ mod tests {
         let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
         let head = ResponseHead::new(Status::OK);
         for len in [10, 40_000] {
-            let part = Part { extent, asked: "bytes=5-".into() };
+            let part = ContentPart { extent, asked: "bytes=5-".into() };
             let object =
                 Object::new(&head, b"", Body::copy_of(&vec![7; len]), freshness).as_part(part.clone());
             assert_eq!((object.part(), object.content_bytes()), (Some(&part), len as u64));

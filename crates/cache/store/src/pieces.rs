@@ -25,7 +25,8 @@ impl Pieces {
         let len = parts.clone().map(<[u8]>::len).sum();
         let cut = cut(len, together);
         // Allocate the exact size, because allocators do not give back the tail of a shrunk block.
-        let (mut first, mut rest) = (Vec::with_capacity(cut), Vec::with_capacity(len - cut));
+        let mut first = Vec::with_capacity(cut);
+        let mut rest = Vec::with_capacity(len - cut);
         for part in parts {
             let (here, there) = part.split_at(part.len().min(cut - first.len()));
             first.extend_from_slice(here);

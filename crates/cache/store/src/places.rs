@@ -3,7 +3,7 @@
 //! Invariant: a slot has at most one place, and a place belongs to at most one slot. A store
 //! without a disk allocates nothing here.
 
-use crate::slowly::resize_slowly;
+use crate::growth::resize_by_eighths;
 use disk::Location;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
@@ -32,7 +32,7 @@ impl Places {
     pub(crate) fn set(&mut self, slot: u32, location: Location) {
         let position = slot as usize;
         if position >= self.of_slot.len() {
-            resize_slowly(&mut self.of_slot, position + 1, None);
+            resize_by_eighths(&mut self.of_slot, position + 1, None);
         }
         let before = self.of_slot.get_mut(position).and_then(|place| place.replace(location));
         assert!(before.is_none(), "an object is at one place");

@@ -13,12 +13,12 @@
 //! Times are kept as wall-clock times across processes. The age of a recovered response is never
 //! less than the wall clock says. A response that seems to come from the future is stale.
 
-use crate::judged::Judged;
+use crate::compact_freshness::CompactFreshness;
 use crate::octets::{
     put_counted, put_list, put_u32, put_u64, take_bytes, take_counted, take_list, take_u8, take_u32, take_u64,
 };
-use crate::stored_head::Layout;
-use crate::{Key, Part, SiteId};
+use crate::stored_head::HeadLayout;
+use crate::{ContentPart, Key, SiteId};
 use bytes::Bytes;
 use message::Status;
 use semantics::{ContentRange, Freshness, Moment, VariantKey, VaryRule};
@@ -53,7 +53,7 @@ pub trait SiteNames: Send + Sync {
 
 /// The place of a response in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IndexRecord {
     pub(crate) key: Key,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
@@ -70,15 +70,15 @@ pub(crate) struct Entry {
 
 /// The stored form of a response without its content.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct HeadRecord<'a> {
     pub(crate) status: Status,
-    pub(crate) judged: Judged,
-    pub(crate) part: Option<Part>,
-    pub(crate) layout: Layout,
+    pub(crate) judged: CompactFreshness,
+    pub(crate) part: Option<ContentPart>,
+    pub(crate) layout: HeadLayout,
     pub(crate) head: &'a [u8],
 }
 
-impl Entry {
+impl IndexRecord {
     /// Whether the response has `No-Vary-Search`, which names other targets with the same content.
     pub(crate) const fn has_equivalents(&self) -> bool {
         self.no_vary_search.is_some()
@@ -118,7 +118,8 @@ impl Entry {
         let flags = take_u8(octets)?;
         let checked = take_u64(octets)?;
         let site = names.find(take_counted(octets)?)?;
-        let (host, target) = (take_counted(octets)?, take_bytes(octets)?);
+        let host = take_counted(octets)?;
+        let target = take_bytes(octets)?;
         let variant = VariantKey::of_octets(take_bytes(octets)?);
         let rule = VaryRule::of_names(take_list(octets)?, flags & AS_SENT != 0);
         let tags = take_list(octets)?;
@@ -134,7 +135,7 @@ impl Entry {
     }
 }
 
-impl<'a> Kept<'a> {
+impl<'a> HeadRecord<'a> {
     /// Encodes the response. `life` identifies this process.
     pub(crate) fn to_octets(&self, life: u64) -> Bytes {
         let Self { status, judged, part, layout, head } = self;
@@ -144,7 +145,7 @@ impl<'a> Kept<'a> {
         put_u64(&mut octets, life);
         judged.put(&mut octets);
         octets.push(u8::from(part.is_some()));
-        if let Some(Part { extent, asked }) = part {
+        if let Some(ContentPart { extent, asked }) = part {
             put_u64(&mut octets, extent.first);
             put_u64(&mut octets, extent.last);
             put_u64(&mut octets, extent.complete.unwrap_or(u64::MAX));
@@ -164,19 +165,21 @@ impl<'a> Kept<'a> {
         }
         let status = Status::from_code(u16::try_from(take_u32(rest)?).ok()?)?;
         let is_own = take_u64(rest)? == life;
-        let judged = Judged::take(rest)?;
+        let judged = CompactFreshness::take(rest)?;
         let part = match take_u8(rest)? {
             0 => None,
             _ => {
-                let (first, last, complete) = (take_u64(rest)?, take_u64(rest)?, take_u64(rest)?);
+                let first = take_u64(rest)?;
+                let last = take_u64(rest)?;
+                let complete = take_u64(rest)?;
                 let extent =
                     ContentRange { first, last, complete: (complete != u64::MAX).then_some(complete) };
-                Some(Part { extent, asked: take_bytes(rest)? })
+                Some(ContentPart { extent, asked: take_bytes(rest)? })
             }
         };
         let mut layout_and_head = *rest;
-        let head_bytes = rest.len().checked_sub(Layout::WRITTEN_BYTES)?;
-        let layout = Layout::take(&mut layout_and_head, head_bytes)?;
+        let head_bytes = rest.len().checked_sub(HeadLayout::WRITTEN_BYTES)?;
+        let layout = HeadLayout::take(&mut layout_and_head, head_bytes)?;
         let judged = if is_own { judged } else { aged(judged.into(), now).into() };
         Some(Self { status, judged, part, layout, head: layout_and_head })
     }
@@ -211,15 +214,15 @@ pub(crate) fn stale(freshness: Freshness) -> Freshness {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, HAS_EQUIVALENTS, SiteNames};
+    use super::{HAS_EQUIVALENTS, IndexRecord, SiteNames};
     use crate::{Key, SiteId};
     use bytes::Bytes;
     use message::Fields;
     use semantics::{Policy, VaryRule};
 
-    struct Names;
+    struct TestSiteNames;
 
-    impl SiteNames for Names {
+    impl SiteNames for TestSiteNames {
         fn name(&self, _: SiteId) -> &[u8] {
             b"site"
         }
@@ -229,9 +232,9 @@ mod tests {
         }
     }
 
-    fn entry(no_vary_search: Option<&'static str>, head: Option<&'static str>) -> Entry {
+    fn entry(no_vary_search: Option<&'static str>, head: Option<&'static str>) -> IndexRecord {
         let rule = VaryRule::from_response(&Fields::new(), &Policy::default_profile()).unwrap();
-        Entry {
+        IndexRecord {
             key: Key::new(SiteId(0), false, b"a.test", Bytes::from_static(b"/a?utm=1")),
             variant: rule.key(&Fields::new()),
             rule,
@@ -248,26 +251,29 @@ mod tests {
         for head in [None, Some("head")] {
             for value in [None, Some(""), Some("params")] {
                 let entry = entry(value, head);
-                assert_eq!(Entry::of_octets(&entry.to_octets(&Names), &Names), Some(entry));
+                assert_eq!(
+                    IndexRecord::of_octets(&entry.to_octets(&TestSiteNames), &TestSiteNames),
+                    Some(entry)
+                );
             }
         }
     }
 
     #[test]
     fn record_with_a_non_canonical_host_is_rejected() {
-        let mut octets = entry(None, None).to_octets(&Names).to_vec();
+        let mut octets = entry(None, None).to_octets(&TestSiteNames).to_vec();
         let host = octets.windows(6).position(|octets| octets == b"a.test").unwrap();
-        assert!(Entry::of_octets(&octets, &Names).is_some());
+        assert!(IndexRecord::of_octets(&octets, &TestSiteNames).is_some());
         octets[host + 5] = b'.';
-        assert_eq!(Entry::of_octets(&octets, &Names), None);
+        assert_eq!(IndexRecord::of_octets(&octets, &TestSiteNames), None);
     }
 
     #[test]
     fn record_without_its_no_vary_search_is_rejected() {
         for head in [None, Some("head")] {
-            let mut octets = entry(None, head).to_octets(&Names).to_vec();
+            let mut octets = entry(None, head).to_octets(&TestSiteNames).to_vec();
             octets[1] |= HAS_EQUIVALENTS;
-            assert_eq!(Entry::of_octets(&octets, &Names), None);
+            assert_eq!(IndexRecord::of_octets(&octets, &TestSiteNames), None);
         }
     }
 }

@@ -15,8 +15,8 @@
 //! objects. The caller stores the hits beside the data that a look-up reads anyway: with a million
 //! members, each further address that a hit touches is one more cache miss.
 
+use crate::growth::resize_by_eighths;
 use crate::hash::PrehashedState;
-use crate::slowly::resize_slowly;
 use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the budget is one part in this many.
@@ -32,15 +32,15 @@ const NONE: u32 = u32::MAX;
 /// The eviction order of one shard.
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
-    nodes: Vec<Node>,
-    small: Queue,
-    main: Queue,
+    nodes: Vec<QueueNode>,
+    small: NodeQueue,
+    main: NodeQueue,
     ghost: Ghost,
     small_units_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct QueueNode {
     units: u32,
     newer: u32,
     older: u32,
@@ -80,7 +80,7 @@ enum QueueName {
 }
 
 #[derive(Debug)]
-struct Queue {
+struct NodeQueue {
     newest: u32,
     oldest: u32,
     count: usize,
@@ -90,7 +90,7 @@ struct Queue {
 impl S3Fifo {
     /// An empty order for a budget of `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let queue = || Queue { newest: NONE, oldest: NONE, count: 0, units: 0 };
+        let queue = || NodeQueue { newest: NONE, oldest: NONE, count: 0, units: 0 };
         Self {
             nodes: Vec::new(),
             small: queue(),
@@ -111,10 +111,10 @@ impl S3Fifo {
         let queue = if self.ghost.forget(hash) { QueueName::Main } else { QueueName::Small };
         // 32 bits count units of up to 64 GiB, more than any object has.
         let units = u32::try_from(weight.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let node = Node { units, queue: QueueName::Free, newer: NONE, older: NONE };
+        let node = QueueNode { units, queue: QueueName::Free, newer: NONE, older: NONE };
         let position = id as usize;
         if position >= self.nodes.len() {
-            resize_slowly(&mut self.nodes, position + 1, node);
+            resize_by_eighths(&mut self.nodes, position + 1, node);
         }
         let place = self.node_mut(id);
         assert!(place.queue == QueueName::Free, "a member is added once");
@@ -160,18 +160,20 @@ impl S3Fifo {
     }
 
     #[expect(clippy::expect_used, reason = "the nodes are as many as the highest member's number")]
-    fn node_mut(&mut self, id: u32) -> &mut Node {
+    fn node_mut(&mut self, id: u32) -> &mut QueueNode {
         self.nodes.get_mut(id as usize).expect("each member has a node")
     }
 
-    fn queue_mut(&mut self, name: QueueName) -> &mut Queue {
+    fn queue_mut(&mut self, name: QueueName) -> &mut NodeQueue {
         if name == QueueName::Small { &mut self.small } else { &mut self.main }
     }
 
     fn link(&mut self, id: u32, name: QueueName) {
         let newest = self.queue_mut(name).newest;
         let node = self.node_mut(id);
-        (node.queue, node.newer, node.older) = (name, NONE, newest);
+        node.queue = name;
+        node.newer = NONE;
+        node.older = newest;
         let units = node.units as usize;
         if newest != NONE {
             self.node_mut(newest).newer = id;
@@ -189,7 +191,7 @@ impl S3Fifo {
         let Some(node) = self.nodes.get_mut(id as usize).filter(|node| node.queue != QueueName::Free) else {
             return;
         };
-        let Node { queue: name, newer, older, units, .. } = *node;
+        let QueueNode { queue: name, newer, older, units, .. } = *node;
         node.queue = QueueName::Free;
         if newer != NONE {
             self.node_mut(newer).older = older;
@@ -257,7 +259,7 @@ mod tests {
 
     /// The algorithm of the paper on plain queues, oldest first, that are searched linearly.
     #[derive(Default)]
-    struct Model {
+    struct PlainS3Fifo {
         bytes_max: usize,
         small: VecDeque<Member>,
         main: VecDeque<Member>,
@@ -272,7 +274,7 @@ mod tests {
         hits: u8,
     }
 
-    impl Model {
+    impl PlainS3Fifo {
         fn insert(&mut self, id: u32, hash: u64, weight: usize) {
             let weight = weight.next_multiple_of(UNIT_BYTES);
             let member = Member { id, hash, weight, hits: 0 };
@@ -343,7 +345,7 @@ mod tests {
             steps in prop::collection::vec((0u8..5, 0u32..12, 1usize..40 * UNIT_BYTES), 0..200),
         ) {
             let bytes_max = 200 * UNIT_BYTES;
-            let mut model = Model { bytes_max, ..Model::default() };
+            let mut model = PlainS3Fifo { bytes_max, ..PlainS3Fifo::default() };
             let mut order = S3Fifo::new(bytes_max);
             let mut hits = HashMap::new();
             for (step, id, weight) in steps {

@@ -11,15 +11,15 @@ use std::collections::HashMap;
 /// The scopes of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
-    entries: Vec<Option<Entry>>,
-    ids: HashMap<Scope, u32>,
+    entries: Vec<Option<ScopeEntry>>,
+    ids: HashMap<MarkScope, u32>,
     free: Vec<u32>,
     bytes: usize,
 }
 
 /// One scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Scope {
+pub(crate) struct MarkScope {
     pub(crate) site: SiteId,
     pub(crate) https: bool,
     host: Bytes,
@@ -27,12 +27,12 @@ pub(crate) struct Scope {
 }
 
 #[derive(Debug)]
-struct Entry {
-    scope: Scope,
+struct ScopeEntry {
+    scope: MarkScope,
     slots: u32,
 }
 
-impl Scope {
+impl MarkScope {
     /// Whether the scope has the site, the scheme and the host of `key`.
     pub(crate) fn is_of(&self, key: &Key) -> bool {
         (self.site, self.https) == (key.site(), key.is_https()) && self.host == key.host()
@@ -57,19 +57,19 @@ impl Scopes {
     /// Adds a slot to the scope of `key` and `rule`, which is created if it does not exist. Returns
     /// its number.
     pub(crate) fn enter(&mut self, key: &Key, rule: VaryRule) -> u32 {
-        let scope = Scope { site: key.site(), https: key.is_https(), host: key.host_octets(), rule };
+        let scope = MarkScope { site: key.site(), https: key.is_https(), host: key.host_octets(), rule };
         if let Some(&id) = self.ids.get(&scope) {
             self.entry_mut(id).slots += 1;
             return id;
         }
-        let scope = Scope { host: Bytes::copy_from_slice(&scope.host), ..scope };
+        let scope = MarkScope { host: Bytes::copy_from_slice(&scope.host), ..scope };
         self.bytes += scope.bytes();
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             (self.entries.len() - 1) as u32
         });
         self.ids.insert(scope.clone(), id);
-        let before = self.place_mut(id).replace(Entry { scope, slots: 1 });
+        let before = self.place_mut(id).replace(ScopeEntry { scope, slots: 1 });
         assert!(before.is_none(), "a free number has no scope");
         id
     }
@@ -81,7 +81,7 @@ impl Scopes {
         if entry.slots > 0 {
             return;
         }
-        if let Some(Entry { scope, .. }) = self.place_mut(id).take() {
+        if let Some(ScopeEntry { scope, .. }) = self.place_mut(id).take() {
             self.bytes -= scope.bytes();
             self.ids.remove(&scope);
             self.free.push(id);
@@ -90,23 +90,23 @@ impl Scopes {
 
     /// The scope of a slot. A scope that is missing must not read as "not invalidated".
     #[expect(clippy::expect_used, reason = "a scope exists while a slot is in it")]
-    pub(crate) fn of(&self, id: u32) -> &Scope {
+    pub(crate) fn of(&self, id: u32) -> &MarkScope {
         let entry = self.entries.get(id as usize).and_then(Option::as_ref);
         &entry.expect("a scope exists while a slot is in it").scope
     }
 
     #[expect(clippy::expect_used, reason = "numbers come from this list")]
-    fn place_mut(&mut self, id: u32) -> &mut Option<Entry> {
+    fn place_mut(&mut self, id: u32) -> &mut Option<ScopeEntry> {
         self.entries.get_mut(id as usize).expect("the number comes from this list")
     }
 
     #[expect(clippy::expect_used, reason = "a scope exists while a slot is in it")]
-    fn entry_mut(&mut self, id: u32) -> &mut Entry {
+    fn entry_mut(&mut self, id: u32) -> &mut ScopeEntry {
         self.place_mut(id).as_mut().expect("a scope exists while a slot is in it")
     }
 
     /// The number of slots in scopes that `is_meant` accepts.
-    pub(crate) fn count(&self, is_meant: impl Fn(&Scope) -> bool) -> u64 {
+    pub(crate) fn count(&self, is_meant: impl Fn(&MarkScope) -> bool) -> u64 {
         let meant = self.entries.iter().flatten().filter(|entry| is_meant(&entry.scope));
         meant.map(|entry| u64::from(entry.slots)).sum()
     }
@@ -138,7 +138,8 @@ mod tests {
     fn scope_exists_while_a_slot_uses_it() {
         let mut scopes = Scopes::default();
         let rule = VaryRule::default;
-        let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));
+        let a = scopes.enter(&key("a.test"), rule());
+        let b = scopes.enter(&key("b.test"), rule());
         assert_eq!(scopes.enter(&key("a.test"), rule()), a);
         assert!(scopes.of(a).is_of(&key("a.test")) && scopes.of(b).is_of(&key("b.test")));
         let both = scopes.bytes();

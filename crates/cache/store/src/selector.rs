@@ -8,7 +8,7 @@ use crate::ledger::TagIds;
 use crate::tags::Tags;
 use crate::{Object, SiteId};
 use bytes::Bytes;
-use invalidation::{Ban, Mode, Stored};
+use invalidation::{Ban, Mode, ResponseView};
 use message::{ResponseHead, Status, names};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -91,13 +91,13 @@ pub struct Invalidated {
 pub(crate) struct StoredView<'a> {
     pub(crate) host: &'a [u8],
     pub(crate) target: &'a [u8],
-    pub(crate) response: &'a dyn Response,
+    pub(crate) response: &'a dyn ResponseAttributes,
     pub(crate) tags: TagIds<'a>,
     pub(crate) known: &'a Tags,
 }
 
 /// The attributes of a response that bans depend on.
-pub(crate) trait Response {
+pub(crate) trait ResponseAttributes {
     fn status(&self) -> Status;
 
     /// The values of the fields with this name.
@@ -137,7 +137,7 @@ impl Unknown {
     }
 }
 
-impl Response for Unknown {
+impl ResponseAttributes for Unknown {
     fn status(&self) -> Status {
         self.was_asked.set(true);
         Status::OK
@@ -161,7 +161,7 @@ impl Response for Unknown {
     }
 }
 
-impl Stored for StoredView<'_> {
+impl ResponseView for StoredView<'_> {
     fn host(&self) -> &[u8] {
         self.host
     }
@@ -184,7 +184,7 @@ impl Stored for StoredView<'_> {
     }
 }
 
-impl Response for ResponseHead {
+impl ResponseAttributes for ResponseHead {
     fn status(&self) -> Status {
         self.status
     }
@@ -195,7 +195,7 @@ impl Response for ResponseHead {
     }
 }
 
-impl Response for Object {
+impl ResponseAttributes for Object {
     fn status(&self) -> Status {
         Self::status(self)
     }

@@ -10,15 +10,15 @@
 //! ones only.
 
 use crate::budget::Budget;
-use crate::ledger::{Subject, TagIds};
-use crate::lingering::Lingering;
-use crate::log::{Admitted, Judged, Log};
+use crate::growth::push_by_eighths;
+use crate::ledger::{InvalidationSubject, TagIds};
+use crate::lingering::LingeringObjects;
+use crate::log::{AdmittedObject, LedgerVerdict, Log};
 use crate::places::Places;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
 use crate::selector::Unknown;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
-use crate::slowly::push_slowly;
 use crate::{Key, Lookup, Object, Publication, Published, Shelved, StoreLimits};
 use bytes::Bytes;
 use disk::Location;
@@ -46,7 +46,7 @@ pub(crate) struct Shard {
     budget: Arc<Budget>,
     shards: usize,
     counters: ShardCounters,
-    lingering: Lingering,
+    lingering: LingeringObjects,
     log: Arc<Log>,
     below: Below,
     places: Places,
@@ -88,7 +88,7 @@ pub(crate) struct Admission {
 
 /// The result of checking one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SlotVerdict {
     /// No new invalidation matches the object.
     Valid,
     Invalidated(Mode),
@@ -105,11 +105,11 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    const fn count(&mut self, verdict: Verdict) {
+    const fn count(&mut self, verdict: SlotVerdict) {
         match verdict {
-            Verdict::Invalidated(Mode::Hard) => self.removed += 1,
-            Verdict::Invalidated(Mode::Soft) => self.softened += 1,
-            Verdict::Valid | Verdict::Undecided => {}
+            SlotVerdict::Invalidated(Mode::Hard) => self.removed += 1,
+            SlotVerdict::Invalidated(Mode::Soft) => self.softened += 1,
+            SlotVerdict::Valid | SlotVerdict::Undecided => {}
         }
     }
 }
@@ -121,7 +121,7 @@ impl Shard {
         limits: StoreLimits,
         budget: Arc<Budget>,
         shards: usize,
-        lingering: Lingering,
+        lingering: LingeringObjects,
         log: Arc<Log>,
     ) -> Self {
         let bytes_max = usize::try_from(limits.memory_bytes_max).unwrap_or(usize::MAX) / shards;
@@ -192,7 +192,7 @@ impl Shard {
             }
             // The check has removed the slot if it was invalidated, so the next round may select
             // an older variant. A slot that cannot be judged without its head has to be read first.
-            if self.check(id, None) == Verdict::Undecided {
+            if self.check(id, None) == SlotVerdict::Undecided {
                 let location = self.places.get(id);
                 let shelved = |location| Lookup::Shelved(Shelved { hash, location });
                 return (location.map_or(Lookup::Absent, shelved), None);
@@ -222,34 +222,34 @@ impl Shard {
     /// Checks a slot, if it is in use, against all invalidations since its last check, and removes
     /// or softens it accordingly. `read` is the slot's object if it has just been read from the
     /// disk.
-    fn check(&mut self, id: u32, read: Option<&Object>) -> Verdict {
+    fn check(&mut self, id: u32, read: Option<&Object>) -> SlotVerdict {
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else {
-            return Verdict::Valid;
+            return SlotVerdict::Valid;
         };
         let scope = self.scopes.of(slot.scope);
         if slot.checked == self.log.sequence() {
-            return Verdict::Valid;
+            return SlotVerdict::Valid;
         }
         let unknown = Unknown::new(slot.has_equivalents);
         let subject = match read {
-            Some(object) => Subject { response: object, ..slot.subject(scope, &unknown) },
+            Some(object) => InvalidationSubject { response: object, ..slot.subject(scope, &unknown) },
             None => slot.subject(scope, &unknown),
         };
-        let Judged { mode, checked, comparisons } = self.log.judge(slot.checked, &subject);
+        let LedgerVerdict { mode, checked, comparisons } = self.log.judge(slot.checked, &subject);
         self.counters.comparisons += comparisons;
         if mode == Some(Mode::Hard) {
             self.counters.invalidated += 1;
             self.drop_slot(id);
-            return Verdict::Invalidated(Mode::Hard);
+            return SlotVerdict::Invalidated(Mode::Hard);
         }
         slot.softened |= mode == Some(Mode::Soft);
         if unknown.is_undecided() {
             // `checked` stays as it was, so that the next check covers all of these
             // invalidations.
-            return Verdict::Undecided;
+            return SlotVerdict::Undecided;
         }
         slot.checked = checked;
-        mode.map_or(Verdict::Valid, Verdict::Invalidated)
+        mode.map_or(SlotVerdict::Valid, SlotVerdict::Invalidated)
     }
 
     /// Checks all variants under `key` and under other percent-encodings of its target.
@@ -292,7 +292,8 @@ impl Shard {
     ) -> (Checked, Option<usize>) {
         let end = from.saturating_add(count).min(self.slots.len());
         let enough = self.counters.comparisons + comparisons_max;
-        let (mut checked, mut next) = (Checked::default(), from);
+        let mut checked = Checked::default();
+        let mut next = from;
         while next < end && self.counters.comparisons < enough {
             checked.count(self.check(next as u32, None));
             next += 1;
@@ -326,7 +327,7 @@ impl Shard {
             return Err(Published::Displaced);
         }
         let has_equivalents = object.has_equivalents();
-        let subject = Subject {
+        let subject = InvalidationSubject {
             site: key.site(),
             https: key.is_https(),
             host: key.host(),
@@ -367,7 +368,7 @@ impl Shard {
             self.places.set(id, place);
         }
         self.counters.published += 1;
-        let Admitted { checked, softened, .. } = admitted;
+        let AdmittedObject { checked, softened, .. } = admitted;
         Ok(Admission { slot: id, writing, place, checked, softened })
     }
 
@@ -387,14 +388,17 @@ impl Shard {
     /// be variants. Any client can request further encodings, and each look-up of the page walks
     /// over all of them.
     fn surplus_spelling(&self, hash: u64) -> Option<u32> {
-        let (mut others, mut oldest, mut at) = (0, None, self.first(hash));
+        let mut others = 0;
+        let mut oldest = None;
+        let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
             if canonical_target(slot.target()) != slot.target() {
-                (others, oldest) = (others + 1, Some(at));
+                others = others + 1;
+                oldest = Some(at);
             }
             at = slot.next;
         }
-        oldest.filter(|_| others >= self.limits.variants_max.max(1))
+        if others >= self.limits.variants_max.max(1) { oldest } else { None }
     }
 
     /// The slot among `variants` that holds this variant.
@@ -470,7 +474,7 @@ impl Shard {
     fn add(&mut self, mut slot: Slot) -> u32 {
         let hash = slot.hash;
         let id = self.free.pop().unwrap_or_else(|| {
-            push_slowly(&mut self.slots, None);
+            push_by_eighths(&mut self.slots, None);
             // 32 bits suffice: a slot costs at least SLOT_BYTES, so fewer than 2^32 slots fit
             // into memory.
             (self.slots.len() - 1) as u32
@@ -533,11 +537,13 @@ impl Shard {
         self.dismiss(&slot);
         self.counters.objects -= 1;
         if self.counters.objects > 0 {
-            push_slowly(&mut self.free, id);
+            push_by_eighths(&mut self.free, id);
             return;
         }
         // No number of a slot is in use any more, so the memory of the tables can be given back.
-        (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
+        self.index = HashTable::new();
+        self.slots = Vec::new();
+        self.free = Vec::new();
         self.places = Places::default();
         self.order.clear();
     }
@@ -597,7 +603,7 @@ const SHELVED_PART: usize = 2;
 
 #[cfg(test)]
 mod tests {
-    use super::{Lingering, Shard};
+    use super::{LingeringObjects, Shard};
     use crate::budget::Budget;
     use crate::hash::KeyHasher;
     use crate::log::Log;
@@ -616,7 +622,7 @@ mod tests {
         memory_bytes_max: u64,
         object_bytes_max: u64,
         variants_max: usize,
-        lingering: Lingering,
+        lingering: LingeringObjects,
     ) -> Shard {
         let limits =
             StoreLimits { memory_bytes_max, object_bytes_max, variants_max, ..StoreLimits::default() };
@@ -662,7 +668,7 @@ mod tests {
 
     #[test]
     fn keys_with_equal_hashes_stay_apart() {
-        let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 4, LingeringObjects::default());
         assert!(publish(&mut shard, (7, "/a"), ("", ""), object(b"a")));
         assert!(publish(&mut shard, (7, "/b"), ("", ""), object(b"b")));
         assert!(publish(&mut shard, (7, "/c"), ("", ""), object(b"c")));
@@ -678,7 +684,7 @@ mod tests {
 
     #[test]
     fn newest_matching_variant_is_selected() {
-        let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 4, LingeringObjects::default());
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"de")));
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "en"), object(b"en")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "de");
@@ -693,7 +699,7 @@ mod tests {
 
     #[test]
     fn oldest_variant_is_removed_above_the_limit() {
-        let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 2, LingeringObjects::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
             assert!(publish(&mut shard, (1, "/"), ("Accept-Language", language), object(text.as_bytes())));
         }
@@ -705,7 +711,7 @@ mod tests {
     #[test]
     fn too_large_object_is_refused_and_removes_the_old_one() {
         for (bytes_max, body_bytes_max) in [(2_000, 1 << 20), (1 << 20, 1_000)] {
-            let mut shard = shard(bytes_max, body_bytes_max, 2, Lingering::default());
+            let mut shard = shard(bytes_max, body_bytes_max, 2, LingeringObjects::default());
             assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"small")));
             assert!(!publish(&mut shard, (1, "/"), ("", ""), object(&[b'x'; 4_000])));
             assert_eq!(body(&mut shard, 1, "/", ""), None);
@@ -715,7 +721,7 @@ mod tests {
 
     #[test]
     fn replacing_a_variant_uses_no_more_memory() {
-        let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 2, LingeringObjects::default());
         assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"0123456789")));
         let bytes = shard.bytes();
         for _ in 0..100 {
@@ -727,7 +733,7 @@ mod tests {
     #[test]
     fn lookups_delay_eviction_and_peeks_do_not() {
         const NAMES: [&str; 12] = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10", "/11"];
-        let mut shard = shard(12_000, 1 << 20, 4, Lingering::default());
+        let mut shard = shard(12_000, 1 << 20, 4, LingeringObjects::default());
         let page = |number: usize| (number as u64, NAMES[number]);
         for number in [0, 1] {
             assert!(publish(&mut shard, page(number), ("", ""), object(&[b'x'; 1_000])));
@@ -745,7 +751,8 @@ mod tests {
 
     #[test]
     fn removed_object_counts_as_lingering_until_dropped() {
-        let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
+        let lingering = LingeringObjects::default();
+        let body = vec![b'x'; 1_000];
         let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
             assert!(publish(&mut shard, (1, "a"), ("", ""), object(&body)));

@@ -2,17 +2,18 @@
 //! read, invalidations are journaled, and the objects of an earlier process are adopted.
 //!
 //! Invariant: an invalidation is in force in the store before it is journaled. When
-//! [`Shelf::persist`] returns `Ok`, it is journaled, or the next start ignores the contents of the
-//! disk. The index in memory is the only one: an object missing from it is removed from the disk.
+//! [`StoreDisk::persist`] returns `Ok`, it is journaled, or the next start ignores the contents of
+//! the disk. The index in memory is the only one: an object missing from it is removed from the
+//! disk.
 
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
-use crate::record::{Entry, Kept, SiteNames};
+use crate::record::{HeadRecord, IndexRecord, SiteNames};
 use crate::shards::Shards;
 use crate::sync::{Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Object, Selector};
 use bytes::Bytes;
-use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, Stored, Tier};
+use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, StoredObject, Tier};
 use invalidation::Mode;
 use semantics::Moment;
 use std::collections::VecDeque;
@@ -39,7 +40,7 @@ pub struct Shelved {
 }
 
 /// The disk tier below a store.
-pub(crate) struct Shelf {
+pub(crate) struct StoreDisk {
     tier: Tier,
     names: Arc<dyn SiteNames>,
     /// A random number that identifies this process. The monotonic times of other processes are
@@ -51,7 +52,7 @@ pub(crate) struct Shelf {
     journaling: Mutex<()>,
 }
 
-impl Shelf {
+impl StoreDisk {
     pub(crate) fn new(tier: Tier, names: Arc<dyn SiteNames>, life: u64) -> Self {
         Self { tier, names, life, pending: Mutex::default(), journaling: Mutex::default() }
     }
@@ -85,7 +86,7 @@ impl Shelf {
     /// object; `written` is not called then.
     pub(crate) fn write(
         &self,
-        entry: &Entry,
+        entry: &IndexRecord,
         object: &Arc<Object>,
         written: impl FnOnce(Option<Location>) -> bool + Send + 'static,
     ) -> bool {
@@ -110,8 +111,8 @@ impl Shelf {
     /// The result is false if the disk does not accept the new head, so that its copy is out of
     /// date. It is true for a tier switched off for good, because nothing in it can be changed or
     /// removed any more.
-    pub(crate) fn refresh(&self, location: Location, entry: &Entry, object: &Object) -> bool {
-        let entry = Entry { head: Some(object.kept().to_octets(self.life)), ..entry.clone() };
+    pub(crate) fn refresh(&self, location: Location, entry: &IndexRecord, object: &Object) -> bool {
+        let entry = IndexRecord { head: Some(object.kept().to_octets(self.life)), ..entry.clone() };
         self.tier.refresh(location, entry.to_octets(&*self.names), entry.checked)
             || matches!(self.tier.off(), Some(OffReason::Io { .. } | OffReason::Closed))
     }
@@ -126,11 +127,12 @@ impl Shelf {
     pub(crate) fn finish(
         &self,
         spill: Spill,
-        entry: &Entry,
+        entry: &IndexRecord,
         object: &Object,
         written: impl FnOnce(Location) -> bool + Send + 'static,
     ) {
-        let (index, head) = (entry.to_octets(&*self.names), object.kept().to_octets(self.life));
+        let index = entry.to_octets(&*self.names);
+        let head = object.kept().to_octets(self.life);
         let tier = self.tier.clone();
         spill.0.finish(index, head, entry.checked, move |location| {
             if let Some(location) = location
@@ -152,15 +154,15 @@ impl Shelf {
     pub(crate) fn read(
         &self,
         place: Shelved,
-        is_meant: impl FnOnce(&Entry) -> bool,
+        is_meant: impl FnOnce(&IndexRecord) -> bool,
         (bytes_max, admits): (u64, impl FnOnce(u64) -> bool),
         now: Moment,
     ) -> Result<Option<Object>, ReadError> {
-        let Stored { index, head, body } = self.tier.read(place.location)?;
-        let Some(entry) = Entry::of_octets(&index, &*self.names).filter(|entry| is_meant(entry)) else {
+        let StoredObject { index, head, body } = self.tier.read(place.location)?;
+        let Some(entry) = IndexRecord::of_octets(&index, &*self.names).filter(|entry| is_meant(entry)) else {
             return Ok(None);
         };
-        let Some(kept) = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now) else {
+        let Some(kept) = HeadRecord::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now) else {
             return Ok(None);
         };
         // A part is read whatever its size, because it is joined with others in memory.
@@ -175,8 +177,8 @@ impl Shelf {
     }
 
     /// Decodes the entry of an earlier process's object. `None` if this process cannot use it.
-    pub(crate) fn entry(&self, recovered: &Recovered) -> Option<Entry> {
-        Entry::of_octets(&recovered.index, &*self.names)
+    pub(crate) fn entry(&self, recovered: &Recovered) -> Option<IndexRecord> {
+        IndexRecord::of_octets(&recovered.index, &*self.names)
     }
 
     /// Adds an invalidation to those that are to be journaled.
@@ -227,12 +229,14 @@ impl Shelf {
         outcome
     }
 
-    /// Whether an invalidation is not durable and no call of [`Shelf::persist`] is working on it.
+    /// Whether an invalidation is not durable and no call of [`StoreDisk::persist`] is working on
+    /// it.
     pub(crate) fn is_behind(&self) -> bool {
         !lock(&self.pending).is_empty() || self.tier.is_undurable()
     }
 
-    /// Whether every invalidation so far is durable and no call of [`Shelf::persist`] is running.
+    /// Whether every invalidation so far is durable and no call of [`StoreDisk::persist`] is
+    /// running.
     pub(crate) fn is_written_down(&self) -> bool {
         // A running call holds this lock and has taken its invalidations out of the list. The lock
         // is kept while the list is checked, so that no call starts in between.
@@ -245,7 +249,7 @@ impl Shelf {
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for StoreDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf").field("life", &self.life).finish_non_exhaustive()
     }
@@ -290,9 +294,9 @@ fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
 const SLOTS_AT_ONCE: usize = 4096;
 
 /// Answers the disk writer's questions about objects from the shards.
-pub(crate) struct Keeper(pub(crate) Shards, pub(crate) Tier);
+pub(crate) struct ShardRetention(pub(crate) Shards, pub(crate) Tier);
 
-impl disk::Keeper for Keeper {
+impl disk::RetentionPolicy for ShardRetention {
     fn evicts(&self, location: Location) -> bool {
         self.0.each().find_map(|mut shard| shard.loses(location)).unwrap_or(false)
     }

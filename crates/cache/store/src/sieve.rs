@@ -4,10 +4,10 @@
 //! Invariant: a ban that the sieve rejects does not match the response. A ban that passes may still
 //! not match and must be evaluated.
 
-use crate::ledger::Subject;
+use crate::ledger::InvalidationSubject;
 use crate::selector::StoredView;
 use crate::tags::Tags;
-use invalidation::{Haystack, Need, Stored};
+use invalidation::{Haystack, Need, ResponseView};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use semantics::canonical_target;
 use std::cell::OnceCell;
@@ -43,7 +43,7 @@ struct Mesh {
 
 /// A response that sieves search. The searchable forms of its tags are built on first use.
 pub(crate) struct Searched<'a> {
-    subject: Subject<'a>,
+    subject: InvalidationSubject<'a>,
     stored: StoredView<'a>,
     tags: OnceCell<Vec<Box<[u8]>>>,
 }
@@ -129,12 +129,12 @@ impl Mesh {
 
 impl<'a> Searched<'a> {
     /// A response to search. `known` holds the tags that its tag numbers refer to.
-    pub(crate) const fn new(subject: Subject<'a>, known: &'a Tags) -> Self {
-        let Subject { host, target, response, tags, .. } = subject;
+    pub(crate) const fn new(subject: InvalidationSubject<'a>, known: &'a Tags) -> Self {
+        let InvalidationSubject { host, target, response, tags, .. } = subject;
         Self { subject, stored: StoredView { host, target, response, tags, known }, tags: OnceCell::new() }
     }
 
-    pub(crate) const fn subject(&self) -> &Subject<'a> {
+    pub(crate) const fn subject(&self) -> &InvalidationSubject<'a> {
         &self.subject
     }
 
@@ -157,7 +157,7 @@ mod tests {
     use super::{Searched, Sieve};
     use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::ledger::{Subject, TagIds};
+    use crate::ledger::{InvalidationSubject, TagIds};
     use crate::selector::Unknown;
     use crate::tags::Tags;
     use bytes::Bytes;
@@ -187,7 +187,7 @@ mod tests {
             ["b", "a"].iter().flat_map(|tag| known.intern(SiteId(0), tag.as_bytes()).to_le_bytes()).collect();
         let mut head = ResponseHead::new(Status::OK);
         head.fields.push("Color", "red");
-        let subject = |response| Subject {
+        let subject = |response| InvalidationSubject {
             site: SiteId(0),
             https: false,
             host: b"a.test",
@@ -206,12 +206,12 @@ mod tests {
         assert_eq!(of(&sieve, subject(&head)), 0b0_1111);
         let unknown = Unknown::new(false);
         assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "unknown fields reject no ban");
-        let elsewhere = Subject { target: b"/old", ..subject(&head) };
+        let elsewhere = InvalidationSubject { target: b"/old", ..subject(&head) };
         assert_eq!(of(&sieve, elsewhere), 0b0_1010);
-        let equivalent = Subject { has_equivalents: true, ..elsewhere };
+        let equivalent = InvalidationSubject { has_equivalents: true, ..elsewhere };
         assert_eq!(of(&sieve, equivalent), 0b0_1111, "the target may be another");
         let sieve = Sieve::of(&[need(Haystack::Target, "^/caf%C3%A9$")]);
-        let spelled = Subject { target: b"/caf%c3%a9", ..elsewhere };
+        let spelled = InvalidationSubject { target: b"/caf%c3%a9", ..elsewhere };
         assert_eq!(of(&sieve, spelled), 1, "another spelling of the same target");
     }
 }

@@ -4,12 +4,12 @@
 //! the slot from others in its scope.
 
 use crate::Object;
-use crate::ledger::{Subject, TagIds};
-use crate::log::Admitted;
+use crate::ledger::{InvalidationSubject, TagIds};
+use crate::log::AdmittedObject;
 use crate::octets::{length, put_short, take_short};
 use crate::s3fifo::Hits;
-use crate::scopes::Scope;
-use crate::selector::{Response, Unknown};
+use crate::scopes::MarkScope;
+use crate::selector::{ResponseAttributes, Unknown};
 use crate::weight::allocated;
 use std::sync::Arc;
 
@@ -61,9 +61,9 @@ impl Slot {
         target: &[u8],
         variant: &[u8],
         object: Option<Arc<Object>>,
-        admitted: &Admitted,
+        admitted: &AdmittedObject,
     ) -> Self {
-        let Admitted { tags, checked, softened } = admitted;
+        let AdmittedObject { tags, checked, softened } = admitted;
         Self {
             hash,
             object,
@@ -101,12 +101,16 @@ impl Slot {
 
     /// The object in the form that invalidations are checked against. `scope` must be its scope.
     /// `unknown` takes the place of an object on the disk only.
-    pub(crate) fn subject<'a>(&'a self, scope: &'a Scope, unknown: &'a Unknown) -> Subject<'a> {
-        let response: &dyn Response = match &self.object {
+    pub(crate) fn subject<'a>(
+        &'a self,
+        scope: &'a MarkScope,
+        unknown: &'a Unknown,
+    ) -> InvalidationSubject<'a> {
+        let response: &dyn ResponseAttributes = match &self.object {
             Some(object) => &**object,
             None => unknown,
         };
-        Subject {
+        InvalidationSubject {
             site: scope.site,
             https: scope.https,
             host: scope.host(),
@@ -138,7 +142,8 @@ fn text(tags: &[u8], variant: &[u8], target: &[u8]) -> Box<[u8]> {
 }
 
 fn split(mut text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let (tags, variant) = (take_short(&mut text)?, take_short(&mut text)?);
+    let tags = take_short(&mut text)?;
+    let variant = take_short(&mut text)?;
     let (tags, rest) = text.split_at_checked(tags as usize)?;
     let (variant, target) = rest.split_at_checked(variant as usize)?;
     Some((tags, variant, target))

@@ -12,18 +12,18 @@
 
 use crate::budget::Budget;
 use crate::hash::KeyHasher;
-use crate::ledger::{Recorded, Subject, TagIds};
-use crate::lingering::Lingering;
+use crate::ledger::{InvalidationSubject, RecordedInvalidation, TagIds};
+use crate::lingering::LingeringObjects;
 use crate::log::Log;
-use crate::record::{Entry, SiteNames};
+use crate::record::{IndexRecord, SiteNames};
 use crate::shard::{Admission, Adoption, Checked, Shard};
 use crate::shards::Shards;
-use crate::shelf::{Keeper, Shelf, Shelved, Spill};
+use crate::shelf::{ShardRetention, Shelved, Spill, StoreDisk};
 use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
 use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
-use disk::{OffReason, ReadError, Recovered, Recovery, Stored, Tier};
+use disk::{OffReason, ReadError, Recovered, Recovery, StoredObject, Tier};
 use message::{Fields, ResponseHead, names};
 use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
@@ -155,11 +155,11 @@ pub struct Store {
     limits: StoreLimits,
     hasher: KeyHasher,
     shards: Shards,
-    lingering: Lingering,
+    lingering: LingeringObjects,
     log: Arc<Log>,
     sweep: Sweep,
     budget: Arc<Budget>,
-    shelf: Option<Shelf>,
+    shelf: Option<StoreDisk>,
     /// Whether objects of an earlier process may still be missing from the index.
     adopting: AtomicBool,
 }
@@ -168,12 +168,15 @@ impl Store {
     /// An empty store. `seed` keys the hash functions: it should be random and unique to this
     /// process.
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
-        let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), Lingering::default());
+        let count = limits.shards();
+        let hasher = KeyHasher::new(seed);
+        let lingering = LingeringObjects::default();
         let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
         let shard = || Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
         let shards = Shards::new(count, shard);
-        let (sweep, adopting) = (Sweep::default(), AtomicBool::new(false));
+        let sweep = Sweep::default();
+        let adopting = AtomicBool::new(false);
         Self { limits, hasher, shards, lingering, log, sweep, budget, shelf: None, adopting }
     }
 
@@ -193,13 +196,14 @@ impl Store {
         bans: &dyn Bans,
         life: u64,
         hear: impl FnMut(u64, &Selector),
-    ) -> (Self, Box<dyn disk::Keeper>) {
-        let shelf = Shelf::new(tier.clone(), names, life);
+    ) -> (Self, Box<dyn disk::RetentionPolicy>) {
+        let shelf = StoreDisk::new(tier.clone(), names, life);
         shelf.replay(&self.log, recovery.invalidations(), bans, hear);
         self.log.resume(recovery.sequence());
         self.shards.each().for_each(|mut shard| shard.set_tier(tier.clone()));
-        let keeper = Keeper(self.shards.clone(), tier.clone());
-        (self.shelf, self.adopting) = (Some(shelf), AtomicBool::new(true));
+        let keeper = ShardRetention(self.shards.clone(), tier.clone());
+        self.shelf = Some(shelf);
+        self.adopting = AtomicBool::new(true);
         (self, Box::new(keeper))
     }
 
@@ -295,7 +299,7 @@ impl Store {
 
     /// Reads the object at a place on the disk, to verify it. `None` if the store has no disk.
     /// Blocks.
-    pub(crate) fn read_aside(&self, place: Shelved) -> Option<Result<Stored, ReadError>> {
+    pub(crate) fn read_aside(&self, place: Shelved) -> Option<Result<StoredObject, ReadError>> {
         self.shelf.as_ref().map(|shelf| shelf.tier().read_aside(place.location))
     }
 
@@ -313,17 +317,17 @@ impl Store {
     /// Neither could be ensured. The invalidations are in force in this process, and the next call
     /// tries again.
     pub fn persist(&self) -> Result<(), OffReason> {
-        self.shelf.as_ref().map_or(Ok(()), Shelf::persist)
+        self.shelf.as_ref().map_or(Ok(()), StoreDisk::persist)
     }
 
     /// Whether an invalidation is not durable and no call of [`Store::persist`] is working on it.
     pub fn is_behind(&self) -> bool {
-        self.shelf.as_ref().is_some_and(Shelf::is_behind)
+        self.shelf.as_ref().is_some_and(StoreDisk::is_behind)
     }
 
     /// Whether every invalidation so far is durable and no call of [`Store::persist`] is running.
     pub fn is_written_down(&self) -> bool {
-        self.shelf.as_ref().is_none_or(Shelf::is_written_down)
+        self.shelf.as_ref().is_none_or(StoreDisk::is_written_down)
     }
 
     /// Whether objects and invalidations outlive the process.
@@ -386,14 +390,15 @@ impl Store {
     /// fetch began.
     pub fn publish(&self, publication: Publication<'_>) -> Published {
         let hash = self.hasher.hash(publication.key);
-        let written = self.shelf.as_ref().map(|shelf| (shelf, Written::of(&publication)));
+        let written = self.shelf.as_ref().map(|shelf| (shelf, DiskWrite::of(&publication)));
         let mut shard = self.shards.of(hash);
         let admission = match shard.publish(hash, publication) {
             Ok(admission) => admission,
             Err(refused) => return refused,
         };
-        let Some((shelf, Written { mut entry, object })) = written else { return Published::Stored };
-        (entry.checked, entry.softened) = (admission.checked, admission.softened);
+        let Some((shelf, DiskWrite { mut entry, object })) = written else { return Published::Stored };
+        entry.checked = admission.checked;
+        entry.softened = admission.softened;
         match admission.place {
             // The shard is still locked, so that the later of two revalidations is also the
             // later one on the disk.
@@ -404,7 +409,7 @@ impl Store {
             None if admission.writing != 0 => {
                 // If the queue refuses the object, `write` locks the shard again.
                 drop(shard);
-                self.write(shelf, hash, admission, &Written { entry, object });
+                self.write(shelf, hash, admission, &DiskWrite { entry, object });
             }
             Some(_) | None => {}
         }
@@ -428,11 +433,15 @@ impl Store {
         spill: Spill,
         admits: impl FnOnce(&mut dyn FnMut()) + Send + 'static,
     ) {
-        let Some(shelf) = self.shelf.as_ref().filter(|_| publication.tags.len() <= TAGS_MAX) else { return };
-        let Written { entry, object } = Written::of(publication);
+        let Some(shelf) = self.shelf.as_ref() else { return };
+        if publication.tags.len() > TAGS_MAX {
+            return;
+        }
+        let DiskWrite { entry, object } = DiskWrite::of(publication);
         let hash = self.hasher.hash(&entry.key);
         let shards = self.shards.clone();
-        let (known, head) = (entry.clone(), Arc::clone(&object));
+        let known = entry.clone();
+        let head = Arc::clone(&object);
         shelf.finish(spill, &entry, &object, move |location| {
             let mut is_stored = false;
             admits(&mut || {
@@ -444,8 +453,8 @@ impl Store {
 
     /// Queues a published object for the disk. If the queue refuses it, the object stays in memory
     /// only.
-    fn write(&self, shelf: &Shelf, hash: u64, admission: Admission, written: &Written) {
-        let Written { entry, object } = written;
+    fn write(&self, shelf: &StoreDisk, hash: u64, admission: Admission, written: &DiskWrite) {
+        let DiskWrite { entry, object } = written;
         let shards = self.shards.clone();
         let written = move |location| shards.of(hash).written(admission, location);
         if !shelf.write(entry, object, written) {
@@ -473,7 +482,7 @@ impl Store {
     pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
         let Invalidation { selector, mode } = invalidation;
         // The invalidation is in force from here on. The rest frees memory, journals and counts.
-        let Recorded { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
+        let RecordedInvalidation { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
         if is_crowded {
             self.sweep(ASSIST_SLOTS);
         }
@@ -536,7 +545,7 @@ impl Store {
         if begun == self.sequence() {
             return true;
         }
-        let subject = Subject {
+        let subject = InvalidationSubject {
             site: key.site(),
             https: key.is_https(),
             host: key.host(),
@@ -580,9 +589,11 @@ impl Store {
     /// The statistics now. Locks one shard after the other, so the figures are for metrics and not
     /// for decisions.
     pub fn stats(&self) -> StoreStats {
-        let (tag_bytes, tags) = (self.log.bytes() as u64, self.log.tags() as u64);
+        let tag_bytes = self.log.bytes() as u64;
+        let tags = self.log.tags() as u64;
         let budget_bytes = self.budget.bytes();
-        let (listed, widened) = (self.log.listed() as u64, self.log.widened());
+        let listed = self.log.listed() as u64;
+        let widened = self.log.widened();
         let own = StoreStats {
             bytes: tag_bytes,
             tag_bytes,
@@ -630,23 +641,24 @@ pub struct Returning<'a> {
 }
 
 impl<'a> Returning<'a> {
-    fn of(entry: &'a Entry) -> Option<Self> {
+    fn of(entry: &'a IndexRecord) -> Option<Self> {
         let no_vary_search = entry.no_vary_search.as_ref()?;
         Some(Self { key: &entry.key, no_vary_search, checked: entry.checked })
     }
 }
 
 /// The data of a publication that are needed to write it to the disk.
-struct Written {
-    entry: Entry,
+struct DiskWrite {
+    entry: IndexRecord,
     object: Arc<Object>,
 }
 
-impl Written {
+impl DiskWrite {
     fn of(publication: &Publication<'_>) -> Self {
         let Publication { key, rule, variant, object, tags, begun } = publication;
-        let (rule, variant) = (rule.clone(), variant.clone());
-        let entry = Entry {
+        let rule = rule.clone();
+        let variant = variant.clone();
+        let entry = IndexRecord {
             key: (*key).clone(),
             rule,
             variant,

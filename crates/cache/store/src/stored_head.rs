@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// The ends of the parts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct HeadLayout {
     /// Zero if the prebuilt bytes were not built from the head.
     own: u32,
     prebuilt: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Layout {
 }
 
 /// Writes `head` to `octets`, which must be empty. `prebuilt` is the form sent on a hit.
-pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) -> Layout {
+pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) -> HeadLayout {
     octets.extend_from_slice(prebuilt);
     let start = start_line(head);
     let is_own = memchr(b'\r', &head.reason).is_none() && prebuilt.starts_with(&start);
@@ -38,30 +38,32 @@ pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) 
     }
     for Field { name, value } in &head.fields {
         let rest = part(prebuilt, own..prebuilt.len());
-        match line_len(name, value).filter(|_| own > 0).filter(|_| is_line(rest, name, value)) {
-            Some(len) => own += len,
-            None => {
+        match line_len(name, value) {
+            Some(len) if own > 0 && is_line(rest, name, value) => own += len,
+            _ => {
                 put_counted(octets, name);
                 put_counted(octets, value);
             }
         }
     }
-    Layout { own: length(own), prebuilt: length(prebuilt.len()), head: length(octets.len()) }
+    HeadLayout { own: length(own), prebuilt: length(prebuilt.len()), head: length(octets.len()) }
 }
 
-impl Layout {
-    /// The number of bytes that [`Layout::put`] adds.
+impl HeadLayout {
+    /// The number of bytes that [`HeadLayout::put`] adds.
     pub(crate) const WRITTEN_BYTES: usize = 3 * size_of::<u32>();
 
-    /// Encodes the layout at the end of `octets`, for [`Layout::take`].
+    /// Encodes the layout at the end of `octets`, for [`HeadLayout::take`].
     pub(crate) fn put(self, octets: &mut Vec<u8>) {
         [self.own, self.prebuilt, self.head].into_iter().for_each(|end| put_u32(octets, end));
     }
 
-    /// Decodes a layout that [`Layout::put`] wrote for a head of `head_bytes` bytes. `None` if it
-    /// is inconsistent.
+    /// Decodes a layout that [`HeadLayout::put`] wrote for a head of `head_bytes` bytes. `None` if
+    /// it is inconsistent.
     pub(crate) fn take(octets: &mut &[u8], head_bytes: usize) -> Option<Self> {
-        let (own, prebuilt, head) = (take_u32(octets)?, take_u32(octets)?, take_u32(octets)?);
+        let own = take_u32(octets)?;
+        let prebuilt = take_u32(octets)?;
+        let head = take_u32(octets)?;
         (own <= prebuilt && prebuilt <= head && head as usize == head_bytes).then_some(Self {
             own,
             prebuilt,

@@ -31,10 +31,10 @@ pub struct Swept {
 
 /// The position of the walk, or `None` between walks.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep(Mutex<Option<Walk>>);
+pub(crate) struct Sweep(Mutex<Option<SweepPosition>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Walk {
+struct SweepPosition {
     /// At the end of the walk, every object will have been checked up to this number.
     sequence: u64,
     shard: usize,
@@ -54,13 +54,15 @@ impl Sweep {
     ) -> Swept {
         let mut place = sound(self.0.lock());
         let mut swept = Swept::default();
-        let start = || begin().map(|sequence| Walk { sequence, shard: 0, slot: 0 });
+        let start = || begin().map(|sequence| SweepPosition { sequence, shard: 0, slot: 0 });
         let Some(mut walk) = place.take().or_else(start) else { return swept };
-        let (mut left, mut slices) = (slots, 0);
+        let mut left = slots;
+        let mut slices = 0;
         while left > 0 && slices < SLICES_MAX {
             let Some(mut shard) = lock(walk.shard) else {
                 end(walk.sequence);
-                (swept.more, swept.ended) = (begin().is_some(), true);
+                swept.more = begin().is_some();
+                swept.ended = true;
                 return swept;
             };
             let count = left.min(SLICE_SLOTS);

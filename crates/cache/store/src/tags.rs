@@ -6,9 +6,9 @@
 //! its last hard invalidation.
 
 use crate::SiteId;
+use crate::growth::push_by_eighths;
 use crate::hash::TextHasher;
-use crate::mark::Mark;
-use crate::slowly::push_slowly;
+use crate::mark::InvalidationMark;
 use crate::weight::allocated;
 use hashbrown::HashTable;
 use invalidation::Mode;
@@ -37,7 +37,7 @@ struct Tag {
     live: u32,
     /// The number of other holders: a set mark, listed invalidations and objects being admitted.
     holds: u32,
-    mark: Mark,
+    mark: InvalidationMark,
 }
 
 impl Tags {
@@ -62,10 +62,18 @@ impl Tags {
             return id;
         }
         let hash = self.hasher.hash(site, text);
-        let tag = Tag { hash, text: text.into(), site, members: 0, live: 0, holds: 0, mark: Mark::default() };
+        let tag = Tag {
+            hash,
+            text: text.into(),
+            site,
+            members: 0,
+            live: 0,
+            holds: 0,
+            mark: InvalidationMark::default(),
+        };
         self.text_bytes += allocated(text.len());
         let id = self.free.pop().unwrap_or_else(|| {
-            push_slowly(&mut self.entries, None);
+            push_by_eighths(&mut self.entries, None);
             // 32 bits suffice: each entry costs far more than a byte, so fewer than 2^32 fit into
             // memory.
             (self.entries.len() - 1) as u32
@@ -81,7 +89,7 @@ impl Tags {
         &entry(&self.entries, id).text
     }
 
-    pub(crate) fn mark(&self, id: u32) -> Mark {
+    pub(crate) fn mark(&self, id: u32) -> InvalidationMark {
         entry(&self.entries, id).mark
     }
 
@@ -125,7 +133,7 @@ impl Tags {
     /// object counts as live until it leaves.
     pub(crate) fn clear_mark(&mut self, id: u32) {
         let tag = entry_mut(&mut self.entries, id);
-        tag.mark = Mark::default();
+        tag.mark = InvalidationMark::default();
         tag.live = tag.members;
     }
 
@@ -146,9 +154,11 @@ impl Tags {
         let found = self.ids.find_entry(tag.hash, |known| *known == id).map(|found| found.remove());
         assert!(found.is_ok(), "the table has each tag");
         if self.ids.is_empty() {
-            (self.entries, self.ids, self.free) = (Vec::new(), HashTable::new(), Vec::new());
+            self.entries = Vec::new();
+            self.ids = HashTable::new();
+            self.free = Vec::new();
         } else {
-            push_slowly(&mut self.free, id);
+            push_by_eighths(&mut self.free, id);
         }
     }
 }

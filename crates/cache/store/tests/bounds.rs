@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
-use invalidation::{Ban, Haystack, Mode, Need, Stored};
+use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use semantics::{Freshness, Moment, VariantKey, VaryRule};
@@ -24,7 +24,7 @@ const LISTED: u32 = 600;
 struct NeverBan(String);
 
 impl Ban for NeverBan {
-    fn matches(&self, _: &dyn Stored) -> bool {
+    fn matches(&self, _: &dyn ResponseView) -> bool {
         false
     }
 
@@ -86,7 +86,7 @@ fn both(number: u32) -> Selector {
 struct TargetBan(String);
 
 impl Ban for TargetBan {
-    fn matches(&self, _: &dyn Stored) -> bool {
+    fn matches(&self, _: &dyn ResponseView) -> bool {
         false
     }
 

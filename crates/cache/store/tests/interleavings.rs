@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
-use invalidation::{Ban, Haystack, Mode, Need, Stored};
+use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use semantics::{Freshness, Moment, VariantKey, VaryRule};
@@ -26,7 +26,7 @@ const TAG: &[u8] = b"news";
 struct BanAll;
 
 impl Ban for BanAll {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         stored.target() == b"/"
     }
 
@@ -44,7 +44,7 @@ impl Ban for BanAll {
 struct OtherBan(&'static str);
 
 impl Ban for OtherBan {
-    fn matches(&self, _: &dyn Stored) -> bool {
+    fn matches(&self, _: &dyn ResponseView) -> bool {
         false
     }
 
@@ -63,7 +63,8 @@ fn key() -> Key {
 
 /// One selector of each kind that matches the page.
 fn selectors() -> Vec<Selector> {
-    let (site, host) = (SITE, Bytes::from_static(b"a.test"));
+    let site = SITE;
+    let host = Bytes::from_static(b"a.test");
     let tag = || vec![Bytes::from_static(TAG)];
     vec![
         Selector::Target { site, host: host.clone(), target: "/".into() },
@@ -83,9 +84,9 @@ fn elsewhere() -> Selector {
 }
 
 /// The origin: a page whose content is a version number, which an editor raises.
-struct Origin(AtomicU64);
+struct VersionedOrigin(AtomicU64);
 
-impl Origin {
+impl VersionedOrigin {
     fn version(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -93,7 +94,7 @@ impl Origin {
 
 /// Fetches and publishes the page in the steps of a real fetch: sequence number, request, response,
 /// publication.
-fn fly(store: &Store, origin: &Origin) -> Published {
+fn fly(store: &Store, origin: &VersionedOrigin) -> Published {
     let begun = store.sequence();
     let version = origin.version();
     thread::yield_now();
@@ -126,8 +127,10 @@ fn store() -> Arc<Store> {
 /// that favour rare orders of a few steps.
 fn check(scenario: impl Fn(&Selector) + Send + Sync + Clone + 'static) {
     for selector in selectors() {
-        let (random, rare) = (scenario.clone(), scenario.clone());
-        let (one, other) = (selector.clone(), selector);
+        let random = scenario.clone();
+        let rare = scenario.clone();
+        let one = selector.clone();
+        let other = selector;
         check_random(move || random(&one), SCHEDULES);
         check_pct(move || rare(&other), SCHEDULES, 3);
     }
@@ -143,12 +146,14 @@ const SCHEDULES: usize = 300;
 fn purge_hides_pages_fetched_before_it() {
     for mode in [Mode::Hard, Mode::Soft] {
         check(move |selector| {
-            let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+            let store = store();
+            let origin = Arc::new(VersionedOrigin(AtomicU64::new(1)));
             fly(&store, &origin);
             // This makes the next look-up or sweep check the page.
             store.invalidate(&Invalidation { selector: elsewhere(), mode: Mode::Hard });
             let flights = [(); 2].map(|()| {
-                let (store, origin) = (Arc::clone(&store), Arc::clone(&origin));
+                let store = Arc::clone(&store);
+                let origin = Arc::clone(&origin);
                 thread::spawn(move || fly(&store, &origin))
             });
             let sweeper = {
@@ -185,7 +190,8 @@ fn purge_hides_pages_fetched_before_it() {
 #[test]
 fn bans_above_the_limit_are_barriers_during_sieving() {
     let scenario = || {
-        let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+        let store = store();
+        let origin = Arc::new(VersionedOrigin(AtomicU64::new(1)));
         let ban = |ban: Arc<dyn Ban>| Invalidation {
             selector: Selector::Ban { site: SITE, ban },
             mode: Mode::Hard,
@@ -231,7 +237,8 @@ fn purge_prevents_joining_earlier_fetches() {
         let tags = [Bytes::from_static(TAG)];
         let joins = |store: &Store| store.may_join(begun, &key(), &tags, &ResponseHead::new(Status::OK));
         let purger = {
-            let (store, selector) = (Arc::clone(&store), selector.clone());
+            let store = Arc::clone(&store);
+            let selector = selector.clone();
             thread::spawn(move || store.invalidate(&Invalidation { selector, mode: Mode::Soft }))
         };
         // Both answers are right until the purge has returned.
@@ -245,9 +252,12 @@ fn purge_prevents_joining_earlier_fetches() {
 #[test]
 fn concurrent_purges_have_one_order() {
     check(|selector| {
-        let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+        let store = store();
+        let origin = Arc::new(VersionedOrigin(AtomicU64::new(1)));
         let purgers = [(); 2].map(|()| {
-            let (store, origin, selector) = (Arc::clone(&store), Arc::clone(&origin), selector.clone());
+            let store = Arc::clone(&store);
+            let origin = Arc::clone(&origin);
+            let selector = selector.clone();
             thread::spawn(move || {
                 fly(&store, &origin);
                 let now = origin.0.fetch_add(1, Ordering::SeqCst) + 1;

@@ -64,28 +64,29 @@ fn publish(store: &Store, key: &Key, rule: VaryRule, variant: VariantKey, object
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StoreStep {
     Publish { key: usize, varies: bool, language: usize, padding: usize },
     Remove { key: usize },
     Lookup { key: usize, language: usize },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<StoreStep>> {
     let key = 0usize..24;
     let step = prop_oneof![
-        (key.clone(), any::<bool>(), 0usize..3, 0usize..4_000)
-            .prop_map(|(key, varies, language, padding)| Step::Publish { key, varies, language, padding }),
-        key.clone().prop_map(|key| Step::Remove { key }),
-        (key, 0usize..3).prop_map(|(key, language)| Step::Lookup { key, language }),
+        (key.clone(), any::<bool>(), 0usize..3, 0usize..4_000).prop_map(
+            |(key, varies, language, padding)| StoreStep::Publish { key, varies, language, padding }
+        ),
+        key.clone().prop_map(|key| StoreStep::Remove { key }),
+        (key, 0usize..3).prop_map(|(key, language)| StoreStep::Lookup { key, language }),
     ];
     prop::collection::vec(step, 0..120)
 }
 
 /// The expected contents: for each key its variants, newest last.
 #[derive(Default)]
-struct Model(HashMap<Key, Vec<(VaryRule, VariantKey, usize)>>);
+struct StoreModel(HashMap<Key, Vec<(VaryRule, VariantKey, usize)>>);
 
-impl Model {
+impl StoreModel {
     fn publish(&mut self, key: &Key, rule: &VaryRule, variant: &VariantKey, number: usize) {
         let variants = self.0.entry(key.clone()).or_default();
         variants.retain(|(known_rule, known, _)| (known_rule, known) != (rule, variant));
@@ -102,24 +103,25 @@ impl Model {
 
 /// Runs the steps on a store and the model. `complete` means that the store has room for every
 /// object.
-fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCaseError> {
+fn run(limits: StoreLimits, steps: &[StoreStep], complete: bool) -> Result<(), TestCaseError> {
     let store = Store::new(limits, 42);
-    let mut model = Model::default();
+    let mut model = StoreModel::default();
     for (number, step) in steps.iter().enumerate() {
         match *step {
-            Step::Publish { key: k, varies, language, padding } => {
-                let (key, rule) = (key(k), rule(varies));
+            StoreStep::Publish { key: k, varies, language, padding } => {
+                let key = key(k);
+                let rule = rule(varies);
                 let variant = rule.key(&fields(language));
                 model.publish(&key, &rule, &variant, number);
                 let published = publish(&store, &key, rule, variant, object(number, padding));
                 prop_assert!(published == Published::Stored || !complete);
             }
-            Step::Remove { key: k } => {
+            StoreStep::Remove { key: k } => {
                 let expected = model.0.remove(&key(k)).map_or(0, |variants| variants.len());
                 let removed = store.remove(&key(k));
                 prop_assert!(removed == expected || (!complete && removed < expected));
             }
-            Step::Lookup { key: k, language } => {
+            StoreStep::Lookup { key: k, language } => {
                 let selected = model.selected(&key(k), &fields(language));
                 match store.lookup(&key(k), &fields(language)) {
                     Lookup::Found { object, .. } if complete => {

@@ -67,7 +67,8 @@ fn publish(store: &Store, number: u64, body: &[u8]) -> u64 {
 #[test]
 fn object_overhead_stays_below_its_limit() {
     let limits = StoreLimits { memory_bytes_max: 2 << 30, ..StoreLimits::default() };
-    let (store, body) = (Store::new(limits, 3), vec![b'x'; 1_000]);
+    let store = Store::new(limits, 3);
+    let body = vec![b'x'; 1_000];
     let before = heap_bytes();
     let octets: u64 = (0..OBJECTS).map(|number| publish(&store, number, &body)).sum();
     let heap = heap_bytes() - before;

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
-use disk::{Opened, Recovery, Settings, Tier, Writer};
-use invalidation::{Ban, Mode, Stored};
+use disk::{DiskWriter, Opened, Recovery, Tier, TierSettings};
+use invalidation::{Ban, Mode, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
 use platform::SystemDisk;
@@ -24,9 +24,9 @@ use store::{
 
 const SITE: SiteId = SiteId(3);
 
-struct Names;
+struct DiskSiteNames;
 
-impl SiteNames for Names {
+impl SiteNames for DiskSiteNames {
     fn name(&self, site: SiteId) -> &[u8] {
         if site == SITE { b"shop" } else { b"" }
     }
@@ -41,7 +41,7 @@ impl SiteNames for Names {
 struct Colored(String);
 
 impl Ban for Colored {
-    fn matches(&self, stored: &dyn Stored) -> bool {
+    fn matches(&self, stored: &dyn ResponseView) -> bool {
         stored.values(b"Color").contains(&self.0.as_bytes())
     }
 
@@ -59,11 +59,11 @@ impl Bans for ColorBans {
 }
 
 /// A store above a directory. The test itself runs the steps of the disk writer.
-struct World {
+struct StoreOverDisk {
     store: Store,
     tier: Tier,
-    writer: Writer,
-    keeper: Box<dyn disk::Keeper>,
+    writer: DiskWriter,
+    keeper: Box<dyn disk::RetentionPolicy>,
     /// Invalidations of the earlier process that were replayed.
     heard: Vec<(u64, Selector)>,
 }
@@ -72,13 +72,13 @@ fn now() -> Moment {
     Moment { wall: Timestamp::from_secs(1_000_000), monotonic: Monotonic::from_nanos(5) }
 }
 
-impl World {
+impl StoreOverDisk {
     fn open(directory: &Path, life: u64) -> Self {
         Self::sized(directory, life, 64 << 20)
     }
 
     fn sized(directory: &Path, life: u64, bytes_max: u64) -> Self {
-        let settings = Settings { directory: directory.to_owned(), bytes_max, ..Settings::default() };
+        let settings = TierSettings { directory: directory.to_owned(), bytes_max, ..TierSettings::default() };
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         let mut heard = Vec::new();
@@ -91,10 +91,10 @@ impl World {
             ..StoreLimits::default()
         };
         let (store, keeper) =
-            Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life, hear);
-        let world = Self { store, tier, writer, keeper, heard };
-        world.adopt(recovery);
-        world
+            Store::new(limits, life).above(&tier, &recovery, Arc::new(DiskSiteNames), &ColorBans, life, hear);
+        let cache = Self { store, tier, writer, keeper, heard };
+        cache.adopt(recovery);
+        cache
     }
 
     fn adopt(&self, recovery: Recovery) {
@@ -107,14 +107,14 @@ impl World {
     }
 
     fn write(&mut self) {
-        while self.writer.step(&*self.keeper) == disk::Progress::Worked {}
+        while self.writer.step(&*self.keeper) == disk::WriterProgress::Worked {}
     }
 
     /// Ends the process in order: journals all invalidations and loses the memory.
     fn end(mut self) {
         self.persist();
         self.tier.close();
-        while self.writer.step(&*self.keeper) != disk::Progress::Closed {}
+        while self.writer.step(&*self.keeper) != disk::WriterProgress::Closed {}
     }
 
     /// Journals invalidations while the writer runs, as its thread would.
@@ -150,7 +150,8 @@ impl World {
         let rule = VaryRule::from_response(&Fields::new(), &Policy::default_profile()).unwrap();
         let variant = rule.key(&Fields::new());
         let begun = self.store.sequence();
-        let (key, object) = (&key(page), Arc::new(object));
+        let key = &key(page);
+        let object = Arc::new(object);
         self.store.publish(Publication { key, rule, variant, object, tags, begun })
     }
 
@@ -173,7 +174,8 @@ impl World {
         let content = match object.on_disk() {
             Some(body) => {
                 assert_eq!(body.check(0, body.len() as usize).unwrap(), body.len());
-                let (range, mut octets) = (body.unchecked_range().unwrap(), vec![0; body.len() as usize]);
+                let range = body.unchecked_range().unwrap();
+                let mut octets = vec![0; body.len() as usize];
                 range.file.read_exact_at(&mut octets, range.offset).unwrap();
                 octets
             }
@@ -211,57 +213,57 @@ fn tag(number: usize) -> Bytes {
 #[test]
 fn evicted_object_is_found_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
-        world.write();
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        cache.write();
     }
-    let stats = world.store.stats();
+    let stats = cache.store.stats();
     assert!(stats.objects == 40 && stats.shelved > 30 && stats.bytes <= 100 << 10, "{stats:?}");
     for page in (0..40).chain(0..40).rev() {
-        assert_eq!(world.get(page), Some((page as u32, false)));
+        assert_eq!(cache.get(page), Some((page as u32, false)));
     }
-    assert_eq!(world.store.stats().objects, 40);
+    assert_eq!(cache.store.stats().objects, 40);
 }
 
 #[test]
 fn replaced_or_removed_object_leaves_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for version in 0..20 {
-        world.publish(1, version, 20_000, &[]);
-        world.publish(2, version, 20_000, &[tag(1)]);
-        world.write();
+        cache.publish(1, version, 20_000, &[]);
+        cache.publish(2, version, 20_000, &[tag(1)]);
+        cache.write();
     }
-    assert_eq!(world.tier.figures().objects, 2);
-    world.store.remove(&key(1));
-    world.invalidate(Selector::Tags { site: SITE, any_of: vec![tag(1)], all_of: Vec::new() }, Mode::Hard);
-    assert_eq!((world.get(1), world.get(2)), (None, None));
-    world.write();
-    assert_eq!((world.tier.figures().objects, world.store.stats().objects), (0, 0));
+    assert_eq!(cache.tier.figures().objects, 2);
+    cache.store.remove(&key(1));
+    cache.invalidate(Selector::Tags { site: SITE, any_of: vec![tag(1)], all_of: Vec::new() }, Mode::Hard);
+    assert_eq!((cache.get(1), cache.get(2)), (None, None));
+    cache.write();
+    assert_eq!((cache.tier.figures().objects, cache.store.stats().objects), (0, 0));
 }
 
 #[test]
 fn ban_on_a_disk_object_is_decided_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, 1, 20_000, &[]);
-        world.write();
+        cache.publish(page, 1, 20_000, &[]);
+        cache.write();
     }
-    world.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
-    world.store.sweep(1_000);
+    cache.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
+    cache.store.sweep(1_000);
     // Some pages are looked up in this process. The next process reads the others when it adopts
     // them.
     let red = |page: &usize| page.is_multiple_of(2);
-    assert!((0..5).all(|page| world.get(page).is_some() == red(&page)));
-    world.end();
-    let world = World::open(directory.path(), 2);
-    assert!((0..10).all(|page| world.get(page).is_some() == red(&page)));
+    assert!((0..5).all(|page| cache.get(page).is_some() == red(&page)));
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert!((0..10).all(|page| cache.get(page).is_some() == red(&page)));
 }
 
 #[derive(Clone, Debug)]
-enum Act {
+enum StoreAct {
     Publish { page: usize, large: bool, tag: usize },
     Get { page: usize },
     Confirm { page: usize, tag: usize },
@@ -275,20 +277,20 @@ enum Act {
     Restart,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<StoreAct>> {
     let page = 0..12usize;
     let act = prop_oneof![
-        8 => (page.clone(), any::<bool>(), 0..3usize).prop_map(|(page, large, tag)| Act::Publish { page, large, tag }),
-        8 => page.clone().prop_map(|page| Act::Get { page }),
-        4 => (page.clone(), 0..3usize).prop_map(|(page, tag)| Act::Confirm { page, tag }),
-        1 => (0..3usize, any::<bool>()).prop_map(|(tag, soft)| Act::Tags { tag, soft }),
-        1 => page.clone().prop_map(|page| Act::Target { page }),
-        1 => page.prop_map(|page| Act::Prefix { page }),
-        1 => Just(Act::Ban),
-        1 => Just(Act::Everything),
-        4 => Just(Act::Write),
-        1 => Just(Act::Sweep),
-        2 => Just(Act::Restart),
+        8 => (page.clone(), any::<bool>(), 0..3usize).prop_map(|(page, large, tag)| StoreAct::Publish { page, large, tag }),
+        8 => page.clone().prop_map(|page| StoreAct::Get { page }),
+        4 => (page.clone(), 0..3usize).prop_map(|(page, tag)| StoreAct::Confirm { page, tag }),
+        1 => (0..3usize, any::<bool>()).prop_map(|(tag, soft)| StoreAct::Tags { tag, soft }),
+        1 => page.clone().prop_map(|page| StoreAct::Target { page }),
+        1 => page.prop_map(|page| StoreAct::Prefix { page }),
+        1 => Just(StoreAct::Ban),
+        1 => Just(StoreAct::Everything),
+        4 => Just(StoreAct::Write),
+        1 => Just(StoreAct::Sweep),
+        2 => Just(StoreAct::Restart),
     ];
     prop::collection::vec(act, 1..60)
 }
@@ -296,11 +298,11 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 /// For each page that may be used: its newest version, its tag, and whether it was softly
 /// invalidated.
 #[derive(Default)]
-struct Model {
+struct ShelvedModel {
     pages: [Option<(u32, usize, bool)>; 12],
 }
 
-impl Model {
+impl ShelvedModel {
     fn invalidate(&mut self, soft: bool, is_meant: impl Fn(usize, usize) -> bool) {
         for (page, known) in self.pages.iter_mut().enumerate() {
             match known {
@@ -317,74 +319,75 @@ impl Model {
     }
 }
 
-fn play(acts: Vec<Act>) {
+fn play(acts: Vec<StoreAct>) {
     let directory = tempfile::tempdir().unwrap();
-    let (mut life, mut version) = (1, 0);
-    let mut world = World::open(directory.path(), life);
-    let mut model = Model::default();
+    let mut life = 1;
+    let mut version = 0;
+    let mut cache = StoreOverDisk::open(directory.path(), life);
+    let mut model = ShelvedModel::default();
     for act in acts {
         match act {
-            Act::Publish { page, large, tag: number } => {
+            StoreAct::Publish { page, large, tag: number } => {
                 // The version must be above all revalidated ones too.
                 version =
                     1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
                 let content_bytes = if large { 25_000 } else { 300 };
-                assert_eq!(world.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
+                assert_eq!(cache.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
                 model.pages[page] = Some((version, number, false));
             }
-            Act::Get { page } => {
+            StoreAct::Get { page } => {
                 // The page may have been evicted everywhere. If it is found, it must be the newest
                 // version and not invalidated.
-                if let Some((version, softened)) = world.get(page) {
+                if let Some((version, softened)) = cache.get(page) {
                     let known = model.pages[page].map(|(version, _, softened)| (version, softened));
                     assert_eq!(Some((version, softened)), known, "page {page}");
                 }
             }
-            Act::Confirm { page, tag: number } => {
+            StoreAct::Confirm { page, tag: number } => {
                 let known = model.pages[page].map_or(0, |(version, ..)| version);
-                if let Some(published) = world.confirm(page, known + LETTERS, &[tag(number)]) {
+                if let Some(published) = cache.confirm(page, known + LETTERS, &[tag(number)]) {
                     assert_eq!(published, Published::Stored);
                     model.pages[page] = Some((known + LETTERS, number, false));
                 }
             }
-            Act::Tags { tag: number, soft } => {
+            StoreAct::Tags { tag: number, soft } => {
                 let mode = if soft { Mode::Soft } else { Mode::Hard };
                 let any_of = vec![tag(number)];
-                world.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
+                cache.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
                 model.invalidate(soft, |_, tag| tag == number);
             }
-            Act::Target { page } => {
+            StoreAct::Target { page } => {
                 let target = Bytes::from(format!("/page/{page}"));
                 let selector = Selector::Target { site: SITE, host: "shop.test".into(), target };
-                world.invalidate(selector, Mode::Hard);
+                cache.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| known == page);
             }
-            Act::Prefix { page } => {
+            StoreAct::Prefix { page } => {
                 let prefix = format!("/page/{page}");
                 let selector =
                     Selector::Prefix { site: SITE, host: "shop.test".into(), prefix: prefix.clone().into() };
-                world.invalidate(selector, Mode::Hard);
+                cache.invalidate(selector, Mode::Hard);
                 model.invalidate(false, |known, _| format!("/page/{known}").starts_with(&prefix));
             }
-            Act::Ban => {
+            StoreAct::Ban => {
                 let ban = Arc::new(Colored("red".to_owned()));
-                world.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
+                cache.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
                 model.invalidate(false, |page, _| page.is_multiple_of(2));
             }
-            Act::Everything => {
-                world.invalidate(Selector::Everything { site: None }, Mode::Hard);
+            StoreAct::Everything => {
+                cache.invalidate(Selector::Everything { site: None }, Mode::Hard);
                 model.invalidate(false, |_, _| true);
             }
-            Act::Write => world.write(),
-            Act::Sweep => drop(world.store.sweep(1_000)),
-            Act::Restart => {
-                world.end();
+            StoreAct::Write => cache.write(),
+            StoreAct::Sweep => drop(cache.store.sweep(1_000)),
+            StoreAct::Restart => {
+                cache.end();
                 life += 1;
-                world = World::open(directory.path(), life);
+                cache = StoreOverDisk::open(directory.path(), life);
             }
         }
     }
-    world.end();
+    cache.end();
 }
 
 proptest! {
@@ -399,91 +402,91 @@ proptest! {
 #[test]
 fn revalidated_disk_object_keeps_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
-    let push_out = |world: &mut World| {
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    let push_out = |cache: &mut StoreOverDisk| {
         for page in 1..10 {
-            world.publish(page, 1, 20_000, &[]);
-            world.write();
+            cache.publish(page, 1, 20_000, &[]);
+            cache.write();
         }
     };
     let by_tag = |number| Selector::Tags { site: SITE, any_of: vec![tag(number)], all_of: Vec::new() };
-    world.publish(0, 1, 20_000, &[tag(1)]);
-    push_out(&mut world);
-    world.invalidate(Selector::Everything { site: None }, Mode::Soft);
-    assert_eq!(world.get(0), Some((1, true)));
-    assert!(world.find(0).unwrap().0.on_disk().is_some());
-    assert_eq!(world.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    cache.publish(0, 1, 20_000, &[tag(1)]);
+    push_out(&mut cache);
+    cache.invalidate(Selector::Everything { site: None }, Mode::Soft);
+    assert_eq!(cache.get(0), Some((1, true)));
+    assert!(cache.find(0).unwrap().0.on_disk().is_some());
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
     // The page is evicted and read again: first by this process, then by later ones, which start
     // without its memory.
-    push_out(&mut world);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    assert_eq!(world.tier.figures().written, 19, "its body is not written again");
-    world.end();
-    let mut world = World::open(directory.path(), 2);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    world.invalidate(by_tag(1), Mode::Hard);
-    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    world.invalidate(by_tag(2), Mode::Soft);
-    world.persist();
-    world.end();
-    let world = World::open(directory.path(), 3);
-    assert_eq!(world.get(0), Some((1 + LETTERS, true)));
-    world.invalidate(by_tag(2), Mode::Hard);
-    assert_eq!(world.get(0), None);
-    world.end();
-    assert_eq!(World::open(directory.path(), 4).get(0), None);
+    push_out(&mut cache);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    assert_eq!(cache.tier.figures().written, 19, "its body is not written again");
+    cache.end();
+    let mut cache = StoreOverDisk::open(directory.path(), 2);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    cache.invalidate(by_tag(1), Mode::Hard);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
+    cache.invalidate(by_tag(2), Mode::Soft);
+    cache.persist();
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 3);
+    assert_eq!(cache.get(0), Some((1 + LETTERS, true)));
+    cache.invalidate(by_tag(2), Mode::Hard);
+    assert_eq!(cache.get(0), None);
+    cache.end();
+    assert_eq!(StoreOverDisk::open(directory.path(), 4).get(0), None);
 }
 
 #[test]
 fn object_is_dropped_if_the_disk_refuses_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
-    world.publish(0, 1, 20_000, &[]);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    cache.publish(0, 1, 20_000, &[]);
     for page in 1..10 {
-        world.publish(page, 1, 20_000, &[]);
-        world.write();
+        cache.publish(page, 1, 20_000, &[]);
+        cache.write();
     }
-    let objects = world.tier.figures().objects;
+    let objects = cache.tier.figures().objects;
     // These tags exceed the largest index entry.
     let tags: Vec<Bytes> = (0..70).map(|number| Bytes::from(format!("{number:01000}"))).collect();
-    assert_eq!(world.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
-    assert_eq!(world.get(0), None);
-    world.write();
-    assert_eq!(world.tier.figures().objects, objects - 1);
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
+    assert_eq!(cache.get(0), None);
+    cache.write();
+    assert_eq!(cache.tier.figures().objects, objects - 1);
 }
 
 #[test]
 fn object_evicted_during_its_write_is_found_afterwards() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
     }
-    world.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
-    world.store.remove(&key(7));
-    world.write();
-    let found: Vec<bool> = (0..40).map(|page| world.get(page) == Some((page as u32, false))).collect();
+    cache.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
+    cache.store.remove(&key(7));
+    cache.write();
+    let found: Vec<bool> = (0..40).map(|page| cache.get(page) == Some((page as u32, false))).collect();
     assert!(found.iter().enumerate().all(|(page, is_there)| *is_there == (page != 7)), "{found:?}");
-    assert_eq!(world.tier.figures().objects, 39);
+    assert_eq!(cache.tier.figures().objects, 39);
 }
 
 #[test]
 fn object_too_large_for_memory_evicts_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
     // The memory becomes too small for this page. It is sent from the disk, and no other page is
     // evicted for it.
-    assert_eq!(world.publish(30, 1, 64_000, &[]), Published::Stored);
-    world.store.fit(200 << 10, 100 << 10);
-    world.write();
-    assert_eq!(world.get(30), Some((1, false)));
-    assert!((0..10).all(|page| world.get(page) == Some((page as u32, false))));
-    assert_eq!(world.store.stats().objects, 11);
+    assert_eq!(cache.publish(30, 1, 64_000, &[]), Published::Stored);
+    cache.store.fit(200 << 10, 100 << 10);
+    cache.write();
+    assert_eq!(cache.get(30), Some((1, false)));
+    assert!((0..10).all(|page| cache.get(page) == Some((page as u32, false))));
+    assert_eq!(cache.store.stats().objects, 11);
 }
 
 /// Changes one byte of the content of this version on the disk.
@@ -504,31 +507,33 @@ fn damage(directory: &Path, version: u32) {
 #[test]
 fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    let object = world.find(0).unwrap().0;
+    let object = cache.find(0).unwrap().0;
     let body = object.on_disk().unwrap();
     body.was_read();
     assert!(body.file_range().is_some());
-    let before = world.tier.figures().objects;
-    world.store.forget_damaged(body);
+    let before = cache.tier.figures().objects;
+    cache.store.forget_damaged(body);
     assert!(body.file_range().is_none(), "sending from the file stops");
-    assert!(world.find(0).is_none());
-    assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
-    assert!(world.find(0).is_none());
-    assert_eq!(world.tier.figures().objects, before - 1);
-    world.store.forget_damaged(body);
-    assert_eq!(world.get(1), Some((1, false)));
+    assert!(cache.find(0).is_none());
+    assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+    assert!(cache.find(0).is_none());
+    assert_eq!(cache.tier.figures().objects, before - 1);
+    cache.store.forget_damaged(body);
+    assert_eq!(cache.get(1), Some((1, false)));
 }
 
 /// Walks once over the disk. Returns the number of intact bytes and of damaged responses.
-fn examine(world: &World) -> (u64, u32) {
-    let (mut walk, mut bytes, mut damaged) = (Examination::default(), 0, 0);
+fn examine(cache: &StoreOverDisk) -> (u64, u32) {
+    let mut walk = Examination::default();
+    let mut bytes = 0;
+    let mut damaged = 0;
     loop {
-        match walk.step(&world.store, 70_000) {
+        match walk.step(&cache.store, 70_000) {
             Examined::Sound(more) => bytes += more,
             Examined::Damaged => damaged += 1,
             Examined::End => return (bytes, damaged),
@@ -539,83 +544,83 @@ fn examine(world: &World) -> (u64, u32) {
 #[test]
 fn examination_finds_damage_before_a_look_up() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
-    assert_eq!(examine(&world), (0, 0));
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    assert_eq!(examine(&cache), (0, 0));
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    let (bytes, damaged) = examine(&world);
+    let (bytes, damaged) = examine(&cache);
     assert!(damaged == 0 && (200_000..210_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
     // Page 0 is on the disk only, page 1 is also being sent from there, page 10 is also in memory.
-    let sent = world.find(1).unwrap().0;
+    let sent = cache.find(1).unwrap().0;
     sent.on_disk().unwrap().was_read();
-    world.publish(10, 10, 20_000, &[]);
-    world.write();
-    assert!(world.find(10).unwrap().0.on_disk().is_none());
+    cache.publish(10, 10, 20_000, &[]);
+    cache.write();
+    assert!(cache.find(10).unwrap().0.on_disk().is_none());
     [0, 1, 10].into_iter().for_each(|version| damage(directory.path(), version));
-    assert_eq!(examine(&world).1, 3);
-    let (bytes, damaged) = examine(&world);
+    assert_eq!(examine(&cache).1, 3);
+    let (bytes, damaged) = examine(&cache);
     assert!(damaged == 0 && (160_000..170_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
-    assert!(world.find(0).is_none() && world.find(1).is_none());
+    assert!(cache.find(0).is_none() && cache.find(1).is_none());
     assert!(sent.on_disk().unwrap().file_range().is_none());
-    assert_eq!(world.get(10), Some((10, false)), "its body is in memory");
-    world.end();
-    let world = World::open(directory.path(), 2);
-    assert_eq!(world.get(10), None, "its copy on the disk was removed");
-    assert_eq!(world.get(9), Some((9, false)));
+    assert_eq!(cache.get(10), Some((10, false)), "its body is in memory");
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert_eq!(cache.get(10), None, "its copy on the disk was removed");
+    assert_eq!(cache.get(9), Some((9, false)));
 }
 
 #[test]
 fn popular_disk_body_is_never_in_an_unlinked_file() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::sized(directory.path(), 1, 2 << 20);
+    let mut cache = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
     let mut found = 0;
     for page in 0..300 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
         if page < 10 {
             // Page 0 has not left memory yet.
             continue;
         }
         // The look-up keeps page 0 in demand, so it is written again when its segment is evicted.
-        let Some((object, _)) = world.find(0) else { continue };
+        let Some((object, _)) = cache.find(0) else { continue };
         let Some(body) = object.on_disk() else { continue };
         body.was_read();
         let names = body.file_range().unwrap().file.metadata().unwrap().nlink();
         assert_eq!(names, 1, "after page {page}");
         found += 1;
     }
-    assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
+    assert!(found > 100 && cache.tier.figures().kept > 0, "{found}, {:?}", cache.tier.figures());
 }
 
 #[test]
 fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
     for is_wanted in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let mut world = World::sized(directory.path(), 1, 2 << 20);
+        let mut cache = StoreOverDisk::sized(directory.path(), 1, 2 << 20);
         for page in 0..10 {
-            world.publish(page, page as u32, 20_000, &[]);
-            world.write();
+            cache.publish(page, page as u32, 20_000, &[]);
+            cache.write();
         }
-        let (object, _) = world.find(0).unwrap();
+        let (object, _) = cache.find(0).unwrap();
         let body = object.on_disk().unwrap();
         body.was_read();
         let is_unlinked = || body.file_range().unwrap().file.metadata().unwrap().nlink() == 0;
         for page in (10..300).take_while(|_| !is_unlinked()) {
-            world.publish(page, page as u32, 20_000, &[]);
-            world.write();
+            cache.publish(page, page as u32, 20_000, &[]);
+            cache.write();
             // Only an object in memory is written again when its segment is evicted.
             if is_wanted {
-                world.find(0);
+                cache.find(0);
             }
         }
         assert!(is_unlinked());
-        assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
-        assert_eq!(world.get(0), is_wanted.then_some((0, false)));
+        assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+        assert_eq!(cache.get(0), is_wanted.then_some((0, false)));
         if is_wanted {
-            assert_eq!(world.confirm(0, LETTERS, &[]), Some(Published::Stored));
-            assert_eq!(world.get(0), Some((LETTERS, false)));
+            assert_eq!(cache.confirm(0, LETTERS, &[]), Some(Published::Stored));
+            assert_eq!(cache.get(0), Some((LETTERS, false)));
         }
     }
 }
@@ -623,32 +628,32 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
 #[test]
 fn objects_of_a_lost_segment_stay_only_if_memory_has_them() {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::open(directory.path(), 1);
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..10 {
-        world.publish(page, page as u32, 20_000, &[]);
-        world.write();
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
     }
-    assert!(world.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
+    assert!(cache.find(0).unwrap().0.on_disk().is_some(), "its body is read from the disk");
     // The first segment holds all pages.
-    world.keeper.lost_all(2);
-    assert_eq!(world.store.stats().objects, 10);
-    world.keeper.lost_all(1);
-    let stats = world.store.stats();
+    cache.keeper.lost_all(2);
+    assert_eq!(cache.store.stats().objects, 10);
+    cache.keeper.lost_all(1);
+    let stats = cache.store.stats();
     assert!(stats.shelved == 0 && (1..10).contains(&stats.objects), "{stats:?}");
-    assert_eq!(world.get(0), None);
-    let found = (1..10).filter(|page| world.get(*page) == Some((*page as u32, false))).count();
+    assert_eq!(cache.get(0), None);
+    let found = (1..10).filter(|page| cache.get(*page) == Some((*page as u32, false))).count();
     assert_eq!(found as u64, stats.objects);
 }
 
 #[test]
 fn invalidations_of_an_earlier_process_are_replayed() {
     let directory = tempfile::tempdir().unwrap();
-    let world = World::open(directory.path(), 1);
+    let cache = StoreOverDisk::open(directory.path(), 1);
     let target = || Selector::Target { site: SITE, host: "shop.test".into(), target: "/a".into() };
-    world.invalidate(target(), Mode::Hard);
-    let sequence = world.store.sequence();
-    world.end();
-    let world = World::open(directory.path(), 2);
-    assert!(matches!(&world.heard[..], [(heard, Selector::Target { target, .. })]
+    cache.invalidate(target(), Mode::Hard);
+    let sequence = cache.store.sequence();
+    cache.end();
+    let cache = StoreOverDisk::open(directory.path(), 2);
+    assert!(matches!(&cache.heard[..], [(heard, Selector::Target { target, .. })]
         if *heard == sequence && target == "/a"));
 }

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use clock::ManualClock;
-use disk::{Opened, Recovery, Settings, Writer};
+use disk::{DiskWriter, Opened, Recovery, TierSettings};
 use invalidation::{Ban, Mode};
 use petasos_store as store;
 use platform::SimulatedDisk;
@@ -13,9 +13,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use store::{Bans, Invalidation, Selector, SiteId, SiteNames, Store, StoreLimits};
 
-struct Names;
+struct UndurableSiteNames;
 
-impl SiteNames for Names {
+impl SiteNames for UndurableSiteNames {
     fn name(&self, _: SiteId) -> &[u8] {
         b"shop"
     }
@@ -33,12 +33,13 @@ impl Bans for NoBans {
     }
 }
 
-fn open(disk: &SimulatedDisk) -> (Store, Writer, Recovery) {
-    let settings = Settings { directory: "/cache".into(), bytes_max: 64 << 20, ..Settings::default() };
+fn open(disk: &SimulatedDisk) -> (Store, DiskWriter, Recovery) {
+    let settings =
+        TierSettings { directory: "/cache".into(), bytes_max: 64 << 20, ..TierSettings::default() };
     let Opened { tier, writer, recovery } =
         disk::open(Arc::new(disk.clone()), Arc::new(ManualClock::default()), settings).unwrap();
     let store = Store::new(StoreLimits::default(), 1);
-    let (store, _) = store.above(&tier, &recovery, Arc::new(Names), &NoBans, 1, |_, _| {});
+    let (store, _) = store.above(&tier, &recovery, Arc::new(UndurableSiteNames), &NoBans, 1, |_, _| {});
     (store, writer, recovery)
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Application {
     pub(crate) visitors: &'static [Option<&'static str>],
     /// Text that every page of this user contains, and no other visitor's page.
     pub(crate) mark: fn(&str) -> String,
-    pub(crate) login: Login,
+    pub(crate) login: LoginPage,
     /// JavaScript expression for the session identifier that each page shows, if it does.
     pub(crate) session: Option<&'static str>,
     /// Arguments of Petasos, and the smallest share of hits they must give among the first
@@ -20,7 +20,7 @@ pub(crate) struct Application {
 }
 
 /// Target of the login page, and selectors of the form's fields and button.
-pub(crate) struct Login {
+pub(crate) struct LoginPage {
     pub(crate) page: &'static str,
     pub(crate) name: &'static str,
     pub(crate) password: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Login {
 }
 
 /// Login of an application without accounts.
-const NO_LOGIN: Login = Login { page: "", name: "", password: "", submit: "" };
+const NO_LOGIN: LoginPage = LoginPage { page: "", name: "", password: "", submit: "" };
 
 pub(crate) const APPLICATIONS: &[Application] = &[
     Application {
@@ -48,7 +48,7 @@ pub(crate) const APPLICATIONS: &[Application] = &[
         ],
         visitors: &[None, Some("alice"), Some("bob")],
         mark: |user| format!("title=\"{user} @ Self\""),
-        login: Login {
+        login: LoginPage {
             page: "/+login",
             name: "#f_login_username",
             password: "#f_login_password",
@@ -75,7 +75,7 @@ pub(crate) const APPLICATIONS: &[Application] = &[
         ],
         visitors: &[Some("alice"), Some("bob")],
         mark: |user| format!("<strong>{user}</strong>"),
-        login: Login {
+        login: LoginPage {
             page: "/admin/login/?next=/admin/",
             name: "#id_username",
             password: "#id_password",

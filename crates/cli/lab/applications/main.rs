@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use testkit::Edge;
-use visitor::{Visitor, nothing_is_shared};
+use visitor::{ApplicationVisitor, nothing_is_shared};
 
 /// Number of times that the first visitor views the application's pages.
 const ROUNDS: usize = 5;
@@ -46,13 +46,13 @@ fn lab() -> toml::Table {
 
 /// Requests of one kind, the hits among them, and the reasons of the others.
 #[derive(Default)]
-struct Tally {
+struct RequestCounts {
     requests: usize,
     hits: usize,
     others: BTreeMap<String, usize>,
 }
 
-impl Tally {
+impl RequestCounts {
     fn count(&mut self, status: &str) {
         self.requests += 1;
         if status.starts_with("Petasos; hit") {
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for RequestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut others: Vec<_> = self.others.iter().collect();
         others.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -88,14 +88,15 @@ fn visit(application: &Application, lab: &toml::Table, before: Option<&PathBuf>,
     let mut browser = Chromium::start(host, edge.address);
     let mut visitors = Vec::new();
     for (number, user) in application.visitors.iter().enumerate() {
-        let mut visitor = Visitor::new(&mut browser, application, host, *user);
+        let mut visitor = ApplicationVisitor::new(&mut browser, application, host, *user);
         visitor.log_in(&mut browser, value("user_password"));
         for _ in 0..if number == 0 { ROUNDS } else { 1 } {
             application.pages.iter().for_each(|page| visitor.view(&mut browser, page));
         }
         visitors.push(visitor);
     }
-    let (mut pages, mut files) = (Tally::default(), Tally::default());
+    let mut pages = RequestCounts::default();
+    let mut files = RequestCounts::default();
     for received in visitors[0].viewed() {
         let tally = if received.is_page { &mut pages } else { &mut files };
         tally.count(received.field("Cache-Status").unwrap_or("no Cache-Status"));

@@ -3,7 +3,7 @@
 //! Invariant: a page view is complete when every request of it has ended. Responses from the
 //! browser's own cache are left out, because they never reached Petasos.
 
-use crate::chromium::{Chromium, Window};
+use crate::chromium::{BrowserWindow, Chromium};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use testkit::eventually;
 
 /// A response to a GET.
 #[derive(Default)]
-pub(crate) struct Received {
+pub(crate) struct NetworkResponse {
     /// Empty until the request's event has arrived, and for methods other than GET.
     pub(crate) url: String,
     /// Whether it is a page and not a file of a page.
@@ -26,7 +26,7 @@ pub(crate) struct Received {
     has_ended: bool,
 }
 
-impl Received {
+impl NetworkResponse {
     /// The value of a header field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().rev().filter_map(|line| line.split_once(": "));
@@ -35,7 +35,7 @@ impl Received {
 }
 
 /// Starts the network events of a window.
-pub(crate) fn watch(browser: &mut Chromium, window: &Window) {
+pub(crate) fn watch(browser: &mut Chromium, window: &BrowserWindow) {
     browser.command(window, "Network.enable", &json!({}));
 }
 
@@ -43,13 +43,13 @@ pub(crate) fn watch(browser: &mut Chromium, window: &Window) {
 /// once every request has ended.
 pub(crate) fn view(
     browser: &mut Chromium,
-    window: &Window,
+    window: &BrowserWindow,
     host: &str,
-    act: impl FnOnce(&mut Chromium, &Window),
-) -> Vec<Received> {
+    act: impl FnOnce(&mut Chromium, &BrowserWindow),
+) -> Vec<NetworkResponse> {
     browser.command(window, "Network.clearBrowserCache", &json!({}));
     act(browser, window);
-    let mut exchanges: BTreeMap<String, Received> = BTreeMap::new();
+    let mut exchanges: BTreeMap<String, NetworkResponse> = BTreeMap::new();
     eventually("every request of the page has ended", || {
         for event in browser.network_events(window) {
             note(&mut exchanges, &format!("http://{host}/"), &event);
@@ -72,8 +72,9 @@ pub(crate) fn view(
     exchanges.into_values().collect()
 }
 
-fn note(exchanges: &mut BTreeMap<String, Received>, site: &str, event: &Value) {
-    let (method, told) = (event["method"].as_str().unwrap(), &event["params"]);
+fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &Value) {
+    let method = event["method"].as_str().unwrap();
+    let told = &event["params"];
     let Some(id) = told["requestId"].as_str() else { return };
     if method == "Network.requestWillBeSent" {
         let url = told["request"]["url"].as_str().unwrap();

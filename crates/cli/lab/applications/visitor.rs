@@ -4,8 +4,8 @@
 //! searched for the secrets of the other visitors.
 
 use crate::application::Application;
-use crate::chromium::{Chromium, Window};
-use crate::network::{Received, view, watch};
+use crate::chromium::{BrowserWindow, Chromium};
+use crate::network::{NetworkResponse, view, watch};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -16,23 +16,23 @@ const TOKENS: &str = "[...document.querySelectorAll('input[type=hidden]')]\
     .filter(field => /csrf|token/i.test(field.name)).map(field => field.value)";
 
 /// A visitor.
-pub(crate) struct Visitor<'a> {
+pub(crate) struct ApplicationVisitor<'a> {
     application: &'a Application,
     host: &'a str,
     /// Name of the account, if there is one.
     user: Option<&'static str>,
-    window: Window,
+    window: BrowserWindow,
     /// The session identifier that the pages have shown.
     session: Option<String>,
     /// Values that only this visitor may receive: session identifiers, form tokens, a mark with the
     /// user's name.
     secrets: BTreeSet<String>,
-    received: Vec<Received>,
+    received: Vec<NetworkResponse>,
     /// Number of responses received before the page views began.
     viewed_from: usize,
 }
 
-impl<'a> Visitor<'a> {
+impl<'a> ApplicationVisitor<'a> {
     /// A new visitor in a new window.
     pub(crate) fn new(
         browser: &mut Chromium,
@@ -79,7 +79,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    fn act(&mut self, browser: &mut Chromium, act: impl FnOnce(&mut Chromium, &Window)) {
+    fn act(&mut self, browser: &mut Chromium, act: impl FnOnce(&mut Chromium, &BrowserWindow)) {
         let received = view(browser, &self.window, self.host, act);
         let lines = received.iter().flat_map(|received| received.head.lines());
         let fields = lines.filter_map(|line| line.split_once(": "));
@@ -98,13 +98,13 @@ impl<'a> Visitor<'a> {
     }
 
     /// The responses of the page views, without those of the login.
-    pub(crate) fn viewed(&self) -> &[Received] {
+    pub(crate) fn viewed(&self) -> &[NetworkResponse] {
         &self.received[self.viewed_from..]
     }
 }
 
 /// Checks that no visitor received a secret of another.
-pub(crate) fn nothing_is_shared(name: &str, visitors: &[Visitor<'_>]) {
+pub(crate) fn nothing_is_shared(name: &str, visitors: &[ApplicationVisitor<'_>]) {
     let mut searched = 0;
     for (owner, one) in visitors.iter().enumerate() {
         assert!(!one.secrets.is_empty(), "{name}: a visitor without a session proves nothing");

@@ -1,12 +1,12 @@
 //! Forms that visitors send: a comment that is held for approval, and the password of a post.
 
-use crate::desk::{Desk, own, url};
+use crate::session_browser::{SessionBrowser, own, url};
 use serde_json::json;
 
 /// Selector of the password field of a post.
 const PASSWORD: &str = "form.post-password-form input[name=post_password]";
 
-impl Desk {
+impl SessionBrowser {
     /// The visitor comments and the editor approves the comment.
     pub(crate) fn comment_and_approve(&mut self, post: &str) {
         let said = own("I came by ferry");

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the content is read and replaced only while no PHP process has the database open.
 
-use crate::rows::Rows;
+use crate::rows::DatabaseRows;
 use crate::site::Site;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,14 +17,14 @@ const PLAIN: &str = "UPDATE wordpress.wp_options SET option_value = '' \
                      WHERE option_name IN ('permalink_structure', 'rewrite_rules')";
 
 /// Saved content. It is restored when this is dropped.
-pub(crate) struct Content {
+pub(crate) struct SavedContent {
     socket: String,
     uploads: PathBuf,
     database: Vec<u8>,
     files: BTreeSet<PathBuf>,
 }
 
-impl Content {
+impl SavedContent {
     /// Saves the current content.
     pub(crate) fn keep(site: &Site) -> Self {
         let uploads = site.files.join("wordpress/wp-content/uploads");
@@ -48,12 +48,12 @@ impl Content {
     }
 
     /// Reads the database and the uploaded files.
-    pub(crate) fn rows(&self, site: &Site) -> Rows {
+    pub(crate) fn rows(&self, site: &Site) -> DatabaseRows {
         self.wait_until_idle();
         let mut php = Command::new("php8.2");
         php.arg("--").arg(site.files.join("run/mariadb.sock"));
         let tables = serde_json::from_slice(&run(&mut php, DUMP.as_bytes())).unwrap();
-        let mut rows = Rows::of(&tables, &self.started());
+        let mut rows = DatabaseRows::of(&tables, &self.started());
         for path in files(&self.uploads) {
             let bytes = std::fs::read(&path).unwrap();
             rows.add_file(&path.strip_prefix(&self.uploads).unwrap().display().to_string(), &bytes);
@@ -94,7 +94,7 @@ impl Content {
     }
 }
 
-impl Drop for Content {
+impl Drop for SavedContent {
     fn drop(&mut self) {
         // A second panic while unwinding would abort the process and hide the first message.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.put_back())).is_err() {

@@ -20,17 +20,17 @@
 mod chromium;
 mod comments;
 mod content;
-mod desk;
 mod posts;
 mod rows;
 mod screens;
+mod session_browser;
 #[path = "../wordpress/site.rs"]
 #[allow(dead_code, reason = "each set of tests uses its part")]
 mod site;
 
-use content::Content;
-use desk::Desk;
-use rows::Rows;
+use content::SavedContent;
+use rows::DatabaseRows;
+use session_browser::SessionBrowser;
 use site::Site;
 use std::net::SocketAddr;
 use testkit::Edge;
@@ -41,23 +41,23 @@ const CHANGES_MIN: usize = 50;
 
 /// The site's setup for a session.
 #[derive(Clone, Copy)]
-struct Form {
+struct SiteSetup {
     name: &'static str,
     has_pretty_permalinks: bool,
     has_plugin: bool,
 }
 
 /// All forms. The first one is the short form of the test.
-const FORMS: [Form; 4] = [
-    Form { name: "pretty permalinks, no plugin", has_pretty_permalinks: true, has_plugin: false },
-    Form { name: "pretty permalinks, plugin", has_pretty_permalinks: true, has_plugin: true },
-    Form { name: "plain permalinks, plugin", has_pretty_permalinks: false, has_plugin: true },
-    Form { name: "plain permalinks, no plugin", has_pretty_permalinks: false, has_plugin: false },
+const FORMS: [SiteSetup; 4] = [
+    SiteSetup { name: "pretty permalinks, no plugin", has_pretty_permalinks: true, has_plugin: false },
+    SiteSetup { name: "pretty permalinks, plugin", has_pretty_permalinks: true, has_plugin: true },
+    SiteSetup { name: "plain permalinks, plugin", has_pretty_permalinks: false, has_plugin: true },
+    SiteSetup { name: "plain permalinks, no plugin", has_pretty_permalinks: false, has_plugin: false },
 ];
 
-impl Form {
+impl SiteSetup {
     /// Runs the session without Petasos between Chromium and nginx. Returns the resulting content.
-    fn straight(self, site: &Site, content: &Content) -> Rows {
+    fn straight(self, site: &Site, content: &SavedContent) -> DatabaseRows {
         content.restore(site, self.has_pretty_permalinks);
         // A plugin without a configured edge sends no purges and records none as failed.
         site.layers(if self.has_plugin { "plugin=on" } else { "" });
@@ -67,19 +67,19 @@ impl Form {
 
     /// Runs the session through an edge with default settings, which must detect WordPress. Returns
     /// the resulting content.
-    fn through_edge(self, site: &Site, content: &Content) -> Rows {
+    fn through_edge(self, site: &Site, content: &SavedContent) -> DatabaseRows {
         content.restore(site, self.has_pretty_permalinks);
         let edge = Edge::start(&format!("http://{}", site.origin), &[]);
         let plugin = format!("plugin=on&admin={}", edge.admin);
         site.layers(if self.has_plugin { &plugin } else { "" });
-        Desk::detected(edge.address);
+        SessionBrowser::detected(edge.address);
         self.hold(site, edge.address);
         drop(edge);
         content.rows(site)
     }
 
     fn hold(self, site: &Site, address: SocketAddr) {
-        let mut desk = Desk::new(address);
+        let mut desk = SessionBrowser::new(address);
         desk.log_in("admin", site.password());
         let post = desk.write_edit_trash_and_restore();
         desk.upload(site);
@@ -96,7 +96,7 @@ impl Form {
 fn edge_leaves_the_database_as_sessions_without_it_do() {
     let site = Site::with("");
     let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");
-    let content = Content::keep(&site);
+    let content = SavedContent::keep(&site);
     let before = content.rows(&site);
     for form in FORMS.iter().take(if is_long { FORMS.len() } else { 1 }) {
         let without = form.straight(&site, &content);

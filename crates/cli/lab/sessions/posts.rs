@@ -1,7 +1,7 @@
 //! A post in the block editor: written, published, corrected, moved to trash, restored and
 //! published again.
 
-use crate::desk::{Desk, own, url};
+use crate::session_browser::{SessionBrowser, own, url};
 
 /// Selector of the title in the block editor.
 const TITLE: &str = ".wp-block-post-title";
@@ -25,7 +25,7 @@ const NOTE: &str = "wp.apiFetch.use((options, next) => next(options).then(answer
 /// The editor shows the list of posts once the post is in the trash.
 const TRASHED: &str = "location.pathname === '/wp-admin/edit.php'";
 
-impl Desk {
+impl SessionBrowser {
     /// Takes a post through all steps. Returns its final path.
     pub(crate) fn write_edit_trash_and_restore(&mut self) -> String {
         let [title, words, correction] = ["A harbour", "Words about ships", "A better harbour"].map(own);

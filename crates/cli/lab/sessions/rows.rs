@@ -22,13 +22,13 @@ const KEYS: &[(&str, &str, &[&str])] = &[
 /// Options that differ from session to session: transients, and scheduled tasks.
 const PASSING: [&str; 3] = ["_transient_", "_site_transient_", "cron"];
 
-type Row = BTreeMap<String, Value>;
+type DatabaseRow = BTreeMap<String, Value>;
 
 /// Rows by table and key.
 #[derive(Default)]
-pub(crate) struct Rows(BTreeMap<String, Row>);
+pub(crate) struct DatabaseRows(BTreeMap<String, DatabaseRow>);
 
-impl Rows {
+impl DatabaseRows {
     /// The rows of `dump.php`'s tables after a session that started at `start` (UTC, `YYYY-MM-DD
     /// HH:MM:SS`).
     pub(crate) fn of(tables: &Value, start: &str) -> Self {
@@ -61,7 +61,7 @@ impl Rows {
     }
 
     /// Adds a row. A second row with the same key gets a number.
-    fn add(&mut self, name: &str, row: Row) {
+    fn add(&mut self, name: &str, row: DatabaseRow) {
         let names =
             (1..).map(|number| if number == 1 { name.to_owned() } else { format!("{name} #{number}") });
         let free = names.into_iter().find(|name| !self.0.contains_key(name));
@@ -104,7 +104,7 @@ fn is_passing(table: &str, row: &Map<String, Value>) -> bool {
 }
 
 /// Normalises a row: masks times since the start, and replaces sessions by their number.
-fn normal(mut row: Map<String, Value>, start: &str) -> Row {
+fn normal(mut row: Map<String, Value>, start: &str) -> DatabaseRow {
     if row.get("meta_key") == Some(&json!("session_tokens")) {
         let sessions = row["meta_value"].as_object().map_or(0, Map::len);
         row.insert("meta_value".to_owned(), json!(sessions));
@@ -141,8 +141,8 @@ fn is_date_since(text: &str, start: &str) -> bool {
 
 /// Whether this is a number of seconds since 1970 with ten digits, not before the day of the start.
 fn is_seconds_since(text: &str, start: &str) -> bool {
-    let seconds = text.parse::<u64>().ok().filter(|_| text.len() == "1700000000".len());
-    seconds.is_some_and(|seconds| seconds / 86_400 >= day(start))
+    let seconds = text.parse::<u64>();
+    text.len() == "1700000000".len() && seconds.is_ok_and(|seconds| seconds / 86_400 >= day(start))
 }
 
 /// The number of days from 1970-01-01 to the date that `start` begins with.
@@ -161,7 +161,7 @@ fn plain(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rows, day, timeless};
+    use super::{DatabaseRows, day, timeless};
     use serde_json::{Value, json};
 
     const START: &str = "2026-11-22 22:00:00";
@@ -172,19 +172,19 @@ mod tests {
 
     #[test]
     fn changed_column_is_named_with_both_values() {
-        let without = Rows::of(&posts("trash", START), START);
-        let through = Rows::of(&posts("publish", START), START);
+        let without = DatabaseRows::of(&posts("trash", START), START);
+        let through = DatabaseRows::of(&posts("publish", START), START);
         assert_eq!(
             without.differences(&through),
             ["wp_posts ID=7: post_status is \"publish\" through the edge, \"trash\" without"]
         );
-        assert_eq!(without.differences(&Rows::default()).len(), 1, "a missing row is a difference");
-        assert_eq!(Rows::default().differences(&without).len(), 1, "a further row is a difference");
+        assert_eq!(without.differences(&DatabaseRows::default()).len(), 1, "a missing row is a difference");
+        assert_eq!(DatabaseRows::default().differences(&without).len(), 1, "a further row is a difference");
     }
 
     #[test]
     fn times_since_the_start_are_masked_and_earlier_ones_are_not() {
-        let rows = |date| Rows::of(&posts("trash", date), START);
+        let rows = |date| DatabaseRows::of(&posts("trash", date), START);
         let later = ["2026-11-22 22:00:01", "2026-11-23 01:00:00"].map(rows);
         assert!(later[0].differences(&later[1]).is_empty());
         for earlier in ["0000-00-00 00:00:00", "2024-01-02 08:00:00"] {
@@ -211,7 +211,7 @@ mod tests {
                 "wp_usermeta": {"key": ["umeta_id"], "rows": [usermeta]},
                 "wp_options": {"key": ["option_id"], "rows": [option]},
             });
-            Rows::of(&tables, START)
+            DatabaseRows::of(&tables, START)
         };
         assert!(rows("1", "a").differences(&rows("2", "b")).is_empty());
     }

@@ -1,6 +1,6 @@
 //! Screens of wp-admin other than the block editor: media, widgets, menus and templates.
 
-use crate::desk::{Desk, own};
+use crate::session_browser::{SessionBrowser, own};
 use crate::site::Site;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const PARTS: &str = "/?lab=parts";
 /// The template of single posts.
 const TEMPLATE: &str = "/wp/v2/templates/twentytwentythree//single";
 
-impl Desk {
+impl SessionBrowser {
     /// Uploads a picture with the form for browsers without scripts.
     pub(crate) fn upload(&mut self, site: &Site) {
         let directory = tempfile::tempdir().unwrap();
@@ -23,7 +23,7 @@ impl Desk {
             items[0]["source_url"].as_str().unwrap_or_else(|| panic!("no picture in {items}")).to_owned();
         let size =
             format!("fetch({}).then(answer => answer.blob()).then(picture => picture.size)", json!(source));
-        self.browser.open(&self.visitor, &crate::desk::url("/"));
+        self.browser.open(&self.visitor, &crate::session_browser::url("/"));
         let size = self.browser.evaluate(&self.visitor, &size);
         assert_eq!(size, std::fs::metadata(&picture).unwrap().len(), "{source}");
     }

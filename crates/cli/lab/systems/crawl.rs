@@ -22,7 +22,7 @@ pub(crate) fn crawl(
     disallowed: &[&str],
     most: usize,
 ) -> Vec<String> {
-    let mut rules = Rules::read(address, host);
+    let mut rules = RobotsRules::read(address, host);
     rules.disallowed.extend(disallowed.iter().map(|prefix| (*prefix).to_owned()));
     let base = Url::parse(&format!("http://{host}/")).unwrap();
     let mut seen = BTreeSet::new();
@@ -45,12 +45,12 @@ pub(crate) fn crawl(
 }
 
 /// The site's rules for robots, from `robots.txt`.
-struct Rules {
+struct RobotsRules {
     disallowed: Vec<String>,
     maps: Vec<String>,
 }
 
-impl Rules {
+impl RobotsRules {
     fn read(address: SocketAddr, host: &str) -> Self {
         let answer = ask(&mut Client::connect(address), host, "/robots.txt");
         let text = if answer.status == 200 { answer.text() } else { "" };
@@ -135,7 +135,9 @@ fn links_of_page(text: &str) -> Option<Vec<String>> {
                     && !is_comments
                     && (media_type.contains("rss") || media_type.contains("atom"));
                 let is_loaded = is_rel("stylesheet") || is_rel("icon");
-                links.extend(value("href").filter(|_| is_loaded || is_feed));
+                if is_loaded || is_feed {
+                    links.extend(value("href"));
+                }
             }
             "img" | "script" | "source" => {
                 links.extend(value("src"));

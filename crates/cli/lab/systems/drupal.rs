@@ -3,7 +3,7 @@
 //! through the edge is visible at once, although Drupal itself sends no purge. The test command
 //! leaves this test out, because it has no Drupal.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between, is_hit, within_two_seconds};
 use testkit::{Edge, Response};
 
@@ -18,7 +18,7 @@ const DRUPAL: Cms = Cms {
     check,
     idle_cookies: &[("_ga", "GA1.2.3"), ("has_js", "1")],
 };
-const LOGIN: Login = Login {
+const LOGIN: LoginForm = LoginForm {
     target: "/user/login",
     sign: "id=\"edit-pass\"",
     name: "name",
@@ -41,26 +41,28 @@ const OWN: &[&str] = &[
 /// The checks run one after the other, because they share the edge's address.
 #[test]
 fn drupal_behind_the_edge() {
-    let stand = Stand::of(&DRUPAL);
-    drupal_is_recognised(&stand);
-    stand.anonymous_pages_become_hits();
-    stand.users_see_their_own_pages_only();
-    an_edit_is_seen_by_everybody(&stand);
-    stand.cookies_that_mean_nothing_do_not_matter();
+    let running = RunningLab::of(&DRUPAL);
+    drupal_is_recognised(&running);
+    running.anonymous_pages_become_hits();
+    running.users_see_their_own_pages_only();
+    an_edit_is_seen_by_everybody(&running);
+    running.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// Checks that the first response already identifies Drupal, in the status and in the log.
-fn drupal_is_recognised(stand: &Stand) {
-    stand.nobody().get("/node/1");
-    let status = Edge::status(stand.edge.admin).unwrap();
+fn drupal_is_recognised(running: &RunningLab) {
+    running.nobody().get("/node/1");
+    let status = Edge::status(running.edge.admin).unwrap();
     assert_eq!(status["sites"][0]["rules"], "drupal", "{status}");
-    testkit::eventually("the log says so", || stand.edge.stderr().contains("runs on Drupal"));
+    testkit::eventually("the log says so", || running.edge.stderr().contains("runs on Drupal"));
 }
 
 /// Checks that a page belongs to this visitor. The lab's module adds the visitor's name to each
 /// page, and forms have tokens.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let has_name = is_known && text.contains("</html>");
     let shown = between(text, "<p id=\"lab-visitor\">", "</p>");
     assert_eq!(shown, has_name.then_some(name), "{name} {target}: {}", answer.head);
@@ -73,19 +75,20 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
     }
 }
 
-fn an_edit_is_seen_by_everybody(stand: &Stand) {
-    let (mut alice, mut bob) = (stand.user("alice"), stand.user("bob"));
+fn an_edit_is_seen_by_everybody(running: &RunningLab) {
+    let mut alice = running.user("alice");
+    let mut bob = running.user("bob");
     // The newest article, which is also the first on the front page and in the feed.
     let pages = ["/node/100", "/", "/node", "/rss.xml"];
     for number in 1..=3 {
         let title = format!("Edition {number} of {}", std::process::id());
-        stand.are_stored_without(&pages, &title);
+        running.are_stored_without(&pages, &title);
         edit(&mut alice, &title);
         for target in pages {
             assert!(sees(&mut alice, target, &title), "{target}: the editor does not see the edit");
-            stand.nobody_misses(target, &title);
+            running.nobody_misses(target, &title);
             within_two_seconds("another user sees it", || sees(&mut bob, target, &title));
-            stand.is_shared_again(target);
+            running.is_shared_again(target);
         }
     }
 }

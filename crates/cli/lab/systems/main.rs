@@ -13,10 +13,10 @@ mod crawl;
 mod drupal;
 mod mediawiki;
 mod rates;
+mod running_lab;
 #[path = "../wordpress/site.rs"]
 #[allow(dead_code, reason = "each set of tests uses its part")]
 mod site;
-mod stand;
 mod traffic;
 mod visitor;
 mod wagtail;

@@ -1,7 +1,7 @@
 //! MediaWiki behind the edge (`cargo xtask lab mediawiki up`). Anonymous visitors share pages and
 //! users see only their own pages. An edit is visible at once, because MediaWiki purges the page.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between, within_two_seconds};
 use testkit::Response;
 
@@ -17,7 +17,7 @@ const MEDIAWIKI: Cms = Cms {
     // The second cookie remains after logout, and MediaWiki ignores it.
     idle_cookies: &[("_ga", "GA1.2.3"), ("wikiUserName", "Alice")],
 };
-pub(crate) const LOGIN: Login = Login {
+pub(crate) const LOGIN: LoginForm = LoginForm {
     target: "/wiki/Special:UserLogin",
     sign: "wpLoginToken",
     name: "wpName",
@@ -54,16 +54,18 @@ const OWN: &[&str] = &[
 /// sends its purges.
 #[test]
 fn mediawiki_behind_the_edge() {
-    let stand = Stand::of(&MEDIAWIKI);
-    stand.anonymous_pages_become_hits();
-    stand.users_see_their_own_pages_only();
-    an_edit_is_seen_by_everybody(&stand);
-    stand.cookies_that_mean_nothing_do_not_matter();
+    let running = RunningLab::of(&MEDIAWIKI);
+    running.anonymous_pages_become_hits();
+    running.users_see_their_own_pages_only();
+    an_edit_is_seen_by_everybody(&running);
+    running.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// Checks that a page belongs to this visitor, by the name and the tokens in it.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let known = if is_known { format!("\"{name}\"") } else { "null".to_owned() };
     if let Some(user) = between(text, "\"wgUserName\":", ",") {
         assert_eq!(user, known, "{name} {target}: {}", answer.head);
@@ -74,8 +76,10 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
         assert_eq!(user, if is_known { name } else { "127.0.0.1" }, "{name}: {text}");
     }
     // Tokens of anonymous visitors are the same for all of them, or as new as their session.
-    for token in tokens(text).iter().filter(|_| is_known) {
-        visitor.own(token);
+    if is_known {
+        for token in &tokens(text) {
+            visitor.own(token);
+        }
     }
 }
 
@@ -86,22 +90,24 @@ fn tokens(text: &str) -> Vec<String> {
     in_forms.chain(between(text, "\"csrftoken\":\"", "\"").map(str::to_owned)).collect()
 }
 
-fn an_edit_is_seen_by_everybody(stand: &Stand) {
+fn an_edit_is_seen_by_everybody(running: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
-    let (mut alice, mut bob) = (stand.user_behind_the_edge("Alice"), stand.user("Bob"));
-    let (page, history) = ("/wiki/Lab_test", "/index.php?title=Lab_test&action=history");
+    let mut alice = running.user_behind_the_edge("Alice");
+    let mut bob = running.user("Bob");
+    let page = "/wiki/Lab_test";
+    let history = "/index.php?title=Lab_test&action=history";
     for number in 1..=3 {
         let text = format!("edit-{number}-of-{}", std::process::id());
-        stand.are_stored_without(&[page, history], &text);
-        let purges = stand.purges();
+        running.are_stored_without(&[page, history], &text);
+        let purges = running.purges();
         edit(&mut alice, "Lab_test", &text);
-        stand.nobody_misses(page, &text);
-        stand.nobody_misses(history, &text);
+        running.nobody_misses(page, &text);
+        running.nobody_misses(history, &text);
         within_two_seconds("another user sees it", || sees(&mut bob, page, &text));
-        assert!(stand.purges() > purges, "MediaWiki sent no purge");
-        stand.is_shared_again(page);
+        assert!(running.purges() > purges, "MediaWiki sent no purge");
+        running.is_shared_again(page);
     }
-    stand.no_purge_was_refused();
+    running.no_purge_was_refused();
 }
 
 /// Edits a page. The text is also the edit's summary, which the history shows.

@@ -27,8 +27,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
-use testkit::rates::{EdgeFigures, RATES, Round, Rounds, SAVES_EVERY_SECS};
-use testkit::traffic::{Traffic, Visit};
+use testkit::rates::{EdgeFigures, RATES, RateRound, Rounds, SAVES_EVERY_SECS};
+use testkit::traffic::{RequestSequence, SequenceRequest};
 use testkit::{Client, Edge, Response};
 
 /// Seed for the order of the pages.
@@ -41,7 +41,7 @@ const MARK: &str = "Save number ";
 const OLD_SECS_MAX: u64 = 300 + 60;
 
 /// Size and speed of the measurement.
-struct Extent {
+struct MeasurementSize {
     secs: u64,
     is_paced: bool,
     urls_max: usize,
@@ -49,7 +49,7 @@ struct Extent {
     saves_every_secs: Vec<u64>,
 }
 
-impl Extent {
+impl MeasurementSize {
     fn chosen() -> Self {
         let plugin = match std::env::var("PETASOS_RATES_PLUGIN").as_deref() {
             Ok("on") => vec![true],
@@ -69,23 +69,30 @@ impl Extent {
 
 #[test]
 fn wordpress() {
-    let (lab, extent) = (Lab::find("wordpress"), Extent::chosen());
+    let lab = Lab::find("wordpress");
+    let extent = MeasurementSize::chosen();
     let site = Site::with("");
     let (post, number) = site.first("posts");
     let found = crawl(lab.address("nginx_opcode"), HOST, "/", &[], extent.urls_max);
     println!("{} URLs", found.len());
-    let stand =
-        Stand { site, pages: by_popularity(found, &post), post, number, extent, clock: SystemClock::new() };
+    let measured = MeasuredSite {
+        site,
+        pages: by_popularity(found, &post),
+        post,
+        number,
+        extent,
+        clock: SystemClock::new(),
+    };
     let file = std::env::var_os("PETASOS_RATES_FILE").map(PathBuf::from);
     let mut broken = Vec::new();
-    for has_plugin in &stand.extent.plugin {
-        for save_every_secs in &stand.extent.saves_every_secs {
-            let secs = stand.extent.secs;
+    for has_plugin in &measured.extent.plugin {
+        for save_every_secs in &measured.extent.saves_every_secs {
+            let secs = measured.extent.secs;
             let is_kept = |path| Rounds::read(path).unwrap().has(*has_plugin, *save_every_secs, secs);
             if file.as_deref().is_some_and(is_kept) {
                 continue;
             }
-            let round = stand.round(*has_plugin, *save_every_secs, &mut broken);
+            let round = measured.round(*has_plugin, *save_every_secs, &mut broken);
             show(&round);
             if let Some(path) = &file {
                 let mut rounds = Rounds::read(path).unwrap();
@@ -100,12 +107,12 @@ fn wordpress() {
 /// The pages by popularity: the front page, the edited post, then all others in an order drawn from
 /// the seed.
 fn by_popularity(found: Vec<String>, post: &str) -> Vec<String> {
-    let drawn = Traffic::shuffled(SEED, found);
+    let drawn = RequestSequence::shuffled(SEED, found);
     let others = drawn.pages().iter().filter(|page| *page != "/" && *page != post);
     ["/", post].into_iter().map(str::to_owned).chain(others.cloned()).collect()
 }
 
-fn show(round: &Round) {
+fn show(round: &RateRound) {
     let plugin = if round.has_plugin { "with" } else { "without" };
     println!("{plugin} the plugin, a save every {} s, {} s", round.save_every_secs, round.took_secs);
     for edge in &round.edges {
@@ -128,14 +135,14 @@ fn show(round: &Round) {
 }
 
 /// The site and the parameters of the measurement.
-struct Stand {
+struct MeasuredSite {
     site: Site,
     /// Targets of the pages, the most popular first.
     pages: Vec<String>,
     /// Target and number of the edited post.
     post: String,
     number: u64,
-    extent: Extent,
+    extent: MeasurementSize,
     clock: SystemClock,
 }
 
@@ -147,7 +154,7 @@ struct Save {
 }
 
 /// The editor of one edge, as its visitors know it.
-struct Desk<'a> {
+struct EdgeEditor<'a> {
     /// Logged in through this edge. `None` if the editor of another edge saves for all.
     editor: Option<Editor>,
     /// Number of the last save through any edge. The lock is held during a save, so that the
@@ -157,8 +164,8 @@ struct Desk<'a> {
     saves: &'a Mutex<Vec<Save>>,
 }
 
-impl Stand {
-    fn round(&self, has_plugin: bool, save_every_secs: u64, broken: &mut Vec<String>) -> Round {
+impl MeasuredSite {
+    fn round(&self, has_plugin: bool, save_every_secs: u64, broken: &mut Vec<String>) -> RateRound {
         self.site.layers("");
         self.site.empty();
         let last = Mutex::new(0);
@@ -177,15 +184,15 @@ impl Stand {
             let saves_here = save_every_secs > 0 && (place == 0 || !has_plugin);
             let log_in = || Editor::log_in(edge.address, "admin", self.site.password());
             let saves = &lists[if has_plugin { 0 } else { place }];
-            let desk = Desk { editor: saves_here.then(log_in), last: &last, saves };
-            visitors.push(Visitors::new(self, edge, desk, RATES[place], has_plugin));
+            let edge_editor = EdgeEditor { editor: saves_here.then(log_in), last: &last, saves };
+            visitors.push(EdgeVisitors::new(self, edge, edge_editor, RATES[place], has_plugin));
         }
         let begun = self.clock.monotonic();
         let mut figures = Vec::new();
         std::thread::scope(|scope| {
             let mut visits = Vec::new();
             for (place, visitors) in visitors.into_iter().enumerate() {
-                let traffic = Traffic::new(SEED + 1 + place as u64, self.pages.clone());
+                let traffic = RequestSequence::new(SEED + 1 + place as u64, self.pages.clone());
                 visits.push(scope.spawn(move || visitors.come(traffic, save_every_secs)));
             }
             for visits in visits {
@@ -196,8 +203,9 @@ impl Stand {
         });
         let urls = self.pages.len() as u64;
         let took_secs = self.clock.monotonic().since(begun).as_secs();
-        let (secs, remark) = (self.extent.secs, String::new());
-        Round { has_plugin, save_every_secs, secs, took_secs, remark, urls, edges: figures }
+        let secs = self.extent.secs;
+        let remark = String::new();
+        RateRound { has_plugin, save_every_secs, secs, took_secs, remark, urls, edges: figures }
     }
 
     fn save(&self, editor: &Editor, number: u64) {
@@ -206,43 +214,50 @@ impl Stand {
 }
 
 /// The visitors of one edge.
-struct Visitors<'a> {
-    stand: &'a Stand,
+struct EdgeVisitors<'a> {
+    measured: &'a MeasuredSite,
     edge: &'a Edge,
-    desk: Desk<'a>,
+    edge_editor: EdgeEditor<'a>,
     has_plugin: bool,
     rate: f64,
-    tally: Mutex<Tally>,
+    tally: Mutex<RequestResults>,
 }
 
 /// Results of the requests so far.
 #[derive(Default)]
-struct Tally {
+struct RequestResults {
     figures: EdgeFigures,
     visited: BTreeSet<usize>,
     /// Descriptions of responses that break the promise.
     broken: Vec<String>,
 }
 
-impl<'a> Visitors<'a> {
-    fn new(stand: &'a Stand, edge: &'a Edge, desk: Desk<'a>, rate: f64, has_plugin: bool) -> Self {
+impl<'a> EdgeVisitors<'a> {
+    fn new(
+        measured: &'a MeasuredSite,
+        edge: &'a Edge,
+        edge_editor: EdgeEditor<'a>,
+        rate: f64,
+        has_plugin: bool,
+    ) -> Self {
         let figures = EdgeFigures { rate, ..EdgeFigures::default() };
-        let tally = Mutex::new(Tally { figures, ..Tally::default() });
-        Self { stand, edge, desk, has_plugin, rate, tally }
+        let tally = Mutex::new(RequestResults { figures, ..RequestResults::default() });
+        Self { measured, edge, edge_editor, has_plugin, rate, tally }
     }
 
     /// Sends all requests of the round and saves when a save is due. In real time, no request waits
     /// for a response, so a slow origin delays none.
-    fn come(self, mut traffic: Traffic, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
-        let begun = self.stand.clock.monotonic();
-        let requests = (self.stand.extent.secs as f64 * self.rate) as u64;
+    fn come(self, mut traffic: RequestSequence, save_every_secs: u64) -> (EdgeFigures, Vec<String>) {
+        let begun = self.measured.clock.monotonic();
+        let requests = (self.measured.extent.secs as f64 * self.rate) as u64;
         let mut saved = 0;
-        let (visitors, is_paced) = (&self, self.stand.extent.is_paced);
+        let visitors = &self;
+        let is_paced = self.measured.extent.is_paced;
         std::thread::scope(|scope| {
             for count in 0..requests {
                 let due = count as f64 / visitors.rate;
                 if is_paced {
-                    let passed = visitors.stand.clock.monotonic().since(begun);
+                    let passed = visitors.measured.clock.monotonic().since(begun);
                     std::thread::sleep(Duration::from_secs_f64(due).saturating_sub(passed));
                 }
                 if save_every_secs > 0 && due as u64 / save_every_secs > saved {
@@ -261,24 +276,28 @@ impl<'a> Visitors<'a> {
                 }
             }
         });
-        let Tally { mut figures, broken, .. } = self.tally.into_inner().unwrap();
-        figures.saves = self.desk.saves.lock().unwrap().len() as u64;
+        let RequestResults { mut figures, broken, .. } = self.tally.into_inner().unwrap();
+        figures.saves = self.edge_editor.saves.lock().unwrap().len() as u64;
         (figures, broken)
     }
 
     /// Saves the post through this edge, if this edge has an editor.
     fn save(&self) {
-        let Some(editor) = &self.desk.editor else { return };
-        let mut last = self.desk.last.lock().unwrap();
+        let Some(editor) = &self.edge_editor.editor else { return };
+        let mut last = self.edge_editor.last.lock().unwrap();
         *last += 1;
-        self.stand.save(editor, *last);
-        self.desk.saves.lock().unwrap().push(Save { number: *last, at: self.stand.clock.monotonic() });
+        self.measured.save(editor, *last);
+        self.edge_editor
+            .saves
+            .lock()
+            .unwrap()
+            .push(Save { number: *last, at: self.measured.clock.monotonic() });
     }
 
     /// Sends one request and counts its result.
-    fn visit(&self, visit: &Visit) {
+    fn visit(&self, visit: &SequenceRequest) {
         let is_first = self.tally.lock().unwrap().visited.insert(visit.page);
-        let saves = self.desk.saves.lock().unwrap().clone();
+        let saves = self.edge_editor.saves.lock().unwrap().clone();
         let answer = ask(self.edge, visit);
         let status = answer.field("Cache-Status").unwrap_or_default();
         let reason = status.split("detail=").nth(1).unwrap_or(status).split(';').next().unwrap_or(status);
@@ -292,11 +311,11 @@ impl<'a> Visitors<'a> {
 
     /// Compares the save that the response shows with the saves that were complete before the
     /// request was sent.
-    fn judge(&self, tally: &mut Tally, visit: &Visit, answer: &Response, saves: &[Save]) {
+    fn judge(&self, tally: &mut RequestResults, visit: &SequenceRequest, answer: &Response, saves: &[Save]) {
         let Some(shown) = shown(&answer.body) else { return };
-        let page = &self.stand.pages[visit.page];
+        let page = &self.measured.pages[visit.page];
         let older_than = saves.iter().find(|save| save.number > shown);
-        let is_other_post = page != &self.stand.post && answer.head.contains("rel=shortlink");
+        let is_other_post = page != &self.measured.post && answer.head.contains("rel=shortlink");
         // WordPress validates feeds of comments by the date of the last comment, so a 304 may
         // confirm an old title in them.
         let is_confirmed = page.contains("comments/feed") || page.ends_with("/feed/") && page != "/feed/";
@@ -304,10 +323,11 @@ impl<'a> Visitors<'a> {
         let figures = &mut tally.figures;
         figures.must_be_new += u64::from(must_be_new);
         let Some(save) = older_than else { return };
-        let secs = self.stand.clock.monotonic().since(save.at).as_secs();
-        if must_be_new || secs > OLD_SECS_MAX && self.stand.extent.is_paced {
+        let secs = self.measured.clock.monotonic().since(save.at).as_secs();
+        if must_be_new || secs > OLD_SECS_MAX && self.measured.extent.is_paced {
             figures.broken += 1;
-            let (number, head) = (save.number, &answer.head);
+            let number = save.number;
+            let head = &answer.head;
             tally.broken.push(format!("{page} shows save {shown}, save {number} is {secs} s old: {head}"));
         } else {
             figures.old += 1;
@@ -324,7 +344,7 @@ fn shown(body: &[u8]) -> Option<u64> {
 }
 
 /// Sends a visitor's request on a new connection.
-fn ask(edge: &Edge, visit: &Visit) -> Response {
+fn ask(edge: &Edge, visit: &SequenceRequest) -> Response {
     let lines: String = visit.fields.iter().map(|field| format!("{field}\r\n")).collect();
     let mut client = Client::connect(edge.address);
     client.send(format!("GET {} HTTP/1.1\r\nHost: {HOST}\r\n{lines}Connection: close\r\n\r\n", visit.target));

@@ -22,7 +22,7 @@ use clock::Clock as _;
 use platform::SystemClock;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use testkit::traffic::{RATE, Traffic, Visit};
+use testkit::traffic::{RATE, RequestSequence, SequenceRequest};
 use testkit::{Client, Edge, Response};
 
 const SEED: u64 = 0x5eed_0203;
@@ -51,14 +51,14 @@ struct System {
 }
 
 /// Size and speed of the traffic.
-struct Extent {
+struct TrafficSize {
     urls_max: usize,
     requests: usize,
     minute: usize,
     paced: bool,
 }
 
-impl Extent {
+impl TrafficSize {
     fn chosen() -> Self {
         let full = Self { urls_max: usize::MAX, requests: 20_000, minute: 60 * RATE as usize, paced: false };
         match std::env::var("PETASOS_TRAFFIC").as_deref() {
@@ -131,7 +131,8 @@ fn wagtail() {
 }
 
 fn run(system: &System) {
-    let (lab, extent) = (Lab::find(system.lab), Extent::chosen());
+    let lab = Lab::find(system.lab);
+    let extent = TrafficSize::chosen();
     let host = lab.value("host");
     (system.prepare)(&lab);
     let pages = crawl(lab.address(system.origin), host, system.start, system.disallowed, extent.urls_max);
@@ -145,7 +146,7 @@ fn run(system: &System) {
     // its start page alone.
     let mut anybody = Visitor::new("anybody", edge.address, host, &owners);
     ["/", system.start].into_iter().for_each(|target| drop(anybody.get(target)));
-    let mut site = Site {
+    let mut site = TrafficSite {
         system,
         client: Client::connect(edge.address),
         edge: &edge,
@@ -155,7 +156,7 @@ fn run(system: &System) {
         reasons: BTreeMap::new(),
         hits: 0,
     };
-    let mut traffic = Traffic::shuffled(SEED, pages);
+    let mut traffic = RequestSequence::shuffled(SEED, pages);
     let clock = SystemClock::new();
     let begun = clock.monotonic();
     for count in 1..=extent.requests {
@@ -186,7 +187,7 @@ fn run(system: &System) {
 }
 
 /// The edge, the connection to it and the results so far.
-struct Site<'a> {
+struct TrafficSite<'a> {
     system: &'a System,
     edge: &'a Edge,
     client: Client,
@@ -198,9 +199,9 @@ struct Site<'a> {
     hits: usize,
 }
 
-impl Site<'_> {
+impl TrafficSite<'_> {
     /// Sends an anonymous request, which is part of the ratio.
-    fn visit(&mut self, visit: &Visit) {
+    fn visit(&mut self, visit: &SequenceRequest) {
         let answer = self.ask("GET", &visit.target, &visit.fields);
         let status = answer.field("Cache-Status").unwrap_or_else(|| panic!("{}", answer.head));
         let reason = status.split("detail=").nth(1).unwrap_or(status).split(';').next().unwrap_or(status);
@@ -227,7 +228,7 @@ impl Site<'_> {
     }
 
     /// Checks that a response to an anonymous request contains nothing of any user.
-    fn require_nobodys(&mut self, visit: &Visit, answer: Response) {
+    fn require_nobodys(&mut self, visit: &SequenceRequest, answer: Response) {
         let is_known = self.last.get(&visit.page).is_some_and(|last| *last == answer.body);
         let text = String::from_utf8_lossy(if is_known { &[] } else { &answer.body });
         let owners = self.owners.lock().unwrap();
@@ -273,7 +274,7 @@ impl Site<'_> {
 
     /// Checks that requests with and without noise receive the same object: the same bytes,
     /// generated at the same time.
-    fn one_object_with_and_without_noise(&mut self, traffic: &mut Traffic) {
+    fn one_object_with_and_without_noise(&mut self, traffic: &mut RequestSequence) {
         let mut shared = 0;
         for page in 0..traffic.pages().len() {
             // The object may be refreshed once between the two requests.

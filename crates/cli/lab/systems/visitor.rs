@@ -16,12 +16,12 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// The variables of a running lab, from the `lab.toml` that `cargo xtask lab NAME up` writes. One
 /// test has it at a time. `PETASOS_LAB` names the directory of a lab other than the default one.
-pub(crate) struct Lab {
+pub(crate) struct LabVariables {
     values: toml::Table,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Lab {
+impl LabVariables {
     /// Finds the lab of this name, which must be up.
     pub(crate) fn find(name: &str) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Lab {
 pub(crate) type Owners = Mutex<BTreeMap<String, String>>;
 
 /// A visitor of the site.
-pub(crate) struct Visitor<'a> {
+pub(crate) struct LabVisitor<'a> {
     /// Name of the visitor in the test.
     pub(crate) name: String,
     address: SocketAddr,
@@ -66,7 +66,7 @@ pub(crate) struct Visitor<'a> {
     cookies: BTreeMap<String, String>,
 }
 
-impl<'a> Visitor<'a> {
+impl<'a> LabVisitor<'a> {
     /// A visitor without cookies.
     pub(crate) fn new(name: &str, address: SocketAddr, host: &'a str, owners: &'a Owners) -> Self {
         Self { name: name.to_owned(), address, host, owners, cookies: BTreeMap::new() }
@@ -78,7 +78,7 @@ impl<'a> Visitor<'a> {
     }
 
     /// Sends a form. Returns the response without following a redirect.
-    pub(crate) fn post(&mut self, target: &str, form: &Form) -> Response {
+    pub(crate) fn post(&mut self, target: &str, form: &FormFields) -> Response {
         self.ask("POST", target, &form.encode())
     }
 
@@ -140,9 +140,9 @@ impl<'a> Visitor<'a> {
 
 /// Names and values of the fields of a form.
 #[derive(Clone)]
-pub(crate) struct Form(Vec<(String, String)>);
+pub(crate) struct FormFields(Vec<(String, String)>);
 
-impl Form {
+impl FormFields {
     /// A form without fields.
     pub(crate) fn new() -> Self {
         Self(Vec::new())
@@ -218,7 +218,7 @@ pub(crate) fn is_hit(answer: &Response) -> bool {
 
 /// Checks that a visitor with cookies without meaning comes to receive hits. The edge may first
 /// examine whether the cookies change pages and send the visitor's requests to the origin.
-pub(crate) fn comes_to_share(visitor: &mut Visitor<'_>, targets: &[&str]) {
+pub(crate) fn comes_to_share(visitor: &mut LabVisitor<'_>, targets: &[&str]) {
     for target in targets {
         let hit = (0..200).any(|_| is_hit(&visitor.get(target)));
         assert!(hit, "{target} is not shared with somebody who has cookies that mean nothing");

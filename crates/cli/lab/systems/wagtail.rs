@@ -2,7 +2,7 @@
 //! see only their own pages, and forms keep their tokens apart. Published changes are visible at
 //! once, because Wagtail sends purges.
 
-use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{Form, Visitor, between};
 use testkit::Response;
 
@@ -17,7 +17,7 @@ const WAGTAIL: Cms = Cms {
     check,
     idle_cookies: &[("_ga", "GA1.2.3")],
 };
-pub(crate) const LOGIN: Login = Login {
+pub(crate) const LOGIN: LoginForm = LoginForm {
     target: "/admin/login/",
     sign: "csrfmiddlewaretoken",
     name: "username",
@@ -35,17 +35,19 @@ const OWN: &[&str] =
 /// sends its purges.
 #[test]
 fn wagtail_behind_the_edge() {
-    let stand = Stand::of(&WAGTAIL);
-    stand.anonymous_pages_become_hits();
-    stand.users_see_their_own_pages_only();
-    forms_work_for_everybody(&stand);
-    what_is_published_is_seen(&stand);
-    stand.cookies_that_mean_nothing_do_not_matter();
+    let running = RunningLab::of(&WAGTAIL);
+    running.anonymous_pages_become_hits();
+    running.users_see_their_own_pages_only();
+    forms_work_for_everybody(&running);
+    what_is_published_is_seen(&running);
+    running.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// Checks that a page belongs to this visitor, by the name in it and by whether it is shown at all.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let text = answer.text();
+    let name = visitor.name.as_str();
+    let is_known = is_known(visitor);
     let account = || text.split_once("\", \"avatarUrl\"").and_then(|(before, _)| before.rsplit('"').next());
     let shown = between(text, "Logged in as ", "<").or_else(account);
     let is_admin = target.starts_with("/admin/");
@@ -65,8 +67,8 @@ fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
 }
 
 /// Two visitors request the form before either sends it. Each sends the token of its own page.
-fn forms_work_for_everybody(stand: &Stand) {
-    let mut visitors = [stand.visitor("one"), stand.visitor("two")];
+fn forms_work_for_everybody(running: &RunningLab) {
+    let mut visitors = [running.visitor("one"), running.visitor("two")];
     let forms: Vec<Form> = visitors
         .iter_mut()
         .map(|visitor| {
@@ -83,9 +85,10 @@ fn forms_work_for_everybody(stand: &Stand) {
     }
 }
 
-fn what_is_published_is_seen(stand: &Stand) {
+fn what_is_published_is_seen(running: &RunningLab) {
     // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
-    let (mut alice, mut bob) = (stand.user_behind_the_edge("alice"), stand.user("bob"));
+    let mut alice = running.user_behind_the_edge("alice");
+    let mut bob = running.user("bob");
     // The newest article, which the front page and the index also show.
     let pages = ["/articles/article-100/", "/", "/articles/"];
     // The article's number is in the editors' bar.
@@ -94,17 +97,17 @@ fn what_is_published_is_seen(stand: &Stand) {
     let form_target = format!("/admin/pages/{}/edit/", before.rsplit('/').next().unwrap());
     for number in 1..=3 {
         let title = format!("Edition {number} of {}", std::process::id());
-        stand.are_stored_without(&pages, &title);
-        let purges = stand.purges();
+        running.are_stored_without(&pages, &title);
+        let purges = running.purges();
         let form = Form::of(alice.get(&form_target).text(), "name=\"title\"").with("title", &title);
         let answer = alice.post(&form_target, &form.with("action-publish", "action-publish"));
         assert_eq!(answer.status, 302, "{}", answer.text());
         for target in pages {
-            stand.nobody_misses(target, &title);
+            running.nobody_misses(target, &title);
             assert!(sees(&mut bob, target, &title), "another editor sees it at {target}");
-            stand.is_shared_again(target);
+            running.is_shared_again(target);
         }
-        assert!(stand.purges() >= purges + 3.0, "Wagtail did not send three purges");
+        assert!(running.purges() >= purges + 3.0, "Wagtail did not send three purges");
     }
-    stand.no_purge_was_refused();
+    running.no_purge_was_refused();
 }

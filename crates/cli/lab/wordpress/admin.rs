@@ -1,7 +1,7 @@
 //! The administrators' screens: the edge's state, the purge button, and the notice about a failed
 //! purge.
 
-use crate::site::{Editor, Site, get, is_hit};
+use crate::site::{Editor, WordPressLab, get, is_hit};
 use serde_json::json;
 use testkit::eventually;
 
@@ -19,7 +19,7 @@ fn nonce(page: &str) -> &str {
 
 #[test]
 fn plugin_screen_shows_the_edge_and_its_button_purges() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let edge = site.edge("plugin=on");
     let editor = site.administrator();
     let stored = || {
@@ -69,7 +69,7 @@ fn plugin_screen_shows_the_edge_and_its_button_purges() {
 
 #[test]
 fn failed_purge_is_shown_and_retried_once() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let edge = site.edge("plugin=on");
     let editor = site.administrator();
     let (newest, number) = site.first("posts");

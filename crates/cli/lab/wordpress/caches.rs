@@ -1,7 +1,7 @@
 //! The caches inside WordPress: every mode of the page cache stores and invalidates pages, and
 //! every object cache server is used.
 
-use crate::site::{Site, ask, get, get_with};
+use crate::site::{WordPressLab, ask, get, get_with};
 use serde_json::json;
 use testkit::Response;
 
@@ -12,12 +12,13 @@ fn pages(answer: &Response) -> &str {
 
 #[test]
 fn every_page_cache_mode_stores_and_invalidates_pages() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for mode in ["database", "files", "aggressive"] {
         site.empty();
         site.layers(&format!("plugin=on&pages={mode}"));
-        let (hit, miss) = (format!("{mode}; hit"), format!("{mode}; miss"));
+        let hit = format!("{mode}; hit");
+        let miss = format!("{mode}; miss");
         let made = get(site.origin, &oldest);
         let kept = get(site.origin, &oldest);
         assert_eq!((pages(&made), pages(&kept)), (miss.as_str(), hit.as_str()));
@@ -59,7 +60,7 @@ fn figure(answer: &Response, name: &str) -> u64 {
 
 #[test]
 fn every_object_cache_server_is_used() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (newest, number) = site.first("posts");
     for kind in ["apcu", "redis", "memcached", "database"] {
         site.layers(&format!("plugin=on&objects={kind}"));
@@ -73,7 +74,8 @@ fn every_object_cache_server_is_used() {
         let found = figure(&second, "found");
         assert!(found >= 10, "{kind}: {found} values found");
         if kind != "database" {
-            let (many, few) = (figure(&first, "queries"), figure(&second, "queries"));
+            let many = figure(&first, "queries");
+            let few = figure(&second, "queries");
             assert!(few * 2 <= many, "{kind}: {few} queries with objects, {many} without");
         }
         assert_eq!(first.body, second.body, "{kind}");
@@ -85,7 +87,7 @@ fn every_object_cache_server_is_used() {
 
 #[test]
 fn missing_object_server_is_reported_once_and_pages_work() {
-    let site = Site::with("plugin=on&objects=gone");
+    let site = WordPressLab::with("plugin=on&objects=gone");
     let answer = get(site.origin, "/");
     assert_eq!(answer.status, 200);
     assert!(
@@ -101,7 +103,7 @@ fn missing_object_server_is_reported_once_and_pages_work() {
 
 #[test]
 fn pages_can_be_stored_in_the_object_cache() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (oldest, number) = site.first("posts?order=asc");
     for kind in ["apcu", "redis", "memcached"] {
         site.layers(&format!("plugin=on&pages=aggressive&objects={kind}"));

@@ -4,7 +4,7 @@
 //! Invariant: everything made here is removed by [`Cast::leave`]. If a test panics, the next `up`
 //! removes it.
 
-use crate::site::{Editor, Site, ask, cookies, path};
+use crate::site::{Editor, WordPressLab, ask, cookies, path};
 use serde_json::{Value, json};
 
 /// The kinds of pages that all visitors share, other than posts.
@@ -28,7 +28,7 @@ pub(crate) const SHARED: &[(&str, &str)] = &[
 ];
 
 /// A visitor who requests pages.
-pub(crate) struct Visitor {
+pub(crate) struct CastVisitor {
     /// Name of the visitor in the tests.
     pub(crate) name: &'static str,
     /// Header line with the visitor's cookies, if there are any.
@@ -38,7 +38,7 @@ pub(crate) struct Visitor {
 }
 
 /// A text that only some visitors may read.
-pub(crate) struct Mark {
+pub(crate) struct SecretText {
     /// The text.
     pub(crate) text: String,
     /// Visitor who must find it on some page.
@@ -48,7 +48,7 @@ pub(crate) struct Mark {
 }
 
 /// A kind of page.
-pub(crate) struct Kind {
+pub(crate) struct PageKind {
     /// Name of the kind in messages.
     pub(crate) name: &'static str,
     /// Target of a page of this kind.
@@ -60,11 +60,11 @@ pub(crate) struct Kind {
 /// All visitors, with the texts and pages that they may see.
 pub(crate) struct Cast {
     /// The visitors; [`Cast::visitor`] finds one by name.
-    pub(crate) visitors: Vec<Visitor>,
+    pub(crate) visitors: Vec<CastVisitor>,
     /// The texts that tell them apart.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<SecretText>,
     /// Every kind of page.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<PageKind>,
     administrator: Editor,
     /// Routes of the created items, for their removal.
     made: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Cast {
 impl Cast {
     /// Creates users, a held comment, a draft, a private post and a post with a password, and
     /// collects all visitors.
-    pub(crate) fn gather(site: &Site) -> Self {
+    pub(crate) fn gather(site: &WordPressLab) -> Self {
         let mut cast = Self {
             visitors: Vec::new(),
             marks: Vec::new(),
@@ -93,7 +93,7 @@ impl Cast {
     }
 
     /// The visitor with this name.
-    pub(crate) fn visitor(&self, name: &str) -> &Visitor {
+    pub(crate) fn visitor(&self, name: &str) -> &CastVisitor {
         let found = self.visitors.iter().find(|visitor| visitor.name == name);
         found.unwrap_or_else(|| panic!("nobody is called {name}"))
     }
@@ -107,8 +107,8 @@ impl Cast {
 
     fn anybody(&mut self) {
         let measured = "Cookie: _ga=GA1.2.3; wordpress_test_cookie=1".to_owned();
-        self.visitors.push(Visitor { name: "anonymous", cookie: None, is_anybody: true });
-        self.visitors.push(Visitor { name: "measured", cookie: Some(measured), is_anybody: true });
+        self.visitors.push(CastVisitor { name: "anonymous", cookie: None, is_anybody: true });
+        self.visitors.push(CastVisitor { name: "measured", cookie: Some(measured), is_anybody: true });
     }
 
     /// Creates an item and returns it.
@@ -119,7 +119,7 @@ impl Cast {
     }
 
     /// Adds a user with this role, logged in. Returns the user's number.
-    fn user(&mut self, site: &Site, role: &'static str, name: &str) -> Value {
+    fn user(&mut self, site: &WordPressLab, role: &'static str, name: &str) -> Value {
         let login = format!("{role}{}", std::process::id());
         let email = format!("{login}@guarded.test");
         let password = "only-for-this";
@@ -129,11 +129,11 @@ impl Cast {
         let user = Editor::log_in(site.origin, &login, password);
         let nonce = user.see("/wp-admin/admin-ajax.php?action=rest-nonce").text().to_owned();
         for text in [name.to_owned(), email, nonce] {
-            self.marks.push(Mark { text, owner: role, others: &[] });
+            self.marks.push(SecretText { text, owner: role, others: &[] });
         }
         let bar = "id=\"wpadminbar\"".to_owned();
-        self.marks.push(Mark { text: bar, owner: role, others: &["editor", "subscriber"] });
-        self.visitors.push(Visitor { name: role, cookie: Some(user.cookie), is_anybody: false });
+        self.marks.push(SecretText { text: bar, owner: role, others: &["editor", "subscriber"] });
+        self.visitors.push(CastVisitor { name: role, cookie: Some(user.cookie), is_anybody: false });
         number
     }
 
@@ -144,7 +144,7 @@ impl Cast {
             let text = format!("{text} {}", std::process::id());
             let made = json!({"title": status, "content": text, "status": status, "author": author});
             let made = self.make("posts", &made);
-            self.marks.push(Mark { text, owner: "editor", others: &[] });
+            self.marks.push(SecretText { text, owner: "editor", others: &[] });
             let number = &made["id"];
             let targets = match status {
                 "draft" => vec![
@@ -156,7 +156,7 @@ impl Cast {
                     ("a private post in JSON", format!("/wp-json/wp/v2/posts/{number}")),
                 ],
             };
-            self.kinds.extend(targets.into_iter().map(|(name, target)| Kind {
+            self.kinds.extend(targets.into_iter().map(|(name, target)| PageKind {
                 name,
                 target,
                 is_shared: false,
@@ -166,23 +166,24 @@ impl Cast {
         let made =
             json!({"title": "Behind a door", "content": text, "status": "publish", "password": "sesame"});
         let made = self.make("posts", &made);
-        self.marks.push(Mark { text, owner: "knower", others: &[] });
+        self.marks.push(SecretText { text, owner: "knower", others: &[] });
         path(made["link"].as_str().unwrap())
     }
 
     /// Adds a visitor who knows the password.
-    fn knower(&mut self, site: &Site) {
+    fn knower(&mut self, site: &WordPressLab) {
         let form = ["Content-Type: application/x-www-form-urlencoded"];
         let opened = ask(site.origin, "POST", "/wp-login.php?action=postpass", &form, "post_password=sesame");
         let cookie = format!("Cookie: {}", cookies(&opened).join("; "));
-        self.visitors.push(Visitor { name: "knower", cookie: Some(cookie), is_anybody: false });
+        self.visitors.push(CastVisitor { name: "knower", cookie: Some(cookie), is_anybody: false });
     }
 
     /// Adds a visitor whose name and email address WordPress fills into its forms, and whose held
     /// comment no other visitor may see.
     fn commenter(&mut self, post: u64) {
         let email = format!("cora{}@guarded.test", std::process::id());
-        let (name, said) = ("Cora Guarded", format!("what waits for approval {}", std::process::id()));
+        let name = "Cora Guarded";
+        let said = format!("what waits for approval {}", std::process::id());
         let comment = json!({"post": post, "author_name": name, "author_email": email, "content": said, "status": "hold"});
         self.make("comments", &comment);
         let hash = self.visitor("knower").cookie.as_ref().unwrap();
@@ -191,19 +192,21 @@ impl Cast {
             "Cookie: comment_author_{hash}=Cora%20Guarded; comment_author_email_{hash}={}",
             email.replace('@', "%40")
         );
-        self.marks.push(Mark { text: name.to_owned(), owner: "commenter", others: &["editor"] });
-        self.marks.push(Mark { text: email, owner: "commenter", others: &["editor"] });
-        self.marks.push(Mark { text: said, owner: "commenter", others: &["editor"] });
-        self.visitors.push(Visitor { name: "commenter", cookie: Some(cookie), is_anybody: false });
+        self.marks.push(SecretText { text: name.to_owned(), owner: "commenter", others: &["editor"] });
+        self.marks.push(SecretText { text: email, owner: "commenter", others: &["editor"] });
+        self.marks.push(SecretText { text: said, owner: "commenter", others: &["editor"] });
+        self.visitors.push(CastVisitor { name: "commenter", cookie: Some(cookie), is_anybody: false });
     }
 
     /// Adds every other kind of page.
-    fn list(&mut self, site: &Site, post: &str, door: &str) {
+    fn list(&mut self, site: &WordPressLab, post: &str, door: &str) {
         let (_, oldest) = site.first("posts?order=asc");
-        let (comments, answer) = (format!("{post}feed/"), format!("{post}?replytocom=1"));
+        let comments = format!("{post}feed/");
+        let answer = format!("{post}?replytocom=1");
         let of_post =
             [("a post with its form for comments", post), ("a feed of a post's comments", &comments)];
-        let (moderated, plain) = (format!("{post}?unapproved=1&moderation-hash=0a"), format!("/?p={oldest}"));
+        let moderated = format!("{post}?unapproved=1&moderation-hash=0a");
+        let plain = format!("/?p={oldest}");
         let own = [
             ("what is not there", "/nothing-here/"),
             ("a redirect", "/category/bicycles"),
@@ -221,7 +224,7 @@ impl Cast {
             ("a nonce", "/wp-admin/admin-ajax.php?action=rest-nonce"),
         ];
         for (list, is_shared) in [(SHARED, true), (&of_post[..], true), (&own[..], false)] {
-            self.kinds.extend(list.iter().map(|&(name, target)| Kind {
+            self.kinds.extend(list.iter().map(|&(name, target)| PageKind {
                 name,
                 target: target.to_owned(),
                 is_shared,

@@ -1,9 +1,9 @@
 //! The pages that a change purges at once for every visitor, and those that stay in the edge's
 //! store.
 
-use crate::answer::Answer;
 use crate::cast::SHARED;
-use crate::site::{Editor, Site, ask, get, get_with, is_hit, path};
+use crate::personal_parts::PersonalParts;
+use crate::site::{Editor, WordPressLab, ask, get, get_with, is_hit, path};
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::{Edge, eventually};
@@ -12,15 +12,15 @@ use testkit::{Edge, eventually};
 const PAGE: &str = "/bicycles-an-introduction/";
 
 /// A site with an edge in front, and a logged-in editor.
-struct Stand {
-    site: Site,
+struct EditedSite {
+    site: WordPressLab,
     edge: Edge,
     editor: Editor,
 }
 
-impl Stand {
+impl EditedSite {
     fn new(layers: &str) -> Self {
-        let site = Site::with("");
+        let site = WordPressLab::with("");
         let edge = site.edge(layers);
         let editor = site.administrator();
         Self { site, edge, editor }
@@ -49,12 +49,12 @@ impl Stand {
 
 #[test]
 fn post_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
-    let (newest, number) = stand.site.first("posts");
-    let (oldest, old_number) = stand.site.first("posts?order=asc");
+    let edited = EditedSite::new("plugin=on");
+    let (newest, number) = edited.site.first("posts");
+    let (oldest, old_number) = edited.site.first("posts?order=asc");
     let route = format!("posts/{number}");
     let old_route = format!("posts/{old_number}");
-    stand.check(
+    edited.check(
         "an excerpt",
         &[(&newest, "A harbour in words"), ("/", "A harbour in words"), ("/feed/", "A harbour in words")],
         &[PAGE, &oldest, "/2024/01/", "/nothing-here/"],
@@ -62,7 +62,7 @@ fn post_changes_purge_exactly_their_pages() {
             editor.change(&route, &json!({"excerpt": "A harbour in words", "content": "A harbour in words"}));
         },
     );
-    stand.check(
+    edited.check(
         "the title of an old post",
         &[(&oldest, "An older harbour"), ("/2024/01/page/2/", "An older harbour")],
         &["/", PAGE, &newest],
@@ -70,16 +70,16 @@ fn post_changes_purge_exactly_their_pages() {
             editor.change(&old_route, &json!({"title": "An older harbour"}));
         },
     );
-    stand.check("a draft", &[], &["/", PAGE, &newest, "/feed/", "/category/bicycles/"], |editor| {
+    edited.check("a draft", &[], &["/", PAGE, &newest, "/feed/", "/category/bicycles/"], |editor| {
         let made = editor.change("posts", &json!({"title": "Not yet", "status": "draft"}));
         editor.change(&format!("posts/{}", made["id"]), &json!({"content": "Still not"}));
     });
-    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].clone();
+    let category = edited.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].clone();
     let mut made = Value::Null;
     let new = &mut made;
     let slug = format!("quite-new-{}", std::process::id());
     let missing = format!("/{slug}/");
-    stand.check(
+    edited.check(
         "a new post",
         // All posts move by one place. The missing page was a 404; WordPress now redirects it to
         // the post.
@@ -99,7 +99,7 @@ fn post_changes_purge_exactly_their_pages() {
         },
     );
     let target = path(made["link"].as_str().unwrap());
-    stand.check(
+    edited.check(
         "the end of a post",
         &[("/", "A harbour in words"), ("/category/bicycles/page/2/", "</html>"), (&target, "404")],
         &[PAGE, &oldest],
@@ -111,8 +111,8 @@ fn post_changes_purge_exactly_their_pages() {
 
 #[test]
 fn comment_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
-    let (oldest, number) = stand.site.first("posts?order=asc");
+    let edited = EditedSite::new("plugin=on");
+    let (oldest, number) = edited.site.first("posts?order=asc");
     let kept = ["/", PAGE, "/feed/", "/category/bicycles/"];
     // WordPress holds a comment with this many links.
     let links = "http%3A%2F%2Fa.test%2F+".repeat(5);
@@ -120,12 +120,12 @@ fn comment_changes_purge_exactly_their_pages() {
         "comment_post_ID={number}&author=Ada&email=ada%40visitors.test&comment=Unheard+of+{}+{links}",
         std::process::id()
     );
-    stand.check("a comment that waits", &[], &["/", PAGE, &oldest, "/comments/feed/"], |_| {
+    edited.check("a comment that waits", &[], &["/", PAGE, &oldest, "/comments/feed/"], |_| {
         let fields = ["Content-Type: application/x-www-form-urlencoded"];
         // WordPress allows an address one comment in fifteen seconds, and refuses earlier ones with
         // 429. Tests beside this one write comments, too.
         eventually("WordPress accepts another comment", || {
-            let answer = ask(stand.site.origin, "POST", "/wp-comments-post.php", &fields, &form);
+            let answer = ask(edited.site.origin, "POST", "/wp-comments-post.php", &fields, &form);
             if answer.status == 302 {
                 assert!(answer.field("Location").unwrap().contains("moderation-hash"), "{}", answer.head);
             } else {
@@ -137,28 +137,28 @@ fn comment_changes_purge_exactly_their_pages() {
     });
     // WordPress rejects a duplicate comment, so the text is unique.
     let said = format!("Well said {}", std::process::id());
-    stand.check("a comment", &[(&oldest, &said), ("/comments/feed/", &said)], &kept, |editor| {
+    edited.check("a comment", &[(&oldest, &said), ("/comments/feed/", &said)], &kept, |editor| {
         editor.change("comments", &json!({"post": number, "content": said, "status": "approved"}));
     });
-    let held = stand.editor.call("GET", "comments?status=hold", &json!({}));
+    let held = edited.editor.call("GET", "comments?status=hold", &json!({}));
     let route = format!("comments/{}", held[0]["id"]);
-    stand.check("its approval", &[(&oldest, "Unheard of")], &kept, |editor| {
+    edited.check("its approval", &[(&oldest, "Unheard of")], &kept, |editor| {
         editor.change(&route, &json!({"status": "approved"}));
     });
-    stand.check("its end", &[(&oldest, &said)], &kept, |editor| {
+    edited.check("its end", &[(&oldest, &said)], &kept, |editor| {
         editor.call("DELETE", &format!("{route}?force=true"), &json!({}));
     });
-    assert!(!get(stand.edge.address, &oldest).text().contains("Unheard of"));
+    assert!(!get(edited.edge.address, &oldest).text().contains("Unheard of"));
 }
 
 #[test]
 fn menu_and_widget_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
-    let (oldest, _) = stand.site.first("posts?order=asc");
-    let navigation = stand.editor.call("GET", "navigation", &json!({}))[0].clone();
+    let edited = EditedSite::new("plugin=on");
+    let (oldest, _) = edited.site.first("posts?order=asc");
+    let navigation = edited.editor.call("GET", "navigation", &json!({}))[0].clone();
     let link = r#"<!-- wp:navigation-link {"label":"Way out","url":"/out/","kind":"custom"} /-->"#;
     let content = format!("{}{link}", navigation["content"]["raw"].as_str().unwrap_or_default());
-    stand.check(
+    edited.check(
         "the navigation",
         &[("/", "Way out"), (PAGE, "Way out"), (&oldest, "Way out")],
         // Feeds show no menu.
@@ -169,34 +169,34 @@ fn menu_and_widget_changes_purge_exactly_their_pages() {
     );
     // The theme shows neither classic menus nor widgets, but this page does.
     let parts = "/?lab=parts";
-    let menus = stand.editor.call("GET", "menus", &json!({}));
+    let menus = edited.editor.call("GET", "menus", &json!({}));
     let menu = menus.as_array().unwrap().iter().find(|menu| menu["name"] == "Main menu").unwrap();
     let new = json!({"title": "By the menu", "url": "http://wordpress.test/", "menus": menu["id"], "status": "publish"});
     let mut made = Value::Null;
     let item = &mut made;
-    stand.check("a classic menu", &[(parts, "By the menu")], &["/", PAGE, &oldest], |editor| {
+    edited.check("a classic menu", &[(parts, "By the menu")], &["/", PAGE, &oldest], |editor| {
         *item = editor.change("menu-items", &new);
     });
-    stand.check("its end", &[(parts, "</html>")], &["/", PAGE], |editor| {
+    edited.check("its end", &[(parts, "</html>")], &["/", PAGE], |editor| {
         editor.call("DELETE", &format!("menu-items/{}?force=true", made["id"]), &json!({}));
     });
-    assert!(!get(stand.edge.address, parts).text().contains("By the menu"));
+    assert!(!get(edited.edge.address, parts).text().contains("By the menu"));
     let content = json!({"raw": {"content": "<p>In a widget</p>"}});
     let widget = json!({"id_base": "block", "sidebar": "lab", "instance": content});
-    let made = stand.editor.change("widgets", &widget);
-    stand.check("a widget", &[(parts, "In a widget")], &["/", PAGE, &oldest], |editor| {
+    let made = edited.editor.change("widgets", &widget);
+    edited.check("a widget", &[(parts, "In a widget")], &["/", PAGE, &oldest], |editor| {
         editor.change("sidebars/lab", &json!({"widgets": [made["id"]]}));
     });
 }
 
 #[test]
 fn term_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
-    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
-    let (inside, _) = stand.site.first(&format!("posts?categories={}&order=asc", category["id"]));
-    let (outside, _) = stand.site.first(&format!("posts?categories_exclude={}&order=asc", category["id"]));
+    let edited = EditedSite::new("plugin=on");
+    let category = edited.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
+    let (inside, _) = edited.site.first(&format!("posts?categories={}&order=asc", category["id"]));
+    let (outside, _) = edited.site.first(&format!("posts?categories_exclude={}&order=asc", category["id"]));
     let route = format!("categories/{}", category["id"]);
-    stand.check(
+    edited.check(
         "a term's name",
         &[(&inside, "Two wheels"), ("/category/bicycles/", "Two wheels")],
         &[PAGE, &outside],
@@ -204,29 +204,29 @@ fn term_changes_purge_exactly_their_pages() {
             editor.change(&route, &json!({"name": "Two wheels"}));
         },
     );
-    stand.editor.change(&route, &json!({"name": "Bicycles"}));
+    edited.editor.change(&route, &json!({"name": "Bicycles"}));
 }
 
 #[test]
 fn option_and_user_changes_purge_exactly_their_pages() {
-    let stand = Stand::new("plugin=on");
-    let (oldest, _) = stand.site.first("posts?order=asc");
+    let edited = EditedSite::new("plugin=on");
+    let (oldest, _) = edited.site.first("posts?order=asc");
     let all = [
         ("/", "Another lab"),
         (PAGE, "Another lab"),
         (oldest.as_str(), "Another lab"),
         ("/feed/", "Another lab"),
     ];
-    stand.check("the site's title", &all, &[], |editor| {
+    edited.check("the site's title", &all, &[], |editor| {
         editor.change("settings", &json!({"title": "Another lab"}));
     });
-    stand.editor.change("settings", &json!({"title": "Petasos lab"}));
-    stand.check("an option that no page shows", &[], &["/", PAGE, &oldest, "/feed/"], |editor| {
+    edited.editor.change("settings", &json!({"title": "Petasos lab"}));
+    edited.check("an option that no page shows", &[], &["/", PAGE, &oldest, "/feed/"], |editor| {
         editor.change("settings", &json!({"default_comment_status": "closed"}));
     });
-    stand.editor.change("settings", &json!({"default_comment_status": "open"}));
-    let user = stand.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].clone();
-    stand.check(
+    edited.editor.change("settings", &json!({"default_comment_status": "open"}));
+    let user = edited.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].clone();
+    edited.check(
         "a user's name",
         &[("/author/ada-winter/", "Ada Summer")],
         &["/", PAGE, "/author/bruno-falk/"],
@@ -234,11 +234,12 @@ fn option_and_user_changes_purge_exactly_their_pages() {
             editor.change(&format!("users/{user}"), &json!({"name": "Ada Summer"}));
         },
     );
-    stand.editor.change(&format!("users/{user}"), &json!({"name": "Ada Winter"}));
-    stand.check("the theme's styles", &[("/", "</html>"), (PAGE, "</html>")], &[], |editor| {
+    edited.editor.change(&format!("users/{user}"), &json!({"name": "Ada Winter"}));
+    edited.check("the theme's styles", &[("/", "</html>"), (PAGE, "</html>")], &[], |editor| {
         let parts = editor.call("GET", "template-parts", &json!({}));
         let part = parts.as_array().unwrap().iter().find(|part| part["slug"] == "footer").unwrap();
-        let (id, content) = (part["id"].as_str().unwrap(), part["content"]["raw"].as_str().unwrap());
+        let id = part["id"].as_str().unwrap();
+        let content = part["content"]["raw"].as_str().unwrap();
         let made =
             editor.change(&format!("template-parts/{id}"), &json!({"content": format!("{content}<!-- -->")}));
         editor.call(
@@ -253,7 +254,7 @@ fn option_and_user_changes_purge_exactly_their_pages() {
 const SITEMAPS: &[&str] = &["/wp-sitemap.xml", "/wp-sitemap-users-1.xml"];
 
 /// A request to WordPress' REST API, and the pages that it may purge although they do not change.
-struct Change {
+struct RestChange {
     what: &'static str,
     target: String,
     said: Value,
@@ -261,11 +262,11 @@ struct Change {
 }
 
 /// One change of each kind. A term purges every list that contains its posts.
-fn changes(stand: &Stand) -> [Change; 6] {
-    let number_of = |collection: &str| stand.editor.call("GET", collection, &json!({}))[0]["id"].to_string();
-    let change = |what, target: String, said, spare| Change { what, target, said, spare };
-    let newest = stand.site.first("posts").1;
-    let oldest = stand.site.first("posts?order=asc").1;
+fn changes(edited: &EditedSite) -> [RestChange; 6] {
+    let number_of = |collection: &str| edited.editor.call("GET", collection, &json!({}))[0]["id"].to_string();
+    let change = |what, target: String, said, spare| RestChange { what, target, said, spare };
+    let newest = edited.site.first("posts").1;
+    let oldest = edited.site.first("posts?order=asc").1;
     let comment = format!("Heard by everybody {}", std::process::id());
     let lists = &["/", "/page/2/", "/author/ada-winter/", "/2025/", "/2025/11/", "/?lab=parts"];
     let [item, category, user] =
@@ -291,15 +292,18 @@ fn changes(stand: &Stand) -> [Change; 6] {
 /// may purge.
 #[test]
 fn change_updates_its_pages_for_all_and_keeps_the_others() {
-    let stand = Stand::new("plugin=on");
-    let Stand { site, edge, editor } = &stand;
-    let (newest, oldest) = (site.first("posts").0, site.first("posts?order=asc").0);
+    let edited = EditedSite::new("plugin=on");
+    let EditedSite { site, edge, editor } = &edited;
+    let newest = site.first("posts").0;
+    let oldest = site.first("posts?order=asc").0;
     let targets: Vec<&str> =
         SHARED.iter().map(|(_, target)| *target).chain([newest.as_str(), &oldest, "/?lab=parts"]).collect();
-    let changes = changes(&stand);
-    let own = || targets.iter().map(|target| Answer::of(&get(site.origin, target))).collect::<Vec<_>>();
-    let (mut before, mut vain) = (own(), Vec::new());
-    for Change { what, target, said, spare } in &changes {
+    let changes = changes(&edited);
+    let own =
+        || targets.iter().map(|target| PersonalParts::of(&get(site.origin, target))).collect::<Vec<_>>();
+    let mut before = own();
+    let mut vain = Vec::new();
+    for RestChange { what, target, said, spare } in &changes {
         for target in &targets {
             get(edge.address, target);
             let again = get(edge.address, target);
@@ -312,7 +316,7 @@ fn change_updates_its_pages_for_all_and_keeps_the_others() {
             let next = get(edge.address, target);
             let measured = get_with(edge.address, target, &["Cookie: _ga=GA1.2.3"]);
             for answer in [&next, &measured] {
-                let got = Answer::of(answer);
+                let got = PersonalParts::of(answer);
                 assert!(got.is_as(now), "{what}: {target}: {}\n{}", answer.head, got.difference(now));
             }
             if !is_hit(&next) && before == now && !spare.contains(target) {
@@ -329,10 +333,10 @@ fn change_updates_its_pages_for_all_and_keeps_the_others() {
 
 #[test]
 fn purges_work_through_the_admin_address() {
-    let stand = Stand::new("plugin=on");
-    stand.site.layers(&format!("plugin=on&admin={}", stand.edge.admin));
-    let (newest, number) = stand.site.first("posts");
-    stand.check("an excerpt", &[(&newest, "Told in JSON")], &[PAGE], |editor| {
+    let edited = EditedSite::new("plugin=on");
+    edited.site.layers(&format!("plugin=on&admin={}", edited.edge.admin));
+    let (newest, number) = edited.site.first("posts");
+    edited.check("an excerpt", &[(&newest, "Told in JSON")], &[PAGE], |editor| {
         editor.change(&format!("posts/{number}"), &json!({"content": "Told in JSON"}));
     });
 }
@@ -340,10 +344,10 @@ fn purges_work_through_the_admin_address() {
 #[test]
 fn changes_pass_through_page_cache_and_edge() {
     for mode in ["database", "files", "aggressive"] {
-        let stand = Stand::new(&format!("plugin=on&pages={mode}"));
-        let (oldest, number) = stand.site.first("posts?order=asc");
+        let edited = EditedSite::new(&format!("plugin=on&pages={mode}"));
+        let (oldest, number) = edited.site.first("posts?order=asc");
         let text = format!("Both caches, {mode}");
-        stand.check("an excerpt", &[(&oldest, &text)], &["/", PAGE], |editor| {
+        edited.check("an excerpt", &[(&oldest, &text)], &["/", PAGE], |editor| {
             editor.change(&format!("posts/{number}"), &json!({"content": text}));
         });
     }

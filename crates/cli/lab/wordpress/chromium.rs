@@ -35,7 +35,7 @@ pub(crate) struct Chromium {
 
 /// Session identifier of a window with separate cookies and cache.
 #[derive(Clone)]
-pub(crate) struct Window(String);
+pub(crate) struct BrowserWindow(String);
 
 impl Chromium {
     /// Starts the browser. The host `host` resolves to `address`, and no other host resolves.
@@ -64,7 +64,8 @@ impl Chromium {
             .arg("about:blank");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let commands = child.stdin.take().unwrap();
+        let answers = child.stdout.take().unwrap();
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             let texts = BufReader::new(answers).split(0).map_while(Result::ok);
@@ -75,18 +76,18 @@ impl Chromium {
     }
 
     /// Opens a window that shares nothing with the others.
-    pub(crate) fn window(&mut self) -> Window {
+    pub(crate) fn window(&mut self) -> BrowserWindow {
         let context = self.call("", "Target.createBrowserContext", &json!({}))["browserContextId"].clone();
         let page = json!({"url": "about:blank", "browserContextId": context});
         let target = self.call("", "Target.createTarget", &page)["targetId"].clone();
         let session = self.call("", "Target.attachToTarget", &json!({"targetId": target, "flatten": true}));
-        let window = Window(session["sessionId"].as_str().unwrap().to_owned());
+        let window = BrowserWindow(session["sessionId"].as_str().unwrap().to_owned());
         self.call(&window.0, "Page.enable", &json!({}));
         window
     }
 
     /// Navigates to a URL and waits until the page is loaded.
-    pub(crate) fn open(&mut self, window: &Window, url: &str) {
+    pub(crate) fn open(&mut self, window: &BrowserWindow, url: &str) {
         self.evaluate(window, "window.isOld = true");
         let gone = self.call(&window.0, "Page.navigate", &json!({"url": url}));
         assert_eq!(gone.get("errorText"), None, "{url}: {gone}");
@@ -94,19 +95,19 @@ impl Chromium {
     }
 
     /// Waits until a page without the mark `isOld` is loaded.
-    fn arrive(&mut self, window: &Window, what: &str) {
+    fn arrive(&mut self, window: &BrowserWindow, what: &str) {
         self.until(window, what, "!window.isOld && document.readyState === 'complete'");
     }
 
     /// Runs a script that leads to another page, and waits until that page is loaded.
-    pub(crate) fn follow(&mut self, window: &Window, script: &str) {
+    pub(crate) fn follow(&mut self, window: &BrowserWindow, script: &str) {
         self.evaluate(window, "window.isOld = true");
         self.evaluate(window, script);
         self.arrive(window, script);
     }
 
     /// Waits until a JavaScript condition holds in the page.
-    pub(crate) fn until(&mut self, window: &Window, what: &str, condition: &str) {
+    pub(crate) fn until(&mut self, window: &BrowserWindow, what: &str, condition: &str) {
         for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
             if self.try_evaluate(window, condition) == Some(json!(true)) {
                 return;
@@ -118,7 +119,7 @@ impl Chromium {
     }
 
     /// Clicks the first element that matches the selector, once it exists and is enabled.
-    pub(crate) fn press(&mut self, window: &Window, selector: &str) {
+    pub(crate) fn press(&mut self, window: &BrowserWindow, selector: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         let ready =
             format!("(e => !!e && !e.disabled && e.getAttribute('aria-disabled') !== 'true')({element})");
@@ -127,7 +128,7 @@ impl Chromium {
     }
 
     /// Replaces the text of the first element that matches the selector by typing.
-    pub(crate) fn type_into(&mut self, window: &Window, selector: &str, text: &str) {
+    pub(crate) fn type_into(&mut self, window: &BrowserWindow, selector: &str, text: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(window, selector, &format!("!!{element}"));
         self.evaluate(window, &format!("{element}.focus(); document.execCommand('selectAll')"));
@@ -137,14 +138,14 @@ impl Chromium {
     }
 
     /// Gives the keyboard focus to the first element that matches the selector.
-    pub(crate) fn focus(&mut self, window: &Window, selector: &str) {
+    pub(crate) fn focus(&mut self, window: &BrowserWindow, selector: &str) {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(window, selector, &format!("!!{element}"));
         self.evaluate(window, &format!("{element}.focus()"));
     }
 
     /// Chooses a file for the upload field that matches the selector.
-    pub(crate) fn choose_file(&mut self, window: &Window, selector: &str, file: &Path) {
+    pub(crate) fn choose_file(&mut self, window: &BrowserWindow, selector: &str, file: &Path) {
         let element = json!({"expression": format!("document.querySelector({})", json!(selector))});
         let object = self.call(&window.0, "Runtime.evaluate", &element)["result"]["objectId"].clone();
         let choice = json!({"files": [file], "objectId": object});
@@ -152,24 +153,24 @@ impl Chromium {
     }
 
     /// The names of all cookies in the window.
-    pub(crate) fn cookies(&mut self, window: &Window) -> Vec<String> {
+    pub(crate) fn cookies(&mut self, window: &BrowserWindow) -> Vec<String> {
         let kept = self.call(&window.0, "Storage.getCookies", &json!({}));
         kept["cookies"].as_array().unwrap().iter().map(|cookie| cookie["name"].to_string()).collect()
     }
 
     /// The page's markup.
-    pub(crate) fn markup(&mut self, window: &Window) -> String {
+    pub(crate) fn markup(&mut self, window: &BrowserWindow) -> String {
         let markup = self.evaluate(window, "document.documentElement.outerHTML");
         markup.as_str().unwrap().to_owned()
     }
 
     /// Evaluates a JavaScript expression.
-    pub(crate) fn evaluate(&mut self, window: &Window, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, window: &BrowserWindow, expression: &str) -> Value {
         self.try_evaluate(window, expression).unwrap_or_else(|| panic!("the page cannot say: {expression}"))
     }
 
     /// Evaluates a JavaScript expression; `None` while the page changes, or if it throws.
-    fn try_evaluate(&mut self, window: &Window, expression: &str) -> Option<Value> {
+    fn try_evaluate(&mut self, window: &BrowserWindow, expression: &str) -> Option<Value> {
         let question = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.try_call(&window.0, "Runtime.evaluate", &question).ok()?;
         let is_fine = answer.get("exceptionDetails").is_none();
@@ -177,14 +178,14 @@ impl Chromium {
     }
 
     /// Sends a command of a window, which must succeed, and returns its result.
-    pub(crate) fn command(&mut self, window: &Window, method: &str, parameters: &Value) -> Value {
+    pub(crate) fn command(&mut self, window: &BrowserWindow, method: &str, parameters: &Value) -> Value {
         self.call(&window.0, method, parameters)
     }
 
     /// As [`Chromium::command`], but returns Chromium's error.
     pub(crate) fn try_command(
         &mut self,
-        window: &Window,
+        window: &BrowserWindow,
         method: &str,
         parameters: &Value,
     ) -> Result<Value, Value> {
@@ -192,7 +193,7 @@ impl Chromium {
     }
 
     /// Takes the network events so far, in order. `Network.enable` must have been sent.
-    pub(crate) fn network_events(&mut self, window: &Window) -> Vec<Value> {
+    pub(crate) fn network_events(&mut self, window: &BrowserWindow) -> Vec<Value> {
         // Chromium sends earlier events before the response to a command, so this call collects
         // them all.
         self.evaluate(window, "0");

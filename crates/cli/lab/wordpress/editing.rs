@@ -3,7 +3,7 @@
 //! as it is public, and nothing else.
 
 use crate::chromium::{Chromium, Window};
-use crate::site::{HOST, Site};
+use crate::site::{HOST, WordPressLab};
 use serde_json::json;
 use std::net::SocketAddr;
 use testkit::Edge;
@@ -19,7 +19,7 @@ const READY: &str = "(() => {
 })()";
 
 /// Two windows in front of one edge.
-struct Desk {
+struct EditorWindows {
     browser: Chromium,
     editor: Window,
     anybody: Window,
@@ -27,10 +27,11 @@ struct Desk {
     secrets: Vec<String>,
 }
 
-impl Desk {
+impl EditorWindows {
     fn new(edge: SocketAddr) -> Self {
         let mut browser = Chromium::start(HOST, edge);
-        let (editor, anybody) = (browser.window(), browser.window());
+        let editor = browser.window();
+        let anybody = browser.window();
         Self { browser, editor, anybody, secrets: vec![BAR.to_owned()] }
     }
 
@@ -111,9 +112,10 @@ fn url(target: &str) -> String {
 
 #[test]
 fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let administrator = site.administrator();
-    let (name, password) = (format!("writer{}", std::process::id()), "only-for-this");
+    let name = format!("writer{}", std::process::id());
+    let password = "only-for-this";
     let email = format!("{name}@guarded.test");
     let user = json!({"username": name, "email": email, "password": password, "roles": ["editor"]});
     let user = administrator.change("users", &user)["id"].clone();
@@ -127,44 +129,49 @@ fn editor_sees_edits_and_anonymous_visitor_only_public_pages() {
 
 /// Takes a post from draft to correction. Returns its number.
 fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
-    let mut desk = Desk::new(edge.address);
-    desk.secrets.push(email.to_owned());
-    desk.anybody_sees("/", "</html>");
-    desk.is_shared();
-    desk.log_in(name, password);
-    desk.editor_sees("/", name);
-    desk.secrets.push(name.to_owned());
-    desk.anybody_sees("/", "</html>");
+    let mut windows = EditorWindows::new(edge.address);
+    windows.secrets.push(email.to_owned());
+    windows.anybody_sees("/", "</html>");
+    windows.is_shared();
+    windows.log_in(name, password);
+    windows.editor_sees("/", name);
+    windows.secrets.push(name.to_owned());
+    windows.anybody_sees("/", "</html>");
 
     let [title, words, correction] =
         ["A harbour", "Words about ships", "A better harbour"].map(|text| format!("{text} {}", edge.pid()));
-    let number = desk.draft(&title, &words);
-    let (preview, plain) = (format!("/?p={number}&preview=true"), format!("/?p={number}"));
-    desk.secrets.extend([title.clone(), words.clone()]);
-    desk.editor_sees(&preview, &words);
+    let number = windows.draft(&title, &words);
+    let preview = format!("/?p={number}&preview=true");
+    let plain = format!("/?p={number}");
+    windows.secrets.extend([title.clone(), words.clone()]);
+    windows.editor_sees(&preview, &words);
     for target in ["/", &preview, &plain] {
-        desk.anybody_sees(target, "</html>");
+        windows.anybody_sees(target, "</html>");
     }
 
-    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
-    let place = desk.publish();
+    windows.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    let place = windows.publish();
     // From now on, the author's name is public too.
-    desk.secrets.retain(|secret| *secret == email || *secret == BAR);
-    desk.editor_sees(&place, &words);
-    desk.anybody_sees("/", &title);
-    desk.anybody_sees(&place, &words);
-    desk.is_shared();
+    windows.secrets.retain(|secret| *secret == email || *secret == BAR);
+    windows.editor_sees(&place, &words);
+    windows.anybody_sees("/", &title);
+    windows.anybody_sees(&place, &words);
+    windows.is_shared();
 
-    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
-    desk.browser.type_into(&desk.editor, TITLE, &correction);
-    desk.secrets.push(correction.clone());
-    desk.anybody_sees(&place, &title);
-    desk.browser.press(&desk.editor, ".editor-post-publish-button");
-    desk.browser.until(&desk.editor, "it is updated", "!!document.querySelector('.components-snackbar')");
-    desk.secrets.retain(|secret| *secret != correction);
-    desk.editor_sees(&place, &correction);
-    desk.anybody_sees(&place, &correction);
-    desk.anybody_sees("/", &correction);
-    desk.is_shared();
+    windows.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    windows.browser.type_into(&windows.editor, TITLE, &correction);
+    windows.secrets.push(correction.clone());
+    windows.anybody_sees(&place, &title);
+    windows.browser.press(&windows.editor, ".editor-post-publish-button");
+    windows.browser.until(
+        &windows.editor,
+        "it is updated",
+        "!!document.querySelector('.components-snackbar')",
+    );
+    windows.secrets.retain(|secret| *secret != correction);
+    windows.editor_sees(&place, &correction);
+    windows.anybody_sees(&place, &correction);
+    windows.anybody_sees("/", &correction);
+    windows.is_shared();
     number
 }

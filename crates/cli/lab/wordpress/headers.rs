@@ -1,6 +1,6 @@
 //! Response headers of every kind of page.
 
-use crate::site::{HOST, Site, ask, get, get_with, is_hit};
+use crate::site::{HOST, WordPressLab, ask, get, get_with, is_hit};
 
 /// The kinds of pages: target, a tag that the response must have (or its prefix, if it ends with
 /// `-`), and status.
@@ -26,7 +26,7 @@ const PAGES: &[(&str, &str, u16)] = &[
 
 #[test]
 fn every_page_has_a_lifetime_and_its_surrogate_keys() {
-    let site = Site::with("plugin=on");
+    let site = WordPressLab::with("plugin=on");
     let (post, number) = site.first("posts");
     let post_tag = format!("post-{number}");
     let pages = PAGES.iter().copied().chain([(post.as_str(), post_tag.as_str(), 200)]);
@@ -53,7 +53,7 @@ fn every_page_has_a_lifetime_and_its_surrogate_keys() {
 
 #[test]
 fn unchanged_page_is_revalidated_with_304() {
-    let site = Site::with("plugin=on");
+    let site = WordPressLab::with("plugin=on");
     let tag = get(site.origin, "/").field("ETag").unwrap().to_owned();
     let answer = get_with(site.origin, "/", &[&format!("If-None-Match: {tag}")]);
     assert_eq!((answer.status, answer.field("ETag")), (304, Some(tag.as_str())));
@@ -69,7 +69,7 @@ fn unchanged_page_is_revalidated_with_304() {
 
 #[test]
 fn personal_responses_are_private() {
-    let site = Site::with("plugin=on");
+    let site = WordPressLab::with("plugin=on");
     let editor = site.administrator();
     let (post, _) = site.first("posts");
     for (target, fields) in [
@@ -102,7 +102,7 @@ fn personal_responses_are_private() {
 
 #[test]
 fn responses_that_other_plugins_mark_uncacheable_are_private() {
-    let site = Site::with("plugin=on");
+    let site = WordPressLab::with("plugin=on");
     for kind in ["cart", "used-session", "cookie", "uncached", "constant", "flush"] {
         let answer = get(site.origin, &format!("/?lab={kind}"));
         assert_eq!(answer.status, 200);
@@ -121,7 +121,7 @@ fn responses_that_other_plugins_mark_uncacheable_are_private() {
 
 #[test]
 fn other_plugins_may_tag_and_purge() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let edge = site.edge("plugin=on");
     for target in ["/?lab=tags", "/"] {
         get(edge.address, target);
@@ -135,7 +135,7 @@ fn other_plugins_may_tag_and_purge() {
 
 #[test]
 fn page_with_a_password_is_private_and_never_leaks() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let edge = site.edge("plugin=on&pages=files");
     let editor = site.administrator();
     let made = editor.change(

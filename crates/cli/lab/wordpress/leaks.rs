@@ -5,9 +5,9 @@
 //! Each response of the edge is compared with WordPress' own response to the same visitor. So any
 //! page that belongs to another visitor is found, whatever is wrong with it.
 
-use crate::answer::Answer;
-use crate::cast::{Cast, Kind, Visitor};
-use crate::site::{Site, ask, get_with, is_hit};
+use crate::cast::{Cast, CastVisitor, PageKind};
+use crate::personal_parts::PersonalParts;
+use crate::site::{WordPressLab, ask, get_with, is_hit};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -28,9 +28,9 @@ const CROWDED: &[&str] = &["the front page", "a post with its form for comments"
 const THREADS: usize = 3;
 
 /// WordPress' own responses by target and visitor name.
-type Own<'a> = BTreeMap<(&'a str, &'a str), Answer>;
+type Own<'a> = BTreeMap<(&'a str, &'a str), PersonalParts>;
 
-fn visit(address: SocketAddr, visitor: &Visitor, target: &str) -> Response {
+fn visit(address: SocketAddr, visitor: &CastVisitor, target: &str) -> Response {
     let cookie: Vec<&str> = visitor.cookie.iter().map(String::as_str).collect();
     get_with(address, target, &cookie)
 }
@@ -49,11 +49,11 @@ fn at_once<'a, T: Sync>(items: &'a [T], each: impl Fn(&'a T) + Sync) {
     });
 }
 
-fn ask_wordpress<'a>(site: &Site, cast: &'a Cast) -> Own<'a> {
+fn ask_wordpress<'a>(site: &WordPressLab, cast: &'a Cast) -> Own<'a> {
     let own = Mutex::new(Own::new());
     at_once(&cast.kinds, |kind| {
         for visitor in &cast.visitors {
-            let answer = Answer::of(&visit(site.origin, visitor, &kind.target));
+            let answer = PersonalParts::of(&visit(site.origin, visitor, &kind.target));
             own.lock().unwrap().insert((&kind.target, visitor.name), answer);
         }
     });
@@ -78,8 +78,8 @@ fn check_marks(cast: &Cast, own: &Own<'_>) {
 }
 
 /// Visits through an edge.
-struct Walk<'a> {
-    site: &'a Site,
+struct LeakWalk<'a> {
+    site: &'a WordPressLab,
     cast: &'a Cast,
     own: &'a Own<'a>,
     edge: &'a Edge,
@@ -87,7 +87,7 @@ struct Walk<'a> {
     faults: Mutex<Vec<String>>,
 }
 
-impl Walk<'_> {
+impl LeakWalk<'_> {
     /// Sends all visitors to all kinds of pages and returns the faults.
     fn go(self) -> Vec<String> {
         at_once(&self.cast.kinds, |kind| {
@@ -120,25 +120,25 @@ impl Walk<'_> {
     }
 
     /// Whether WordPress responds to this visitor differently than to an anonymous one.
-    fn has_own(&self, kind: &Kind, name: &str) -> bool {
+    fn has_own(&self, kind: &PageKind, name: &str) -> bool {
         let own = |name| &self.own[&(kind.target.as_str(), name)];
         own(name) != own("anonymous")
     }
 
-    fn purge(&self, kind: &Kind) {
+    fn purge(&self, kind: &PageKind) {
         let answer = ask(self.edge.address, "PURGE", &kind.target, &[], "");
         assert_eq!(answer.status, 200, "{}", answer.head);
     }
 
     /// Sends a request as this visitor. The response must equal WordPress' own, either from before
     /// the walk or from now.
-    fn check(&self, kind: &Kind, visitor: &Visitor, when: &str) -> Response {
+    fn check(&self, kind: &PageKind, visitor: &CastVisitor, when: &str) -> Response {
         let answer = visit(self.edge.address, visitor, &kind.target);
-        let got = Answer::of(&answer);
+        let got = PersonalParts::of(&answer);
         let before = &self.own[&(kind.target.as_str(), visitor.name)];
         let place = format!("{} ({}), {} {when}", kind.target, kind.name, visitor.name);
         if !got.is_as(before) {
-            let now = Answer::of(&visit(self.site.origin, visitor, &kind.target));
+            let now = PersonalParts::of(&visit(self.site.origin, visitor, &kind.target));
             if !got.is_as(&now) {
                 self.fault(format!("{place}: {}\n{}", answer.head, got.difference(&now)));
             }
@@ -156,13 +156,14 @@ impl Walk<'_> {
 
 #[test]
 fn no_visitor_gets_personal_content_of_another() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let cast = Cast::gather(&site);
     let own = ask_wordpress(&site, &cast);
     check_marks(&cast, &own);
     for layers in ["", "plugin=on"] {
         let edge = site.edge(layers);
-        let faults = Walk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
+        let faults =
+            LeakWalk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
         assert!(faults.is_empty(), "with layers {layers:?}:\n{}", faults.join("\n"));
     }
     cast.leave();
@@ -171,7 +172,7 @@ fn no_visitor_gets_personal_content_of_another() {
 /// Proves that the previous test can fail.
 #[test]
 fn profile_that_ignores_a_session_cookie_is_detected() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let mut cast = Cast::gather(&site);
     cast.kinds.retain(|kind| CROWDED.contains(&kind.name));
     let own = ask_wordpress(&site, &cast);
@@ -189,7 +190,8 @@ fn profile_that_ignores_a_session_cookie_is_detected() {
         let unguarded = "[limits]\nleak_guard_every = 0\n";
         let profile = ["--profile", file.to_str().unwrap()];
         let edge = Edge::configured(&format!("http://{}", site.origin), unguarded, &profile);
-        let faults = Walk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
+        let faults =
+            LeakWalk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
         assert!(faults.iter().any(|fault| fault.contains(victim)), "without {cookie}: {faults:?}");
     }
     cast.leave();

@@ -14,7 +14,6 @@
 )]
 
 mod admin;
-mod answer;
 mod caches;
 mod cast;
 mod changes;
@@ -23,6 +22,7 @@ mod chromium;
 mod editing;
 mod headers;
 mod leaks;
+mod personal_parts;
 mod php;
 mod site;
 #[path = "../systems/visitor.rs"]

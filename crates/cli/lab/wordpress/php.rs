@@ -1,7 +1,7 @@
 //! The PHP files: each is valid PHP, the tests of their pure parts pass, and uninstalling the
 //! plugin removes all its data.
 
-use crate::site::{Site, get};
+use crate::site::{WordPressLab, get};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,7 +42,7 @@ fn pure_parts_pass_their_php_tests() {
 
 #[test]
 fn uninstalling_the_plugin_removes_all_its_data() {
-    let site = Site::with("plugin=on&pages=database&objects=database");
+    let site = WordPressLab::with("plugin=on&pages=database&objects=database");
     get(site.origin, "/");
     site.administrator().change("settings", &serde_json::json!({"description": "Notes from a small town."}));
     site.administrator().change("settings", &serde_json::json!({"description": "Notes from a small town"}));

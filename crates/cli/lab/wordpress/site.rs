@@ -13,7 +13,7 @@ pub(crate) const HOST: &str = "wordpress.test";
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The running lab, for one test at a time.
-pub(crate) struct Site {
+pub(crate) struct WordPressLab {
     /// Address of the nginx in front of PHP with opcode cache.
     pub(crate) origin: SocketAddr,
     /// Directory of the lab's files.
@@ -22,7 +22,7 @@ pub(crate) struct Site {
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Site {
+impl WordPressLab {
     /// Waits until no other test has the lab, empties every cache and sets these layers.
     pub(crate) fn with(layers: &str) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
 //! Personal pages: an administrator and an anonymous visitor take turns, with every cache.
 
-use crate::site::{Site, get, get_with, is_hit};
+use crate::site::{WordPressLab, get, get_with, is_hit};
 
 /// Markup that only logged-in users see.
 const BAR: &str = "wpadminbar";
 
 #[test]
 fn users_and_anonymous_visitors_get_only_their_own_pages() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let (post, _) = site.first("posts");
     for mode in ["off", "database", "files", "aggressive"] {
         let edge = site.edge(&format!("plugin=on&pages={mode}"));

@@ -1,9 +1,9 @@
 //! A site without the plugin. A change made through the edge is visible to every visitor at once. A
 //! request that changes nothing leaves all pages stored.
 
-use crate::answer::Answer;
-use crate::site::{Editor, Site, get, get_with, is_hit};
-use crate::visitor::{Form, between};
+use crate::personal_parts::PersonalParts;
+use crate::site::{Editor, WordPressLab, get, get_with, is_hit};
+use crate::visitor::{FormFields, between};
 use serde_json::{Value, json};
 use testkit::{Edge, Response, eventually};
 
@@ -26,7 +26,7 @@ const FRONTS: &[&str] = &["/", "/feed/", "/comments/feed/"];
 const MEASURED: &str = "Cookie: _ga=GA1.2.3";
 
 /// The effect of a request.
-enum Changes<'a> {
+enum WriteEffects<'a> {
     /// Every page.
     Everything,
     /// This post and all lists at once; pages of other posts are refreshed in the background.
@@ -38,8 +38,8 @@ enum Changes<'a> {
 }
 
 /// The site without the plugin, with an edge in front.
-struct Stand {
-    site: Site,
+struct SiteWithoutPlugin {
+    site: WordPressLab,
     edge: Edge,
     /// Logged in through the edge.
     editor: Editor,
@@ -47,19 +47,26 @@ struct Stand {
     oldest: (String, u64),
 }
 
-impl Stand {
+impl SiteWithoutPlugin {
     fn new() -> Self {
-        let site = Site::with("");
+        let site = WordPressLab::with("");
         let edge = site.edge("");
         let editor = Editor::log_in(edge.address, "admin", site.password());
-        let (newest, oldest) = (site.first("posts"), site.first("posts?order=asc"));
+        let newest = site.first("posts");
+        let oldest = site.first("posts?order=asc");
         Self { site, edge, editor, newest, oldest }
     }
 
     /// Fills the store, sends the request and requests all pages again. A page that the request
     /// changes must be fetched once and equal WordPress' own. Other pages must be hits and also be
     /// right. The targets of `texts` must contain their texts.
-    fn check(&self, what: &str, changes: &Changes<'_>, texts: &[(&str, &str)], request: impl FnOnce(&Self)) {
+    fn check(
+        &self,
+        what: &str,
+        changes: &WriteEffects<'_>,
+        texts: &[(&str, &str)],
+        request: impl FnOnce(&Self),
+    ) {
         let mut pages: Vec<&str> = [PAGES, &[&self.newest.0, &self.oldest.0]].concat();
         pages.extend(texts.iter().map(|(target, _)| *target));
         pages.sort_unstable();
@@ -72,21 +79,21 @@ impl Stand {
         request(self);
         for target in &pages {
             let must_change = match changes {
-                Changes::Everything => true,
-                Changes::ListsAnd(post) => target == post || !self.is_single(target),
-                Changes::FrontsAnd(post) => target == post || FRONTS.contains(target),
-                Changes::Nothing => false,
+                WriteEffects::Everything => true,
+                WriteEffects::ListsAnd(post) => target == post || !self.is_single(target),
+                WriteEffects::FrontsAnd(post) => target == post || FRONTS.contains(target),
+                WriteEffects::Nothing => false,
             };
             let next = get(self.edge.address, target);
             assert_eq!(is_hit(&next), !must_change, "{what}: {target}: {}", next.head);
-            if matches!(changes, Changes::ListsAnd(_)) && !must_change {
+            if matches!(changes, WriteEffects::ListsAnd(_)) && !must_change {
                 continue;
             }
-            let own = Answer::of(&get(self.site.origin, target));
+            let own = PersonalParts::of(&get(self.site.origin, target));
             for answer in
                 [next, get_with(self.edge.address, target, &[MEASURED]), get(self.edge.address, target)]
             {
-                let got = Answer::of(&answer);
+                let got = PersonalParts::of(&answer);
                 let is_right = got.is_as(&own) || self.is_confirmed(target, &answer);
                 assert!(is_right, "{what}: {target}: {}\n{}", answer.head, got.difference(&own));
             }
@@ -108,8 +115,8 @@ impl Stand {
     fn require_single_pages_to_follow(&self) {
         for target in SINGLE.iter().copied().chain([self.newest.0.as_str(), &self.oldest.0]) {
             eventually(&format!("{target} is as WordPress has it"), || {
-                let own = Answer::of(&get(self.site.origin, target));
-                Answer::of(&get(self.edge.address, target)).is_as(&own)
+                let own = PersonalParts::of(&get(self.site.origin, target));
+                PersonalParts::of(&get(self.edge.address, target)).is_as(&own)
             });
         }
     }
@@ -126,7 +133,7 @@ impl Stand {
     /// Fills in a form of wp-admin, sends it and returns the status of the response.
     fn fill(&self, page: &str, sign: &str, action: &str, values: &[(&str, &str)]) -> u16 {
         let page = self.editor.see(page);
-        let form = Form::of(page.text(), sign);
+        let form = FormFields::of(page.text(), sign);
         let form = values.iter().fold(form, |form, (name, value)| form.with(name, value));
         let answer = self.editor.submit(action, &form.encode());
         assert!(matches!(answer.status, 200 | 302), "{action}: {}\n{}", answer.head, answer.text());
@@ -163,7 +170,7 @@ impl Stand {
     /// each user wait between two comments.
     fn comment(&self, user: &Editor, post: &str, text: &str) -> String {
         let page = user.see(post);
-        let form = Form::of(page.text(), "comment_post_ID").with("comment", text);
+        let form = FormFields::of(page.text(), "comment_post_ID").with("comment", text);
         let answer = user.submit("/wp-comments-post.php", &form.encode());
         assert_eq!(answer.status, 302, "{}\n{}", answer.head, answer.text());
         answer.field("Location").unwrap().to_owned()
@@ -172,152 +179,167 @@ impl Stand {
 
 #[test]
 fn edited_post_is_visible_at_once_from_every_editor() {
-    let stand = Stand::new();
-    let (post, number) = (&stand.newest.0, stand.newest.1);
+    let bare = SiteWithoutPlugin::new();
+    let post = &bare.newest.0;
+    let number = bare.newest.1;
     let texts = |text| [(post.as_str(), text), ("/", text), ("/feed/", text)];
-    stand.check("the block editor", &Changes::ListsAnd(post), &texts("Said in JSON"), |stand| {
-        stand.editor.change(&format!("posts/{number}"), &json!({"title": "Said in JSON"}));
+    bare.check("the block editor", &WriteEffects::ListsAnd(post), &texts("Said in JSON"), |bare| {
+        bare.editor.change(&format!("posts/{number}"), &json!({"title": "Said in JSON"}));
     });
     let page = format!("/wp-admin/post.php?post={number}&action=edit");
-    stand.check("a form", &Changes::ListsAnd(post), &texts("Said in a form"), |stand| {
+    bare.check("a form", &WriteEffects::ListsAnd(post), &texts("Said in a form"), |bare| {
         let values =
             [("post_title", "Said in a form"), ("post_status", "publish"), ("comment_status", "open")];
-        assert_eq!(stand.fill(&page, "metabox-base-form", "/wp-admin/post.php", &values), 302);
+        assert_eq!(bare.fill(&page, "metabox-base-form", "/wp-admin/post.php", &values), 302);
     });
-    stand.check("the list's quick form", &Changes::ListsAnd(post), &texts("Said quickly"), |stand| {
-        let list = stand.editor.see("/wp-admin/edit.php");
+    bare.check("the list's quick form", &WriteEffects::ListsAnd(post), &texts("Said quickly"), |bare| {
+        let list = bare.editor.see("/wp-admin/edit.php");
         let nonce = between(list.text(), "name=\"_inline_edit\" value=\"", "\"").unwrap().to_owned();
         let number = number.to_string();
-        let form =
-            Form::new().with("action", "inline-save").with("post_type", "post").with("post_ID", &number);
+        let form = FormFields::new()
+            .with("action", "inline-save")
+            .with("post_type", "post")
+            .with("post_ID", &number);
         let form =
             form.with("_inline_edit", &nonce).with("post_title", "Said quickly").with("_status", "publish");
         let form = form.with("screen", "edit-post").with("post_view", "list").with("comment_status", "open");
-        assert_eq!(stand.editor.submit("/wp-admin/admin-ajax.php", &form.encode()).status, 200);
+        assert_eq!(bare.editor.submit("/wp-admin/admin-ajax.php", &form.encode()).status, 200);
     });
     let slug = format!("short-lived-{}", std::process::id());
     let mut made = Value::Null;
     let new = &mut made;
     let new_page = format!("/{slug}/");
-    stand.check("a new post", &Changes::ListsAnd(&new_page), &[("/", "Short-lived")], |stand| {
+    bare.check("a new post", &WriteEffects::ListsAnd(&new_page), &[("/", "Short-lived")], |bare| {
         *new =
-            stand.editor.change("posts", &json!({"title": "Short-lived", "status": "publish", "slug": slug}));
+            bare.editor.change("posts", &json!({"title": "Short-lived", "status": "publish", "slug": slug}));
     });
-    stand.check("its way into the bin", &Changes::ListsAnd(&new_page), &[], |stand| {
-        stand.follow("/wp-admin/edit.php", &format!("post.php?post={}&action=trash", made["id"]));
+    bare.check("its way into the bin", &WriteEffects::ListsAnd(&new_page), &[], |bare| {
+        bare.follow("/wp-admin/edit.php", &format!("post.php?post={}&action=trash", made["id"]));
     });
-    assert!(!get(stand.edge.address, "/").text().contains("Short-lived"));
-    stand.require_single_pages_to_follow();
-    stand.editor.call("DELETE", &format!("posts/{}?force=true", made["id"]), &json!({}));
+    assert!(!get(bare.edge.address, "/").text().contains("Short-lived"));
+    bare.require_single_pages_to_follow();
+    bare.editor.call("DELETE", &format!("posts/{}?force=true", made["id"]), &json!({}));
 }
 
 #[test]
 fn comment_is_visible_at_once_and_other_pages_are_kept() {
-    let stand = Stand::new();
-    let (post, _) = &stand.oldest;
+    let bare = SiteWithoutPlugin::new();
+    let (post, _) = &bare.oldest;
     let [shown, held] = ["Seen by all", "Seen by none"].map(|text| format!("{text} {}", std::process::id()));
-    let (speaker, other) = (stand.subscriber("speaker"), stand.subscriber("advertiser"));
+    let speaker = bare.subscriber("speaker");
+    let other = bare.subscriber("advertiser");
     let texts = [(post.as_str(), shown.as_str()), ("/comments/feed/", &shown)];
-    stand.check("a comment", &Changes::FrontsAnd(post), &texts, |stand| {
-        stand.comment(&speaker, post, &shown);
+    bare.check("a comment", &WriteEffects::FrontsAnd(post), &texts, |bare| {
+        bare.comment(&speaker, post, &shown);
     });
     let mut place = String::new();
     let to = &mut place;
-    stand.check("a comment that waits", &Changes::Nothing, &[], |stand| {
-        *to = stand.comment(&other, post, &format!("{held} {}", "http://a.test/ ".repeat(5)));
+    bare.check("a comment that waits", &WriteEffects::Nothing, &[], |bare| {
+        *to = bare.comment(&other, post, &format!("{held} {}", "http://a.test/ ".repeat(5)));
     });
-    assert!(!get(stand.edge.address, post).text().contains(&held));
+    assert!(!get(bare.edge.address, post).text().contains(&held));
     let number = between(&place, "unapproved=", "&").unwrap();
     let texts = [(post.as_str(), held.as_str()), ("/comments/feed/", &held)];
-    stand.check("its approval", &Changes::Everything, &texts, |stand| {
+    bare.check("its approval", &WriteEffects::Everything, &texts, |bare| {
         let sign = format!("comment.php?c={number}&action=approvecomment");
-        stand.follow("/wp-admin/edit-comments.php?comment_status=moderated", &sign);
+        bare.follow("/wp-admin/edit-comments.php?comment_status=moderated", &sign);
     });
-    stand.editor.call("DELETE", &format!("comments/{number}?force=true"), &json!({}));
+    bare.editor.call("DELETE", &format!("comments/{number}?force=true"), &json!({}));
 }
 
 #[test]
 fn changes_of_menus_terms_options_and_users_are_visible() {
-    let stand = Stand::new();
+    let bare = SiteWithoutPlugin::new();
     let page = "/bicycles-an-introduction/";
-    let navigation = stand.editor.call("GET", "navigation?context=edit", &json!({}))[0].clone();
+    let navigation = bare.editor.call("GET", "navigation?context=edit", &json!({}))[0].clone();
     let (route, raw) =
         (format!("navigation/{}", navigation["id"]), navigation["content"]["raw"].as_str().unwrap());
     let link = r#"<!-- wp:navigation-link {"label":"Side door","url":"/side/","kind":"custom"} /-->"#;
-    stand.check(
+    bare.check(
         "the navigation",
-        &Changes::Everything,
+        &WriteEffects::Everything,
         &[("/", "Side door"), (page, "Side door")],
-        |stand| {
-            stand.editor.change(&route, &json!({"content": format!("{raw}{link}")}));
+        |bare| {
+            bare.editor.change(&route, &json!({"content": format!("{raw}{link}")}));
         },
     );
-    stand.editor.change(&route, &json!({"content": raw}));
+    bare.editor.change(&route, &json!({"content": raw}));
 
-    let menus = stand.editor.call("GET", "menus", &json!({}));
+    let menus = bare.editor.call("GET", "menus", &json!({}));
     let menu =
         menus.as_array().unwrap().iter().find(|menu| menu["name"] == "Main menu").unwrap()["id"].clone();
-    let item = stand.editor.call("GET", &format!("menu-items?menus={menu}"), &json!({}))[0]["id"].clone();
+    let item = bare.editor.call("GET", &format!("menu-items?menus={menu}"), &json!({}))[0]["id"].clone();
     let screen = format!("/wp-admin/nav-menus.php?action=edit&menu={menu}");
     let label = format!("menu-item-title[{item}]");
     // The theme shows no classic menu, but this page does.
-    stand.check("a classic menu", &Changes::Everything, &[("/?lab=parts", "Front door")], |stand| {
+    bare.check("a classic menu", &WriteEffects::Everything, &[("/?lab=parts", "Front door")], |bare| {
         let values = [(label.as_str(), "Front door")];
-        assert_eq!(stand.fill(&screen, "id=\"update-nav-menu\"", &screen, &values), 200);
+        assert_eq!(bare.fill(&screen, "id=\"update-nav-menu\"", &screen, &values), 200);
     });
 
-    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].to_string();
+    let category = bare.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].to_string();
     let term = format!("/wp-admin/term.php?taxonomy=category&tag_ID={category}");
-    let rename = |stand: &Stand, name| {
-        assert_eq!(stand.fill(&term, "editedtag", "/wp-admin/edit-tags.php", &[("name", name)]), 302);
+    let rename = |bare: &SiteWithoutPlugin, name| {
+        assert_eq!(bare.fill(&term, "editedtag", "/wp-admin/edit-tags.php", &[("name", name)]), 302);
     };
-    stand.check("a term's name", &Changes::Everything, &[("/category/bicycles/", "Three wheels")], |stand| {
-        rename(stand, "Three wheels");
-    });
-    rename(&stand, "Bicycles");
+    bare.check(
+        "a term's name",
+        &WriteEffects::Everything,
+        &[("/category/bicycles/", "Three wheels")],
+        |bare| {
+            rename(bare, "Three wheels");
+        },
+    );
+    rename(&bare, "Bicycles");
 
-    let title = |stand: &Stand, title| {
+    let title = |bare: &SiteWithoutPlugin, title| {
         let chosen = [("default_role", "subscriber"), ("start_of_week", "1"), ("timezone_string", "UTC+0")];
         let values = [&[("blogname", title)][..], &chosen].concat();
         let status =
-            stand.fill("/wp-admin/options-general.php", "option_page", "/wp-admin/options.php", &values);
+            bare.fill("/wp-admin/options-general.php", "option_page", "/wp-admin/options.php", &values);
         assert_eq!(status, 302);
     };
-    stand.check(
+    bare.check(
         "the site's title",
-        &Changes::Everything,
+        &WriteEffects::Everything,
         &[("/", "A lab by a form"), (page, "A lab by a form")],
-        |stand| {
-            title(stand, "A lab by a form");
+        |bare| {
+            title(bare, "A lab by a form");
         },
     );
-    title(&stand, "Petasos lab");
+    title(&bare, "Petasos lab");
 
-    let user = stand.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].to_string();
+    let user = bare.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].to_string();
     let profile = format!("/wp-admin/user-edit.php?user_id={user}");
-    let call = |stand: &Stand, name| {
+    let call = |bare: &SiteWithoutPlugin, name| {
         let values = [("nickname", name), ("display_name", name)];
-        assert_eq!(stand.fill(&profile, "your-profile", "/wp-admin/user-edit.php", &values), 302);
+        assert_eq!(bare.fill(&profile, "your-profile", "/wp-admin/user-edit.php", &values), 302);
     };
-    stand.check("a user's name", &Changes::Everything, &[("/author/ada-winter/", "Ada Autumn")], |stand| {
-        call(stand, "Ada Autumn");
-    });
-    call(&stand, "Ada Winter");
+    bare.check(
+        "a user's name",
+        &WriteEffects::Everything,
+        &[("/author/ada-winter/", "Ada Autumn")],
+        |bare| {
+            call(bare, "Ada Autumn");
+        },
+    );
+    call(&bare, "Ada Winter");
 }
 
 #[test]
 fn failed_or_irrelevant_writes_leave_all_pages_stored() {
-    let stand = Stand::new();
-    let (number, user) = (stand.newest.1, stand.subscriber("bystander"));
-    let draft = stand.editor.change("posts", &json!({"title": "Kept back", "status": "draft"}));
-    stand.check("a draft that is kept while it is written", &Changes::Nothing, &[], |stand| {
-        stand.editor.change(&format!("posts/{}/autosaves", draft["id"]), &json!({"content": "Word by word"}));
+    let bare = SiteWithoutPlugin::new();
+    let number = bare.newest.1;
+    let user = bare.subscriber("bystander");
+    let draft = bare.editor.change("posts", &json!({"title": "Kept back", "status": "draft"}));
+    bare.check("a draft that is kept while it is written", &WriteEffects::Nothing, &[], |bare| {
+        bare.editor.change(&format!("posts/{}/autosaves", draft["id"]), &json!({"content": "Word by word"}));
     });
-    stand.editor.call("DELETE", &format!("posts/{}?force=true", draft["id"]), &json!({}));
-    stand.check("what a user may not do", &Changes::Nothing, &[], |stand| {
+    bare.editor.call("DELETE", &format!("posts/{}?force=true", draft["id"]), &json!({}));
+    bare.check("what a user may not do", &WriteEffects::Nothing, &[], |bare| {
         let form = format!("action=editpost&post_ID={number}&post_title=Mine&_wpnonce=0000000000");
         assert_eq!(user.submit("/wp-admin/post.php", &form).status, 403);
-        assert_eq!(stand.editor.submit("/wp-admin/post.php", &form).status, 403, "without a nonce");
+        assert_eq!(bare.editor.submit("/wp-admin/post.php", &form).status, 403, "without a nonce");
         assert_eq!(user.submit(&format!("/wp-json/wp/v2/posts/{number}"), "title=Mine").status, 401);
         assert_eq!(
             user.submit("/wp-admin/options.php", "option_page=general&action=update&blogname=Mine").status,
@@ -326,7 +348,7 @@ fn failed_or_irrelevant_writes_leave_all_pages_stored() {
         let link = format!("/wp-admin/post.php?post={number}&action=trash&_wpnonce=0000000000");
         assert_eq!(user.see(&link).status, 403);
     });
-    stand.check("a login", &Changes::Nothing, &[], |stand| {
-        Editor::log_in(stand.edge.address, "admin", stand.site.password());
+    bare.check("a login", &WriteEffects::Nothing, &[], |bare| {
+        Editor::log_in(bare.edge.address, "admin", bare.site.password());
     });
 }

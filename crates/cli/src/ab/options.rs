@@ -2,7 +2,7 @@
 //! options before the URL. The options are turned into a plan. Nothing is read from disk and
 //! nothing is sent.
 //!
-//! Invariant: every option is either applied or refused. [`Options::without_effect`] names the
+//! Invariant: every option is either applied or refused. [`AbOptions::without_effect`] names the
 //! options that change nothing.
 //!
 //! Known faults of `ab` are not copied. Several `-C` add up, and numbers are parsed to their end.
@@ -29,19 +29,19 @@ const VALUED: &str = "nctsbBHCATpumvegPXxyzZfE";
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
+pub(crate) enum CommandLine {
     /// Print the usage.
     Help,
     /// Print the version.
     Version,
     /// Run a load.
-    Run(Box<Options>),
+    Run(Box<AbOptions>),
 }
 
 /// A load as `ab`'s options describe it. Files are paths that have not been read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Options {
-    /// The plan. Its body is filled in later from [`Options::body_file`].
+pub(crate) struct AbOptions {
+    /// The plan. Its body is filled in later from [`AbOptions::body_file`].
     pub(crate) plan: Plan,
     /// `-p` or `-u`: the file with the content of every request.
     pub(crate) body_file: Option<PathBuf>,
@@ -77,18 +77,18 @@ type Given = Vec<(char, String)>;
 ///
 /// # Errors
 /// A sentence that names the option and its problem.
-pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
+pub(crate) fn parse(arguments: &[String]) -> Result<CommandLine, String> {
     let (given, rest) = split(arguments)?;
     if given.iter().any(|(letter, _)| *letter == 'h') {
-        return Ok(Request::Help);
+        return Ok(CommandLine::Help);
     }
     if given.iter().any(|(letter, _)| *letter == 'V') {
-        return Ok(Request::Version);
+        return Ok(CommandLine::Version);
     }
     let [url] = rest else {
         return Err("wrong number of arguments: exactly one URL comes after the options".into());
     };
-    let mut options = Options::new(target(url)?);
+    let mut options = AbOptions::new(target(url)?);
     let mut requests = 1;
     options.given = given.iter().map(|(letter, _)| *letter).collect();
     for (letter, value) in &given {
@@ -103,7 +103,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
         options.plan.samples_max = requests.min(load::SAMPLES_MAX);
     }
     options.plan.check().map_err(|error| error.to_string())?;
-    Ok(Request::Run(Box::new(options)))
+    Ok(CommandLine::Run(Box::new(options)))
 }
 
 /// Splits the options from the remaining arguments. The first argument that is not an option ends
@@ -188,7 +188,7 @@ fn target(url: &str) -> Result<HttpUrl, String> {
     HttpUrl::parse(&with_scheme).map_err(|error| error.to_string())
 }
 
-impl Options {
+impl AbOptions {
     fn new(target: HttpUrl) -> Self {
         let mut plan = Plan::new(target);
         plan.http = Protocol::Http10;
@@ -331,7 +331,7 @@ fn time(letter: char, value: &str) -> Result<Option<Duration>, String> {
 #[cfg(test)]
 mod tests {
     use super::super::usage::USAGE;
-    use super::{FLAGS, Options, Request, VALUED, parse};
+    use super::{AbOptions, CommandLine, FLAGS, VALUED, parse};
     use load::{Length, Protocol};
     use message::Method;
     use net::TlsVersion;
@@ -339,13 +339,13 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    fn request(line: &str) -> Result<Request, String> {
+    fn request(line: &str) -> Result<CommandLine, String> {
         parse(&line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>())
     }
 
-    fn options(line: &str) -> Options {
+    fn options(line: &str) -> AbOptions {
         match request(line).unwrap() {
-            Request::Run(options) => *options,
+            CommandLine::Run(options) => *options,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn help_and_version_need_no_url() {
-        assert_eq!(request("-h"), Ok(Request::Help));
-        assert_eq!(request("-V"), Ok(Request::Version));
+        assert_eq!(request("-h"), Ok(CommandLine::Help));
+        assert_eq!(request("-V"), Ok(CommandLine::Version));
     }
 }

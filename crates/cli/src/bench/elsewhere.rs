@@ -15,7 +15,11 @@ use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
     let proxy = plan.proxy.as_ref();
     let mut hosts: Vec<(String, u16)> = Vec::new();
-    for target in targets(plan).filter(|_| proxy.is_none()).chain(proxy) {
+    let connected: Vec<_> = match proxy {
+        Some(proxy) => vec![proxy],
+        None => targets(plan).collect(),
+    };
+    for target in connected {
         let host = (target.host(), target.port());
         if hosts.contains(&host) {
             continue;

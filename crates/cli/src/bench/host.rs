@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Watches the host in a thread. The watch ends when this is finished or dropped.
-pub(crate) struct HostWatch {
+pub(crate) struct HostWatcher {
     over: Sender<()>,
     thread: JoinHandle<Vec<Shares>>,
 }
@@ -23,7 +23,7 @@ struct Shares {
     generator: Option<f64>,
 }
 
-impl HostWatch {
+impl HostWatcher {
     /// Starts the watch. Its first second begins after `delay`, so that warm-up is left out. `None`
     /// if no thread can be started.
     pub(crate) fn start(delay: Duration) -> Option<Self> {
@@ -34,9 +34,9 @@ impl HostWatch {
                 return seconds;
             }
             let proc = ProcFs::system();
-            let mut before = Reading::of(&proc);
+            let mut before = SystemCounters::of(&proc);
             while is_over.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                let now = Reading::of(&proc);
+                let now = SystemCounters::of(&proc);
                 seconds.push(now.shares_since(&before));
                 before = now;
             }
@@ -52,19 +52,20 @@ impl HostWatch {
         drop(self.over);
         let seen = self.thread.join().unwrap_or_default();
         for (second, shares) in run.seconds.iter_mut().zip(seen) {
-            (second.host_busy, second.generator_busy) = (shares.host, shares.generator);
+            second.host_busy = shares.host;
+            second.generator_busy = shares.generator;
         }
         run.machine = Some(probe::Environment::detect());
     }
 }
 
 /// Counters of the system at one moment.
-struct Reading {
+struct SystemCounters {
     host: Option<probe::CpuTimes>,
     own: Option<probe::ProcessStat>,
 }
 
-impl Reading {
+impl SystemCounters {
     fn of(proc: &ProcFs) -> Self {
         Self { host: proc.cpu_times(), own: proc.process(std::process::id()) }
     }

@@ -6,7 +6,7 @@
 use anyhow::bail;
 
 /// A flag that may be without effect beside the others.
-pub(super) struct Idle {
+pub(super) struct IdleFlag {
     /// The flag, such as `--think`.
     pub(super) flag: &'static str,
     /// Whether the flag was given and has no effect.
@@ -19,9 +19,9 @@ pub(super) struct Idle {
 ///
 /// # Errors
 /// If there is one; the error has the flag and the advice.
-pub(super) fn refuse(rows: impl IntoIterator<Item = Idle>) -> anyhow::Result<()> {
+pub(super) fn refuse(rows: impl IntoIterator<Item = IdleFlag>) -> anyhow::Result<()> {
     match rows.into_iter().find(|row| row.is_idle) {
-        Some(Idle { flag, fix, .. }) => bail!("{flag} does nothing here: {fix}"),
+        Some(IdleFlag { flag, fix, .. }) => bail!("{flag} does nothing here: {fix}"),
         None => Ok(()),
     }
 }

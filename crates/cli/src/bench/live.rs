@@ -8,7 +8,7 @@
 
 use clock::{Clock, Monotonic};
 use load::{Control, Plan};
-use report::live::{self, Glyphs, Live, SPARK_SECONDS_MAX};
+use report::live::{self, Glyphs, LiveFigures, SPARK_SECONDS_MAX};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const SIZE_DEFAULT: (usize, usize) = (80, 24);
 
 /// Progress display of one run.
 pub(super) struct Display {
-    live: Live,
+    live: LiveFigures,
     /// Number of seconds of the run that have been added to `live`.
     seconds: usize,
     surface: Surface,
@@ -46,7 +46,7 @@ impl Display {
         let pauses = plan.cooldown * u32::try_from(plan.stages.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let of_stages = (!plan.stages.is_empty()).then_some(stages + pauses);
         let time_max = [plan.stop.time, of_stages].into_iter().flatten().min();
-        let live = Live { time_max, requests_max: plan.stop.requests, ..Live::default() };
+        let live = LiveFigures { time_max, requests_max: plan.stop.requests, ..LiveFigures::default() };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let surface = if io::stderr().is_terminal() && !is_dumb {
             Surface::Terminal { glyphs: glyphs(), is_drawn: false }

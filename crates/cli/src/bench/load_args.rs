@@ -4,14 +4,16 @@
 //! have another meaning there left out of that check.
 
 use super::elsewhere::{ask, hosts_elsewhere, is_loopback, targets};
-use super::idle_flags::{self, Idle};
+use super::idle_flags::{self, IdleFlag};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
 use address::HttpUrl;
 use anyhow::ensure;
 use browse::VISITORS_MAX;
-use load::{BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop};
+use load::{
+    BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop, spread,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,14 +35,14 @@ pub(crate) struct LoadArgs {
     /// Duration of the load before the measurement; it is in no figure
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     warmup: Duration,
-    /// Generator threads [default: one for each core]
+    /// Generator threads [default: one for each core, or for two cores with a light load]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
-    /// How to end connections that the server has closed, on loopback without keep-alive: fin, as
-    /// clients do, or rst, which is faster than any client and flatters both sides
+    /// How to end connections that the server has closed, on loopback without keep-alive. fin is
+    /// what clients do; rst is faster than any client and flatters both sides
     #[arg(long, value_name = "HOW", default_value = "fin")]
     close: Close,
     #[command(flatten)]
@@ -84,11 +86,14 @@ impl LoadArgs {
     /// # Errors
     /// If the arguments contradict each other or a file cannot be read.
     pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
-        let plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
+        let mut plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
         ensure!(
             plan.linger.is_zero() || !plan.keep_alive,
             "--linger goes with --no-keepalive or --page; with keep-alive, connections stay open anyway"
         );
+        if self.requests.is_none() && !self.traffic.has_ramp_up() {
+            plan.spread = spread(plan.stop.time);
+        }
         plan.check()?;
         Ok(plan)
     }
@@ -144,7 +149,7 @@ impl LoadArgs {
     /// If there is one; the error has the flag and the advice.
     pub(crate) fn refuse_idle(&self, plans: &[Plan]) -> anyhow::Result<()> {
         let has_tls = plans.iter().flat_map(targets).any(HttpUrl::is_https);
-        let of_tls = |flag, is_given: bool| Idle {
+        let of_tls = |flag, is_given: bool| IdleFlag {
             flag,
             is_idle: is_given && !has_tls,
             fix: "no URL is https; leave it out",
@@ -154,7 +159,7 @@ impl LoadArgs {
             of_tls("--insecure", self.insecure),
             of_tls("--ca", self.ca.is_some()),
             of_tls("--no-resumption", self.no_resumption),
-            Idle {
+            IdleFlag {
                 flag: "--close rst",
                 is_idle: self.close == Close::Rst && !may_redial(),
                 fix: "only connections on loopback end with a reset, and no URL leads there; leave it out",
@@ -354,7 +359,8 @@ mod tests {
             let plans: Vec<Plan> = urls.iter().map(|url| args.plan(url).unwrap()).collect();
             args.refuse_idle(&plans).err().map(|error| error.to_string())
         };
-        let (plain, secure) = ("http://127.0.0.1/", "https://192.0.2.1/");
+        let plain = "http://127.0.0.1/";
+        let secure = "https://192.0.2.1/";
         for flags in ["--insecure", "--ca own.pem", "--no-resumption"] {
             let error = refusal(flags, &[plain, plain]).unwrap();
             assert!(error.contains("does nothing here: no URL is https"), "{flags}: {error}");

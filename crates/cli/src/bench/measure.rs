@@ -47,10 +47,12 @@ pub(crate) fn measure_watched(
     interrupt: &Interrupt,
     mut watch: impl FnMut(&Control, &dyn Clock) + Send,
 ) -> anyhow::Result<Outcome> {
-    let (clock, control) = (SystemClock::new(), Control::stopped_by(interrupt.flag()));
+    let clock = SystemClock::new();
+    let control = Control::stopped_by(interrupt.flag());
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let (control, clock) = (&control, &clock);
+        let control = &control;
+        let clock = &clock;
         scope.spawn(move || {
             while is_over.recv_timeout(WATCH_EVERY) == Err(RecvTimeoutError::Timeout) {
                 watch(control, clock);
@@ -135,7 +137,8 @@ pub(crate) fn write_with(
     }
     // A device or a symbolic link is written in place, because a rename would replace it.
     let is_plain = path.symlink_metadata().map_or(true, |found| found.is_file());
-    let beside = path.file_name().filter(|_| is_plain).map(|name| {
+    let name = if is_plain { path.file_name() } else { None };
+    let beside = name.map(|name| {
         path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()))
     });
     let place = beside.as_deref().unwrap_or(path);

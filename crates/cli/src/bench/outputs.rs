@@ -12,7 +12,7 @@ use report::csv::{page_seconds_csv, seconds_csv};
 use report::html::{run_page, visits_page};
 use report::page::PageRun;
 use report::run::Run;
-use report::thresholds::{Judged, Threshold};
+use report::thresholds::{JudgedThreshold, Threshold};
 use report::{hdr, jtl};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,8 @@ impl OutputArgs {
         for path in files {
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
-            let (path_shown, shown) = (path.display(), directory.display());
+            let path_shown = path.display();
+            let shown = directory.display();
             ensure!(
                 directory.is_dir(),
                 "cannot write {path_shown}: the directory {shown} does not exist; create it first"
@@ -85,7 +86,7 @@ impl OutputArgs {
     }
 
     /// Judges the run by each condition of `--fail-if`.
-    pub(crate) fn judge(&self, run: &Run) -> Vec<Judged> {
+    pub(crate) fn judge(&self, run: &Run) -> Vec<JudgedThreshold> {
         self.fail_if.iter().map(|threshold| threshold.judge(run)).collect()
     }
 
@@ -104,7 +105,7 @@ impl OutputArgs {
     }
 
     /// Judges a run of page loads by each condition of `--fail-if`.
-    pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<Judged> {
+    pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<JudgedThreshold> {
         self.fail_if.iter().map(|threshold| threshold.judge_pages(run)).collect()
     }
 

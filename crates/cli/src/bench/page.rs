@@ -18,7 +18,7 @@ use clock::Clock;
 use load::{Arrival, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::SystemClock;
 use report::page::{PageRun, text};
-use report::run::Condition;
+use report::run::FailCondition;
 use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     let outcome = load_pages(&plan, &Interrupt::on_signals()?)?;
     let mut run = PageRun::from(&outcome);
     let judged = outputs.judge_pages(&run);
-    run.thresholds = judged.iter().map(Condition::from).collect();
+    run.thresholds = judged.iter().map(FailCondition::from).collect();
     outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
     let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
     if judged.iter().any(|judged| judged.is_missed) {
@@ -267,7 +267,8 @@ mod tests {
         assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
         assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
         let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s --linger 5s").unwrap();
-        let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
+        let from = Duration::from_secs(1);
+        let to = Duration::from_secs(3);
         assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
         assert_eq!((bound.linger, plan.linger), (Duration::from_secs(5), Duration::ZERO));
         assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));

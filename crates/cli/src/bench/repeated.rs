@@ -4,7 +4,7 @@
 //! ends the current run and the series, also in the pause between two runs. All measurements until
 //! then are kept.
 
-use super::host::HostWatch;
+use super::host::HostWatcher;
 use super::interrupt::Interrupt;
 use super::live::Display;
 use super::measure;
@@ -13,7 +13,7 @@ use load::{Outcome, Plan};
 use report::run::Run;
 
 /// A finished run.
-pub(super) struct Made {
+pub(super) struct FinishedRun {
     /// The measurements.
     pub(super) outcome: Outcome,
     /// The record that is stored as JSON.
@@ -21,17 +21,17 @@ pub(super) struct Made {
 }
 
 /// The runs of a series.
-pub(super) struct Series {
+pub(super) struct RunSeries {
     /// The finished runs.
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<FinishedRun>,
     /// Why nothing could be measured in the next run, which ended the series.
     pub(super) failure: Option<anyhow::Error>,
 }
 
 /// Makes `runs` runs and shows the progress of each. A signal or a run in which nothing could be
 /// measured ends the series.
-pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> Series {
-    let mut made: Vec<Made> = Vec::new();
+pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> RunSeries {
+    let mut made: Vec<FinishedRun> = Vec::new();
     for number in 1..=runs {
         if number > 1 {
             std::thread::sleep(measure::REST);
@@ -41,7 +41,7 @@ pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> Series {
         }
         let one = match once(plan, interrupt) {
             Ok(one) => one,
-            Err(failure) => return Series { made, failure: Some(failure) },
+            Err(failure) => return RunSeries { made, failure: Some(failure) },
         };
         if runs > 1 {
             note(format_args!(
@@ -51,11 +51,11 @@ pub(super) fn make(plan: &Plan, runs: u16, interrupt: &Interrupt) -> Series {
         }
         made.push(one);
     }
-    Series { made, failure: None }
+    RunSeries { made, failure: None }
 }
 
-fn once(plan: &Plan, interrupt: &Interrupt) -> anyhow::Result<Made> {
-    let host = HostWatch::start(plan.warmup);
+fn once(plan: &Plan, interrupt: &Interrupt) -> anyhow::Result<FinishedRun> {
+    let host = HostWatcher::start(plan.warmup);
     let mut display = Display::of(plan);
     let measured = measure::measure_watched(plan, interrupt, |control, clock| display.look(control, clock));
     display.clear();
@@ -64,5 +64,5 @@ fn once(plan: &Plan, interrupt: &Interrupt) -> anyhow::Result<Made> {
     if let Some(host) = host {
         host.finish(&mut record);
     }
-    Ok(Made { outcome, record })
+    Ok(FinishedRun { outcome, record })
 }

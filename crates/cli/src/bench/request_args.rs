@@ -2,7 +2,7 @@
 //!
 //! Invariant: the content of a request comes from a single source, a file or a form.
 
-use super::idle_flags::Idle;
+use super::idle_flags::IdleFlag;
 use crate::values::header;
 use anyhow::Context as _;
 use load::{Body, Plan};
@@ -37,8 +37,8 @@ pub(crate) struct RequestArgs {
 
 impl RequestArgs {
     /// The flags that may have no effect in combination with the others.
-    pub(super) fn idle(&self) -> [Idle; 1] {
-        [Idle {
+    pub(super) fn idle(&self) -> [IdleFlag; 1] {
+        [IdleFlag {
             flag: "--content-type",
             is_idle: self.content_type.is_some() && self.body.is_none() && self.form.is_empty(),
             fix: "it needs content; give --body or --form, or leave --content-type out",

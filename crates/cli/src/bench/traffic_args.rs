@@ -4,7 +4,7 @@
 //! Invariant: each argument sets one field of a plan. Contradictions between them are found by the
 //! plan's own check.
 
-use super::idle_flags::Idle;
+use super::idle_flags::IdleFlag;
 use crate::values::time;
 use address::HttpUrl;
 use anyhow::{Context as _, ensure};
@@ -46,8 +46,8 @@ pub(crate) struct TrafficArgs {
     /// do. With --page: keep them open after the page, while the next visitor comes
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
-    /// Time in which the load grows to its full size [default: 0, or 2s if the target is not on
-    /// this machine]
+    /// Time in which the load grows to its full size [default: 20ms of a timed run at random
+    /// distances, or 2s if the target is not on this machine]. 0 starts all users at once
     #[arg(long, value_name = "TIME", value_parser = time)]
     ramp_up: Option<Duration>,
     /// Continue although most requests fail [default: only if the target is on this machine]
@@ -82,32 +82,32 @@ impl TrafficArgs {
     }
 
     /// The flags that may have no effect in combination with the others.
-    pub(super) fn idle(&self) -> [Idle; 5] {
+    pub(super) fn idle(&self) -> [IdleFlag; 5] {
         let is_rate = |stage: &Stage| matches!(stage.load, StageLoad::Rate(_));
         let has_rate = self.rate.is_some() || self.stage.iter().any(is_rate);
         let has_users = self.rate.is_none() && (self.stage.is_empty() || !self.stage.iter().all(is_rate));
         [
-            Idle {
+            IdleFlag {
                 flag: "--poisson",
                 is_idle: self.poisson && !has_rate,
                 fix: "it needs a rate, --rate or stages such as 250/s:30s",
             },
-            Idle {
+            IdleFlag {
                 flag: "--in-flight-max",
                 is_idle: self.in_flight_max.is_some() && !has_rate,
                 fix: "it needs a rate, --rate or stages such as 250/s:30s; without a rate, use -c",
             },
-            Idle {
+            IdleFlag {
                 flag: "--think",
                 is_idle: !self.think.is_none() && !has_users,
                 fix: "with a rate, requests (with --page: pages) begin at the rate; leave --think or the rate out",
             },
-            Idle {
+            IdleFlag {
                 flag: "--cooldown",
                 is_idle: !self.cooldown.is_zero() && self.stage.len() == 1,
                 fix: "it is the pause between two stages, and there is one; give another --stage or leave it out",
             },
-            Idle {
+            IdleFlag {
                 flag: "--ramp-up",
                 is_idle: self.ramp_up.is_some_and(|ramp| !ramp.is_zero()) && self.ramp_to.is_some(),
                 fix: "with --ramp-to, the rate already grows from --rate; leave --ramp-up or --ramp-to out",
@@ -150,6 +150,11 @@ impl TrafficArgs {
         Ok(())
     }
 
+    /// Whether a ramp-up is given, of any length. A ramp-up of 0 lets all users begin at once.
+    pub(super) fn has_ramp_up(&self) -> bool {
+        self.ramp_up.is_some()
+    }
+
     /// Makes the load careful for a target on another machine: it grows slowly and stops if most
     /// requests fail.
     pub(super) fn be_careful(&self, plan: &mut Plan) {
@@ -185,7 +190,8 @@ fn read_list(path: &Path, base: &HttpUrl) -> anyhow::Result<Vec<WeightedTarget>>
 /// Parses `URL [WEIGHT]`. A URL that begins with `/` is a path on the host of `base`.
 fn url_of_line(line: &str, base: &HttpUrl) -> anyhow::Result<WeightedTarget> {
     let mut words = line.split_whitespace();
-    let (url, weight) = (words.next().unwrap_or_default(), words.next());
+    let url = words.next().unwrap_or_default();
+    let weight = words.next();
     ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL with its weight");
     let weight = match weight {
         Some(weight) => weight
@@ -212,7 +218,8 @@ fn stage(text: &str) -> Result<Stage, String> {
 fn think(text: &str) -> Result<Think, String> {
     match text.split_once('-') {
         Some((from, to)) => {
-            let (from, to) = (time(from)?, time(to)?);
+            let from = time(from)?;
+            let to = time(to)?;
             if to < from {
                 Err(format!("{text:?} ends before it begins; write the shorter time first"))
             } else {

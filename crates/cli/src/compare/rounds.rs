@@ -29,7 +29,7 @@ pub(super) const ROUNDS_DEFAULT: u16 = 10;
 pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 
 /// The runs of the complete rounds, and why there are not more.
-pub(super) struct Loaded {
+pub(super) struct CompleteRounds {
     pub(super) sides: Vec<Side>,
     pub(super) cut_short: Option<CutShort>,
 }
@@ -53,7 +53,7 @@ impl From<anyhow::Error> for CutShort {
 /// # Errors
 /// If the number of URLs is out of range, a URL is none, or the directory cannot be written.
 /// Nothing has been loaded then.
-pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Loaded> {
+pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<CompleteRounds> {
     ensure!(urls.len() > 1, CompareError::Sides);
     ensure!(urls.len() <= SIDES_MAX, CompareError::SidesMany(urls.len()));
     let loads = loads(urls, args)?;
@@ -66,12 +66,12 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Loaded> {
     let cut_short = make_rounds(&loads, args, &interrupt, &mut sides, &mut files).err();
     let rounds = sides.iter().map(|side| side.runs.len()).min().unwrap_or_default();
     sides.iter_mut().for_each(|side| side.runs.truncate(rounds));
-    Ok(Loaded { sides, cut_short })
+    Ok(CompleteRounds { sides, cut_short })
 }
 
 /// Makes the rounds, and adds each run to its side and its file.
 fn make_rounds(
-    loads: &[Load],
+    loads: &[SideLoad],
     args: &Args,
     interrupt: &Interrupt,
     sides: &mut [Side],
@@ -91,7 +91,8 @@ fn make_rounds(
             };
             let (what, unit) = load.words();
             if run.good_per_s.is_none_or(|rate| rate <= 0.0) {
-                let (name, failures) = (&side.name, failures(&run));
+                let name = &side.name;
+                let failures = failures(&run);
                 return Err(anyhow!("{name}: no good {what} in round {round}: {failures}").into());
             }
             note(format_args!(
@@ -112,12 +113,12 @@ fn make_rounds(
 }
 
 /// The way to load one side.
-enum Load {
+enum SideLoad {
     Requests(Box<Plan>),
     Pages(Box<PagePlan>),
 }
 
-impl Load {
+impl SideLoad {
     /// Makes one run. Returns the run and its JSON, or `None` if it was interrupted, also before it
     /// began.
     fn run(&self, round: Round, interrupt: &Interrupt) -> anyhow::Result<Option<(Run, String)>> {
@@ -149,7 +150,7 @@ impl Load {
 }
 
 /// Builds the plan of each URL.
-fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
+fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<SideLoad>> {
     let plan = |url: &String| if args.page.page { args.load.plan_of_pages(url) } else { args.load.plan(url) };
     let mut plans = urls.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
     if !args.page.page {
@@ -158,9 +159,9 @@ fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
     args.load.agree_all(&mut plans)?;
     let load = |(url, plan): (&String, Plan)| {
         Ok(if args.page.page {
-            Load::Pages(Box::new(page_plan(url, &args.page, &plan)?))
+            SideLoad::Pages(Box::new(page_plan(url, &args.page, &plan)?))
         } else {
-            Load::Requests(Box::new(plan))
+            SideLoad::Requests(Box::new(plan))
         })
     };
     urls.iter().zip(plans).map(load).collect()

@@ -17,9 +17,9 @@ pub(crate) struct PageServer {
 }
 
 /// The first visitor's connection from the server's side.
-pub(crate) struct First(TcpStream);
+pub(crate) struct FirstConnection(TcpStream);
 
-impl First {
+impl FirstConnection {
     /// Whether the visitor has kept the connection open.
     pub(crate) fn is_open(&self) -> bool {
         self.0.set_nonblocking(true).unwrap();
@@ -38,18 +38,22 @@ impl First {
 impl PageServer {
     /// Starts a server. It calls `look` with the first connection when the document is requested
     /// for the second time.
-    pub(crate) fn start(look: impl Fn(&First) -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(look: impl Fn(&FirstConnection) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let (found, look) = (Arc::<AtomicBool>::default(), Arc::new(look));
-        let (first, documents) = (Arc::<Mutex<Option<First>>>::default(), Arc::<AtomicUsize>::default());
+        let found = Arc::<AtomicBool>::default();
+        let look = Arc::new(look);
+        let (first, documents) =
+            (Arc::<Mutex<Option<FirstConnection>>>::default(), Arc::<AtomicUsize>::default());
         let told = Arc::clone(&found);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
-                first.lock().unwrap().get_or_insert_with(|| First(stream.try_clone().unwrap()));
-                let (first, documents) = (Arc::clone(&first), Arc::clone(&documents));
-                let (look, found) = (Arc::clone(&look), Arc::clone(&found));
+                first.lock().unwrap().get_or_insert_with(|| FirstConnection(stream.try_clone().unwrap()));
+                let first = Arc::clone(&first);
+                let documents = Arc::clone(&documents);
+                let look = Arc::clone(&look);
+                let found = Arc::clone(&found);
                 std::thread::spawn(move || {
                     serve(stream, || {
                         if documents.fetch_add(1, Ordering::SeqCst) == 1 {

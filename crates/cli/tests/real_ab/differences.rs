@@ -10,7 +10,8 @@ use testkit::{Action, Gate, Origin, response};
 fn error_responses_fail_and_the_report_gives_the_count_of_ab() {
     let origin = origin("404 Not Found", |_, _| b"hello world".to_vec());
     let url = format!("{}/", origin.url());
-    let (theirs, ours) = (theirs(&["-n", "10", &url]).stdout, ours(&["-n", "10", &url]));
+    let theirs = theirs(&["-n", "10", &url]).stdout;
+    let ours = ours(&["-n", "10", &url]);
     assert!(theirs.contains("Failed requests:        0\nNon-2xx responses:      10\n"), "{theirs}");
     assert!(ours.stdout.contains("Failed requests:        10\n"), "{}", ours.stdout);
     assert!(ours.stdout.contains("Non-2xx responses:      10\n"), "{}", ours.stdout);
@@ -30,7 +31,8 @@ fn breaking() -> Origin {
 #[test]
 fn broken_connection_counts_once_and_the_run_has_a_report() {
     let url = |origin: &Origin| format!("{}/", origin.url());
-    let (one, other) = (breaking(), breaking());
+    let one = breaking();
+    let other = breaking();
     let their = report(&theirs(&["-r", "-n", "8", &url(&one)]).stdout);
     let our = report(&ours(&["-r", "-n", "8", &url(&other)]).stdout);
     // `ab` counts a broken connection once as broken and once as of another length. If the system
@@ -39,8 +41,10 @@ fn broken_connection_counts_once_and_the_run_has_a_report() {
     assert!(their_failed >= 4.0 && number(&their, "Complete requests:") == Some(8.0), "{their:#?}");
     assert!(our.contains(&"   (Connect: 0, Receive: 2, Length: 0, Exceptions: 0)".to_owned()), "{our:#?}");
     assert_eq!(number(&our, "Failed requests:"), Some(2.0), "{our:#?}");
-    let (one, other) = (breaking(), breaking());
-    let (their, our) = (theirs(&["-n", "8", &url(&one)]), ours(&["-n", "8", &url(&other)]));
+    let one = breaking();
+    let other = breaking();
+    let their = theirs(&["-n", "8", &url(&one)]);
+    let our = ours(&["-n", "8", &url(&other)]);
     assert!(their.code != Some(0) && !their.stdout.contains("Server Software"), "{}", their.stdout);
     assert!(our.stderr.contains("-r goes on") && our.code == Some(1), "{}", our.stderr);
     assert_eq!(number(&report(&our.stdout), "Complete requests:"), Some(3.0), "{}", our.stdout);
@@ -50,7 +54,8 @@ fn broken_connection_counts_once_and_the_run_has_a_report() {
 fn request_without_response_counts_as_failed() {
     let origin = Origin::start(|_| vec![Action::Await(Gate::default())]);
     let url = format!("{}/", origin.url());
-    let (their, our) = (theirs(&["-s", "1", &url]), ours(&["-s", "1", &url]));
+    let their = theirs(&["-s", "1", &url]);
+    let our = ours(&["-s", "1", &url]);
     assert!(their.code != Some(0) && !their.stdout.contains("Server Software"), "{}", their.stdout);
     assert!(our.stdout.contains("(Connect: 0, Receive: 0, Length: 0, Exceptions: 1)"), "{}", our.stdout);
     assert_eq!(our.code, Some(1));

@@ -7,7 +7,8 @@ use testkit::Output;
 /// Runs a program and returns its CSV file, its TSV file and its report.
 fn run(program: fn(&[&str]) -> Output, directory: &std::path::Path, url: &str) -> [String; 3] {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
-    let (csv, tsv) = (path("csv"), path("tsv"));
+    let csv = path("csv");
+    let tsv = path("tsv");
     let output = program(&["-n", "100", "-c", "4", "-e", &csv, "-g", &tsv, url]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let read = |path: &str| std::fs::read_to_string(path).unwrap();
@@ -23,7 +24,8 @@ fn files_have_the_same_form_and_meaning() {
         run(program, directory.path(), &url)
     });
     for (place, rows) in [(0, 102), (1, 101)] {
-        let (our, their) = (&ours[place], &theirs[place]);
+        let our = &ours[place];
+        let their = &theirs[place];
         assert_eq!((our.lines().count(), their.lines().count()), (rows, rows));
         assert_eq!(our.lines().next(), their.lines().next());
         // The names of days and months all have three letters, so dates have the same width.

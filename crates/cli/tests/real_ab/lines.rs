@@ -73,8 +73,10 @@ pub(crate) fn compare(origin: &Origin, arguments: &[&str]) {
 /// Like [`compare`], for a given URL.
 pub(crate) fn compare_at(url: &str, arguments: &[&str]) {
     let arguments = [arguments, &[url]].concat();
-    let (their, our) = (theirs(&arguments), ours(&arguments));
-    let (their, our) = (report(&their.stdout), report(&our.stdout));
+    let their = theirs(&arguments);
+    let our = ours(&arguments);
+    let their = report(&their.stdout);
+    let our = report(&our.stdout);
     same(&our, &their, &arguments);
     agrees_with_itself(&our);
     agrees_with_itself(&their);
@@ -133,7 +135,9 @@ pub(crate) fn agrees_with_itself(report: &[String]) {
     let users = of("Concurrency Level:");
     assert!((means[0] - users * means[1]).abs() <= 0.001 * (users + 1.0), "{means:?}: {report:#?}");
     for row in ROWS.map(|label| numbers(report, label)) {
-        let (min, mean, max) = (row[0], row[1], row[row.len() - 1]);
+        let min = row[0];
+        let mean = row[1];
+        let max = row[row.len() - 1];
         let median = if row.len() == 5 { row[3] } else { mean };
         assert!(min <= mean && mean <= max && min <= median && median <= max, "{row:?}: {report:#?}");
     }

@@ -12,7 +12,8 @@ fn letters(usage: &str) -> Vec<char> {
 
 #[test]
 fn every_option_letter_of_ab_is_accepted() {
-    let (their, our) = (theirs(&["-h"]), ours(&["-h"]));
+    let their = theirs(&["-h"]);
+    let our = ours(&["-h"]);
     assert_eq!(letters(&our.stdout), letters(&their.stderr));
     assert!(letters(&our.stdout).len() >= 34, "{}", our.stdout);
     assert_eq!((their.code, our.code), (Some(22), Some(0)));

@@ -14,10 +14,10 @@ const PAGE: &[u8] = b"hello world";
 /// Number of lines that name the program; both programs print as many.
 pub(crate) const BANNER_LINES: usize = 3;
 
-pub(crate) type Script = fn(&Seen, usize) -> Vec<Action>;
+pub(crate) type OriginScript = fn(&Seen, usize) -> Vec<Action>;
 
 /// An origin that numbers its requests from 0.
-fn numbered(script: Script) -> Origin {
+fn numbered(script: OriginScript) -> Origin {
     let number = AtomicUsize::new(0);
     Origin::start(move |seen| script(seen, number.fetch_add(1, Ordering::SeqCst)))
 }
@@ -100,13 +100,13 @@ fn slow(seen: &Seen, number: usize) -> Vec<Action> {
 }
 
 /// Output of a program, with the port of its server replaced.
-struct Written {
+struct ProgramOutput {
     stdout: Vec<String>,
     stderr: String,
 }
 
 /// Runs a program against its own server.
-fn run(script: Script, arguments: &[&str], program: fn(&[&str]) -> Output) -> Written {
+fn run(script: OriginScript, arguments: &[&str], program: fn(&[&str]) -> Output) -> ProgramOutput {
     let origin = numbered(script);
     let url = format!("{}/page?x=1", origin.url());
     let port = url.split([':', '/']).nth(4).unwrap().to_owned();
@@ -115,7 +115,7 @@ fn run(script: Script, arguments: &[&str], program: fn(&[&str]) -> Output) -> Wr
     // With HTML output, a paragraph begins before the lines that name the program.
     let banner_lines = BANNER_LINES + usize::from(output.stdout.starts_with("<p>"));
     let stdout = without_warnings(&named(&output.stdout)).into_iter().skip(banner_lines).collect();
-    Written { stdout, stderr: named(&output.stderr) }
+    ProgramOutput { stdout, stderr: named(&output.stderr) }
 }
 
 pub(crate) fn plain(arguments: &[&str]) -> Output {
@@ -123,13 +123,14 @@ pub(crate) fn plain(arguments: &[&str]) -> Output {
 }
 
 /// Runs both programs with these arguments and compares their complete output.
-pub(crate) fn compare(script: Script, line: &str) {
+pub(crate) fn compare(script: OriginScript, line: &str) {
     let arguments: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
     compare_words(script, &arguments);
 }
 
-fn compare_words(script: Script, arguments: &[&str]) {
-    let (theirs, ours) = (run(script, arguments, theirs), run(script, arguments, plain));
+fn compare_words(script: OriginScript, arguments: &[&str]) {
+    let theirs = run(script, arguments, theirs);
+    let ours = run(script, arguments, plain);
     same(&ours.stdout, &theirs.stdout, arguments);
     assert_eq!(ours.stderr, theirs.stderr, "{arguments:?}");
 }
@@ -174,7 +175,7 @@ fn plain_reports_match_ab_for_requests_with_content() {
 }
 
 /// Servers that misbehave or return errors, and the command lines run against them.
-pub(crate) const BAD_SERVERS: [(Script, &str); 23] = [
+pub(crate) const BAD_SERVERS: [(OriginScript, &str); 23] = [
     (missing, "-n 12"),
     (missing, "-n 12 -c 3"),
     (missing, "-k -n 12"),
@@ -208,7 +209,8 @@ fn plain_reports_match_ab_for_bad_servers() {
 #[test]
 fn plain_runs_without_a_server_end_like_ab() {
     for url in ["http://127.0.0.1:1/", "http://no.such.host.invalid/"] {
-        let (theirs, ours) = (theirs(&["-n", "3", url]), plain(&["-n", "3", url]));
+        let theirs = theirs(&["-n", "3", url]);
+        let ours = plain(&["-n", "3", url]);
         let after = |output: &Output| output.stdout.lines().skip(BANNER_LINES).map(str::to_owned).collect();
         let (their_lines, our_lines): (Vec<String>, Vec<String>) = (after(&theirs), after(&ours));
         assert_eq!(our_lines, their_lines);
@@ -254,14 +256,16 @@ pub(crate) const IDIOMS: [(&str, bool); 15] = [
 
 #[test]
 fn idioms_of_awk_grep_and_sed_find_the_same_fields() {
-    for script in [page as Script, sometimes_missing] {
+    for script in [page as OriginScript, sometimes_missing] {
         let text = |program: fn(&[&str]) -> Output| {
             let origin = numbered(script);
             program(&["-n", "30", &format!("{}/", origin.url())]).stdout
         };
-        let (theirs, ours) = (text(theirs), text(plain));
+        let theirs = text(theirs);
+        let ours = text(plain);
         for (pipeline, is_timed) in IDIOMS {
-            let (their, our) = (piped(&theirs, pipeline), piped(&ours, pipeline));
+            let their = piped(&theirs, pipeline);
+            let our = piped(&ours, pipeline);
             if is_timed {
                 let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
                 assert!(is_number(&their) && is_number(&our), "{pipeline}: {our:?} and {their:?}");

@@ -4,7 +4,7 @@
 use crate::beside::{answer, page as page_origin, theirs};
 use crate::lines::same;
 use crate::plain::{
-    BAD_SERVERS, BANNER_LINES, GOOD_LINES, IDIOMS, Script, compare, cut, missing, page, plain,
+    BAD_SERVERS, BANNER_LINES, GOOD_LINES, IDIOMS, OriginScript, compare, cut, missing, page, plain,
 };
 use std::collections::BTreeSet;
 use testkit::{Action, Certificate, Gate, Output, Seen, TlsFront};
@@ -61,7 +61,7 @@ const OPTION_LINES: [&str; 22] = [
 ];
 
 /// Command lines with the report as an HTML table.
-const TABLE_LINES: [(Script, &str); 8] = [
+const TABLE_LINES: [(OriginScript, &str); 8] = [
     (page, "-w -n 6"),
     (page, "-w -k -n 6"),
     (page, "-w -i -n 6"),
@@ -73,7 +73,7 @@ const TABLE_LINES: [(Script, &str); 8] = [
 ];
 
 /// More servers that misbehave.
-const MORE_SERVERS: [(Script, &str); 7] = [
+const MORE_SERVERS: [(OriginScript, &str); 7] = [
     (broken, "-n 6"),
     (broken, "-k -i -n 6"),
     (empty, "-n 6"),
@@ -134,18 +134,21 @@ fn plain_version_has_as_many_lines_as_that_of_ab() {
 #[test]
 fn documented_number_of_comparisons_is_correct() {
     // The address of a script identifies its origin.
-    let with = |lines: &[(Script, &str)]| -> BTreeSet<(usize, String)> {
+    let with = |lines: &[(OriginScript, &str)]| -> BTreeSet<(usize, String)> {
         lines.iter().map(|(script, line)| (*script as usize, (*line).to_owned())).collect()
     };
-    let good =
-        GOOD_LINES.iter().chain(&OPTION_LINES).map(|line| (page as Script as usize, (*line).to_owned()));
+    let good = GOOD_LINES
+        .iter()
+        .chain(&OPTION_LINES)
+        .map(|line| (page as OriginScript as usize, (*line).to_owned()));
     let mut lines: BTreeSet<_> = good.collect();
     lines.extend(with(&BAD_SERVERS));
     lines.extend(with(&TABLE_LINES));
     lines.extend(with(&MORE_SERVERS));
     // The slow server (1), content (4), no server (2), TLS, proxies (2) and `-V` (1).
     let others = 1 + 4 + 2 + TLS_LINES.len() + 2 + 1;
-    let (lines, idioms) = (lines.len() + others, IDIOMS.len());
+    let lines = lines.len() + others;
+    let idioms = IDIOMS.len();
     println!("ab beside petasos ab --plain: {lines} command lines, {idioms} idioms");
     let claim = format!(
         "A test compares both on {lines} command lines, misbehaving servers included, and {idioms} idioms"

@@ -124,11 +124,13 @@ fn time_limit_ends_both_programs() {
 fn progress_goes_to_standard_error() {
     let origin = page();
     let url = format!("{}/", origin.url());
-    let (their, our) = (theirs(&["-n", "300", &url]), ours(&["-n", "300", &url]));
+    let their = theirs(&["-n", "300", &url]);
+    let our = ours(&["-n", "300", &url]);
     assert_eq!(our.stderr, their.stderr);
     let begins = "\nBenchmarking 127.0.0.1 (be patient)\n\n\nServer Software:";
     assert!(our.stdout.contains(begins) && their.stdout.contains(begins), "{}", our.stdout);
-    let (their, our) = (theirs(&["-q", "-n", "300", &url]), ours(&["-q", "-n", "300", &url]));
+    let their = theirs(&["-q", "-n", "300", &url]);
+    let our = ours(&["-q", "-n", "300", &url]);
     assert_eq!((our.stderr.as_str(), their.stderr.as_str()), ("", ""));
     let waiting = "(be patient).....done\n\n\nServer Software:";
     assert!(our.stdout.contains(waiting) && their.stdout.contains(waiting), "{}", our.stdout);

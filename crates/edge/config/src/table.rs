@@ -147,8 +147,8 @@ const EDGE: &[Setting] = &[
         Scope::Global,
         Kind::Text,
         None,
-        "Directory with the same role as `state_directory`, which may be empty after a restart of the \
-         machine. Petasos uses it if `purge_durability` is `process`. The directory must outlive the \
+        "Directory with a small file that vouches for the contents of `disk` until the machine restarts. It \
+         may be empty after a restart of the machine. Petasos uses it if `purge_durability` is `process`. The directory must outlive the \
          service: if its file is missing at a start after a crash, `disk` begins empty. `none`: no such \
          directory. If left out: petasos in $XDG_RUNTIME_DIR, else /run/petasos unless systemd removes that \
          with the service ($RUNTIME_DIRECTORY).",
@@ -211,7 +211,8 @@ const EDGE: &[Setting] = &[
         Kind::Peers,
         None,
         "Addresses whose PURGE, BAN and other purge methods Petasos obeys at `listen` without a token, if \
-         no proxy forwarded the request. Entries have the form of those in `trusted_proxies`. This is for \
+         no proxy forwarded the request. An entry is an address, a prefix such as \
+         10.0.0.0/8, or @ and the path of a file with one of them per line. The setting is for \
          applications that cannot send a token. List no address of a proxy that forwards visitors, because \
          they could purge. If left out: purges need the token, or the admin address.",
     )
@@ -451,8 +452,8 @@ const LIMITS: &[Setting] = &[
         "limits.stale_wait",
         Kind::Duration,
         "1s",
-        "Longest time that a request waits for a fetch while a stale copy of its page is available that may \
-         be sent if the origin fails. Petasos then sends the copy. A fetch also counts as silent for the \
+        "Longest time that a request waits for a fetch while a stale copy of its page may replace an error. \
+         Petasos then sends the copy. A fetch also counts as silent for the \
          origin's breaker after this time. If three times the usual 99th percentile of the time to the first \
          byte is longer, that time counts. It is never more than `limits.flight_wait`.",
     ),
@@ -468,10 +469,10 @@ const LIMITS: &[Setting] = &[
         "limits.failure_pause",
         Kind::Duration,
         "1s",
-        "Pause before Petasos requests a page from the origin again after a fetch of it ended without a \
-         response or with 500, 502, 503 or 504. During the pause, Petasos sends a stale copy at once if it \
+        "Pause before Petasos requests a page again whose fetch ended without a response or with 500, 502, \
+         503 or 504. During the pause, Petasos sends a stale copy at once if it \
          may replace the error, and starts no background refresh of the page. Requests that waited for the \
-         fetch and have no such copy wait for the same time, then share one new fetch. Purged pages, and \
+         fetch and have no stale copy wait for the pause, then share one new fetch. Purged pages, and \
          pages whose response forbids staleness, are requested at once.",
     ),
     global(
@@ -524,9 +525,9 @@ const LIMITS: &[Setting] = &[
         "limits.foreign_ports_max",
         Kind::Count(0, 65_535),
         "4",
-        "Number of foreign ports in `Host`, per site, for which Petasos stores pages. A port is foreign \
-         unless it is the default port, that of `listen` or `host`, one of `ports`, or the one in \
-         X-Forwarded-Port from one of `trusted_proxies`. The limit exists because each port has its own \
+        "Number of foreign ports in `Host`, per site, for which Petasos stores pages. The ports that \
+         are not foreign are the default port, those of `listen`, `host` and `ports`, and X-Forwarded-Port \
+         from one of `trusted_proxies`. The limit exists because each port has its own \
          copies, and any client can name one. Requests for further ports pass until one of the ports was \
          unused for an hour.",
     ),

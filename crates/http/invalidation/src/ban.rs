@@ -1,7 +1,7 @@
 //! Bans: conditions on stored responses, and the attributes of a response that they test.
 //!
-//! Invariant: a ban depends on nothing but a [`Stored`]. It can therefore be tested against each
-//! response at any later time.
+//! Invariant: a ban depends on nothing but a [`ResponseView`]. It can therefore be tested against
+//! each response at any later time.
 
 use bytes::Bytes;
 use message::Status;
@@ -13,7 +13,7 @@ use std::fmt;
 /// and must not call the store.
 pub trait Ban: fmt::Debug + Send + Sync {
     /// Whether all conditions hold for the response.
-    fn matches(&self, stored: &dyn Stored) -> bool;
+    fn matches(&self, stored: &dyn ResponseView) -> bool;
 
     /// A condition that every matching response fulfils, if the ban has one. The store searches for
     /// the needs of many bans at once, and evaluates only the bans whose need was found.
@@ -26,7 +26,7 @@ pub trait Ban: fmt::Debug + Send + Sync {
 }
 
 /// The view that a ban has of a response, already stored or about to be.
-pub trait Stored {
+pub trait ResponseView {
     /// The host, in lower case, with its port unless that is the default.
     fn host(&self) -> &[u8];
 

@@ -6,7 +6,7 @@
 
 mod ban;
 
-pub use ban::{Ban, Haystack, Need, Stored};
+pub use ban::{Ban, Haystack, Need, ResponseView};
 
 /// The effect of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

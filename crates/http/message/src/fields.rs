@@ -155,7 +155,8 @@ pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Splits at the first comma outside quoted strings.
 fn split_member(value: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     for (index, &byte) in value.iter().enumerate() {
         match byte {
             _ if escaped => escaped = false,

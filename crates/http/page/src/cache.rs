@@ -23,12 +23,12 @@ pub const CACHE_ENTRIES_MAX: usize = 2_000;
 /// The private cache of one visitor, with one response per URL.
 #[derive(Clone, Debug, Default)]
 pub struct PrivateCache {
-    stored: HashMap<Url, Stored>,
+    stored: HashMap<Url, CachedResponse>,
     bytes: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Stored {
+struct CachedResponse {
     head: ResponseHead,
     freshness: Freshness,
     rule: VaryRule,
@@ -38,7 +38,7 @@ struct Stored {
 
 /// Result of a cache lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum CacheLookup {
     /// No usable response is stored.
     Nothing,
     /// The stored response is fresh: its head and the stored content.
@@ -49,20 +49,20 @@ pub enum Kept {
 
 impl PrivateCache {
     /// Looks up the response for a request to `url` with the header fields `request`.
-    pub fn look(&self, url: &Url, request: &Fields, now: Moment) -> Kept {
+    pub fn look(&self, url: &Url, request: &Fields, now: Moment) -> CacheLookup {
         let Some(stored) = self.stored.get(url).filter(|stored| stored.rule.matches(request, &stored.key))
         else {
-            return Kept::Nothing;
+            return CacheLookup::Nothing;
         };
         match reuse(&stored.freshness, &Directives::default(), &policy(), now) {
             // A stale response without refresh needs `max-stale` in the request. The directives are
             // empty here, so this case does not occur.
             Reuse::Fresh { .. } | Reuse::Stale { refresh: false, .. } => {
-                Kept::Fresh(stored.head.clone(), stored.content.clone())
+                CacheLookup::Fresh(stored.head.clone(), stored.content.clone())
             }
             Reuse::Stale { .. } | Reuse::Revalidate(_) => {
                 let fields = validation_fields(&stored.head);
-                if fields.is_empty() { Kept::Nothing } else { Kept::Ask(fields) }
+                if fields.is_empty() { CacheLookup::Nothing } else { CacheLookup::Ask(fields) }
             }
         }
     }
@@ -94,7 +94,7 @@ impl PrivateCache {
         self.stored.insert(url.clone(), stored);
     }
 
-    /// Takes the 304 to a revalidation that [`Kept::Ask`] demanded, and updates the stored
+    /// Takes the 304 to a revalidation that [`CacheLookup::Ask`] demanded, and updates the stored
     /// response.
     ///
     /// Returns the updated head and the content, or `None` if the 304 does not match the stored
@@ -123,7 +123,7 @@ impl PrivateCache {
     }
 }
 
-impl Stored {
+impl CachedResponse {
     fn weight(&self) -> usize {
         self.content.len() + self.head.fields.wire_bytes()
     }
@@ -139,7 +139,7 @@ fn judged(
     head: &ResponseHead,
     content: Bytes,
     times: (Moment, Moment),
-) -> Option<Stored> {
+) -> Option<CachedResponse> {
     if !matches!(head.status, Status::OK | Status::MOVED_PERMANENTLY) {
         return None;
     }
@@ -153,7 +153,7 @@ fn judged(
     };
     let rule = VaryRule::from_response(&head.fields, &policy).ok()?;
     let key = rule.key(&request.fields);
-    Some(Stored { head: head.clone(), freshness: storable.freshness, rule, key, content })
+    Some(CachedResponse { head: head.clone(), freshness: storable.freshness, rule, key, content })
 }
 
 /// The head without the directives for shared caches (RFC 9111 sections 5.2.2.7 to 5.2.2.10).
@@ -175,7 +175,7 @@ fn unshared(head: &ResponseHead) -> ResponseHead {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, PrivateCache};
+    use super::{CacheLookup, PrivateCache};
     use bytes::Bytes;
     use clock::{Monotonic, Timestamp};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -205,14 +205,14 @@ mod tests {
         Url::parse("http://h/a").unwrap()
     }
 
-    fn kept(fields: &[(&'static str, &'static str)], after_secs: u64) -> Kept {
+    fn kept(fields: &[(&'static str, &'static str)], after_secs: u64) -> CacheLookup {
         let mut cache = PrivateCache::default();
         cache.store(&url(), &request(&[]), &answer(Status::OK, fields), Bytes::from("x"), (at(0), at(0)));
         cache.look(&url(), &Fields::new(), at(after_secs))
     }
 
     fn is_fresh(fields: &[(&'static str, &'static str)], after_secs: u64) -> bool {
-        matches!(kept(fields, after_secs), Kept::Fresh(..))
+        matches!(kept(fields, after_secs), CacheLookup::Fresh(..))
     }
 
     #[test]
@@ -222,18 +222,18 @@ mod tests {
         assert!(is_fresh(&[("Cache-Control", "max-age=60"), ("Set-Cookie", "a=1")], 59));
         assert!(!is_fresh(&[("Cache-Control", "s-maxage=60")], 1));
         assert!(!is_fresh(&[("Cache-Control", "max-age=60")], 60));
-        assert_eq!(kept(&[("Cache-Control", "no-store"), ("ETag", "\"1\"")], 0), Kept::Nothing);
+        assert_eq!(kept(&[("Cache-Control", "no-store"), ("ETag", "\"1\"")], 0), CacheLookup::Nothing);
         assert!(!is_fresh(&[("CDN-Cache-Control", "max-age=60")], 1));
     }
 
     #[test]
     fn stale_response_with_validator_is_revalidated() {
-        let Kept::Ask(fields) = kept(&[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], 0) else {
+        let CacheLookup::Ask(fields) = kept(&[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], 0) else {
             panic!()
         };
         assert_eq!(fields.only("If-None-Match").unwrap(), "\"1\"");
-        assert!(matches!(kept(&[("Cache-Control", "max-age=1"), ("ETag", "\"1\"")], 5), Kept::Ask(_)));
-        assert_eq!(kept(&[("Cache-Control", "max-age=1")], 5), Kept::Nothing);
+        assert!(matches!(kept(&[("Cache-Control", "max-age=1"), ("ETag", "\"1\"")], 5), CacheLookup::Ask(_)));
+        assert_eq!(kept(&[("Cache-Control", "max-age=1")], 5), CacheLookup::Nothing);
     }
 
     #[test]
@@ -241,13 +241,13 @@ mod tests {
         let mut cache = PrivateCache::default();
         let first = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("ETag", "\"1\"")]);
         cache.store(&url(), &request(&[]), &first, Bytes::from("x"), (at(0), at(0)));
-        assert!(matches!(cache.look(&url(), &Fields::new(), at(20)), Kept::Ask(_)));
+        assert!(matches!(cache.look(&url(), &Fields::new(), at(20)), CacheLookup::Ask(_)));
         let other = answer(Status::NOT_MODIFIED, &[("ETag", "\"2\"")]);
         assert_eq!(cache.confirm(&url(), &request(&[]), &other, (at(20), at(20))), None);
         let same = answer(Status::NOT_MODIFIED, &[("ETag", "\"1\"")]);
         let (_, content) = cache.confirm(&url(), &request(&[]), &same, (at(20), at(20))).unwrap();
         assert_eq!(content, "x");
-        assert!(matches!(cache.look(&url(), &Fields::new(), at(25)), Kept::Fresh(..)));
+        assert!(matches!(cache.look(&url(), &Fields::new(), at(25)), CacheLookup::Fresh(..)));
     }
 
     #[test]
@@ -255,8 +255,11 @@ mod tests {
         let mut cache = PrivateCache::default();
         let head = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("Vary", "Cookie")]);
         cache.store(&url(), &request(&[("Cookie", "a=1")]), &head, Bytes::new(), (at(0), at(0)));
-        assert!(matches!(cache.look(&url(), &request(&[("Cookie", "a=1")]).fields, at(1)), Kept::Fresh(..)));
-        assert_eq!(cache.look(&url(), &request(&[("Cookie", "a=2")]).fields, at(1)), Kept::Nothing);
+        assert!(matches!(
+            cache.look(&url(), &request(&[("Cookie", "a=1")]).fields, at(1)),
+            CacheLookup::Fresh(..)
+        ));
+        assert_eq!(cache.look(&url(), &request(&[("Cookie", "a=2")]).fields, at(1)), CacheLookup::Nothing);
     }
 
     #[test]
@@ -268,6 +271,6 @@ mod tests {
             cache.store(&url, &request(&[]), &head, Bytes::from(vec![0; 1024 * 1024]), (at(0), at(0)));
         }
         assert!(cache.bytes <= super::CACHE_BYTES_MAX);
-        assert_eq!(cache.bytes, cache.stored.values().map(super::Stored::weight).sum::<usize>());
+        assert_eq!(cache.bytes, cache.stored.values().map(super::CachedResponse::weight).sum::<usize>());
     }
 }

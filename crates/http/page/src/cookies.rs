@@ -120,7 +120,8 @@ fn parse(text: &str, url: &Url, now: Timestamp) -> Option<Cookie> {
     let mut parts = text.split(';');
     let pair = parts.next()?;
     let (name, value) = pair.split_once('=').unwrap_or(("", pair));
-    let (name, value) = (name.trim(), value.trim());
+    let name = name.trim();
+    let value = value.trim();
     let is_kept = (!name.is_empty() || !value.is_empty())
         && name.len() + value.len() <= COOKIE_BYTES_MAX
         && !text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');

@@ -7,9 +7,9 @@
 
 use crate::css_text::{rest, skip};
 use crate::css_value::{Declaration, Face, declaration, face};
-use crate::limits::{Limit, LimitCounts, Limits};
+use crate::limits::{LimitCounts, PageLimit, PageLimits};
 use crate::media::Viewport;
-use crate::selector::{Refusal, Selector, Selectors};
+use crate::selector::{ComplexSelector, RuleSelectors, SelectorRefusal};
 use cssparser::{
     AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState, QualifiedRuleParser,
     RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
@@ -28,7 +28,7 @@ pub(crate) struct Sheet {
     pub(crate) rules: Vec<Rule>,
     /// Font faces in order.
     pub(crate) faces: Vec<Face>,
-    /// Omissions because of [`Limits`].
+    /// Omissions because of [`PageLimits`].
     pub(crate) limits: LimitCounts,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Sheet {
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// The selectors of the elements to which the rule applies.
-    pub(crate) selectors: Vec<Selector>,
+    pub(crate) selectors: Vec<ComplexSelector>,
     /// The relevant declarations.
     pub(crate) declarations: Vec<Declaration>,
     /// Whether the rule is in a cascade layer; normal declarations outside layers win over it.
@@ -44,12 +44,12 @@ pub(crate) struct Rule {
 }
 
 /// State of parsing one stylesheet.
-struct Reading<'a> {
+struct SheetParser<'a> {
     base: &'a Url,
     viewport: &'a Viewport,
-    limits: &'a Limits,
+    limits: &'a PageLimits,
     sheet: Sheet,
-    /// Number of selectors in all rules; at most [`Limits::rules_max`].
+    /// Number of selectors in all rules; at most [`PageLimits::rules_max`].
     selectors: usize,
     /// Set after the first block, because later imports are invalid.
     imports_are_over: bool,
@@ -60,42 +60,43 @@ struct Reading<'a> {
 struct Within<'a> {
     is_layered: bool,
     /// The selectors of the enclosing rule.
-    parent: Option<&'a Selectors>,
+    parent: Option<&'a RuleSelectors>,
     depth: u32,
 }
 
 impl Sheet {
     /// Parses a stylesheet that was loaded from `base`, or that is inline in a document with this
     /// base URL.
-    pub(crate) fn parse(text: &str, base: &Url, viewport: &Viewport, limits: &Limits) -> Self {
+    pub(crate) fn parse(text: &str, base: &Url, viewport: &Viewport, limits: &PageLimits) -> Self {
         let sheet = Self::default();
-        let mut reading = Reading { base, viewport, limits, sheet, selectors: 0, imports_are_over: false };
+        let mut reading =
+            SheetParser { base, viewport, limits, sheet, selectors: 0, imports_are_over: false };
         let mut input = Parser::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-        let mut block = Block { reading: &mut reading, within: Within::default(), found: Vec::new() };
+        let mut block = BlockParser { reading: &mut reading, within: Within::default(), found: Vec::new() };
         // The block collects the rules, so the results of the iterator are empty.
         StyleSheetParser::new(&mut input, &mut block).for_each(drop);
         reading.sheet
     }
 }
 
-impl Reading<'_> {
+impl SheetParser<'_> {
     /// Parses the rules of a block outside of style rules.
     fn rules(&mut self, input: &mut Parser<'_>, within: Within<'_>) {
         if within.depth <= BLOCKS_MAX {
-            let mut block = Block { reading: self, within, found: Vec::new() };
+            let mut block = BlockParser { reading: self, within, found: Vec::new() };
             RuleBodyParser::new(input, &mut block).for_each(drop);
         }
     }
 
     /// Parses the declarations and nested rules of a rule with these selectors.
-    fn style(&mut self, selectors: &Selectors, input: &mut Parser<'_>, within: Within<'_>) {
+    fn style(&mut self, selectors: &RuleSelectors, input: &mut Parser<'_>, within: Within<'_>) {
         if within.depth > BLOCKS_MAX {
             return;
         }
         // A nested rule is stored before the rule around it, which wins on equal specificity. In
         // CSS Nesting, the later one wins.
         let within = Within { parent: Some(selectors), ..within };
-        let mut block = Block { reading: self, within, found: Vec::new() };
+        let mut block = BlockParser { reading: self, within, found: Vec::new() };
         RuleBodyParser::new(input, &mut block).for_each(drop);
         let declarations = block.found;
         if declarations.is_empty() {
@@ -103,8 +104,8 @@ impl Reading<'_> {
         }
         let selectors = selectors.all();
         if self.selectors + selectors.len() > self.limits.rules_max {
-            if self.sheet.limits.of(Limit::Rules) == 0 {
-                self.sheet.limits.add(Limit::Rules);
+            if self.sheet.limits.of(PageLimit::Rules) == 0 {
+                self.sheet.limits.add(PageLimit::Rules);
             }
             return;
         }
@@ -114,14 +115,14 @@ impl Reading<'_> {
 
     /// Parses the prelude of an `@import`: the URL, then an optional layer, then an optional
     /// condition about features, then a media query.
-    fn import(&self, input: &mut Parser<'_>) -> AtRule {
-        let Ok(address) = input.expect_url_or_string() else { return AtRule::Irrelevant };
+    fn import(&self, input: &mut Parser<'_>) -> AtRuleStart {
+        let Ok(address) = input.expect_url_or_string() else { return AtRuleStart::Irrelevant };
         if input.try_parse(|input| input.expect_ident_matching("layer")).is_err() {
             skip_function(input, "layer");
         }
         skip_function(input, "supports");
         let applies = self.viewport.matches(&rest(input));
-        self.base.join(&address).map_or(AtRule::Irrelevant, |url| AtRule::Import(url, applies))
+        self.base.join(&address).map_or(AtRuleStart::Irrelevant, |url| AtRuleStart::Import(url, applies))
     }
 }
 
@@ -134,15 +135,15 @@ fn skip_function(input: &mut Parser<'_>, name: &str) {
 }
 
 /// Parses the items of one block, or of the whole stylesheet.
-struct Block<'a, 'b> {
-    reading: &'b mut Reading<'a>,
+struct BlockParser<'a, 'b> {
+    reading: &'b mut SheetParser<'a>,
     within: Within<'b>,
     /// The relevant declarations of a style rule.
     found: Vec<Declaration>,
 }
 
 /// The beginning of an at-rule, up to its block or semicolon.
-enum AtRule {
+enum AtRuleStart {
     Import(Url, bool),
     /// A rule whose block contains rules that apply; the flag says whether they are in a layer.
     Group {
@@ -152,8 +153,8 @@ enum AtRule {
     Irrelevant,
 }
 
-impl<'i> AtRuleParser<'i> for Block<'_, '_> {
-    type Prelude = AtRule;
+impl<'i> AtRuleParser<'i> for BlockParser<'_, '_> {
+    type Prelude = AtRuleStart;
     type AtRule = ();
     type Error = ();
 
@@ -161,29 +162,29 @@ impl<'i> AtRuleParser<'i> for Block<'_, '_> {
         &mut self,
         name: CowRcStr<'i>,
         input: &mut Parser<'i>,
-    ) -> Result<AtRule, ParseError<()>> {
-        let group = AtRule::Group { is_layered: self.within.is_layered };
+    ) -> Result<AtRuleStart, ParseError<()>> {
+        let group = AtRuleStart::Group { is_layered: self.within.is_layered };
         let rule = match name.to_ascii_lowercase().as_str() {
             "import" => self.reading.import(input),
             "media" if self.reading.viewport.matches(&rest(input)) => group,
             "supports" if !rest(input).to_ascii_lowercase().starts_with("not") => group,
-            "layer" => AtRule::Group { is_layered: true },
+            "layer" => AtRuleStart::Group { is_layered: true },
             "container" | "scope" => group,
-            "font-face" => AtRule::FontFace,
-            _ => AtRule::Irrelevant,
+            "font-face" => AtRuleStart::FontFace,
+            _ => AtRuleStart::Irrelevant,
         };
         skip(input);
         Ok(rule)
     }
 
-    fn rule_without_block(&mut self, rule: AtRule, _: &ParserState) -> Result<(), ()> {
-        let AtRule::Import(url, applies) = rule else { return Ok(()) };
+    fn rule_without_block(&mut self, rule: AtRuleStart, _: &ParserState) -> Result<(), ()> {
+        let AtRuleStart::Import(url, applies) = rule else { return Ok(()) };
         if self.reading.imports_are_over {
             return Err(());
         }
         // More stylesheets than this are never loaded.
         if self.reading.sheet.imports.len() >= self.reading.limits.assets_max {
-            self.reading.sheet.limits.add(Limit::Assets);
+            self.reading.sheet.limits.add(PageLimit::Assets);
         } else {
             self.reading.sheet.imports.push((url, applies));
         }
@@ -192,14 +193,14 @@ impl<'i> AtRuleParser<'i> for Block<'_, '_> {
 
     fn parse_block(
         &mut self,
-        rule: AtRule,
+        rule: AtRuleStart,
         _: &ParserState,
         input: &mut Parser<'i>,
     ) -> Result<(), ParseError<()>> {
         self.reading.imports_are_over = true;
         match rule {
-            AtRule::FontFace => self.reading.sheet.faces.extend(face(input, self.reading.base)),
-            AtRule::Group { is_layered } => {
+            AtRuleStart::FontFace => self.reading.sheet.faces.extend(face(input, self.reading.base)),
+            AtRuleStart::Group { is_layered } => {
                 let within = Within { is_layered, depth: self.within.depth + 1, ..self.within };
                 match within.parent {
                     None => self.reading.rules(input, within),
@@ -207,22 +208,22 @@ impl<'i> AtRuleParser<'i> for Block<'_, '_> {
                     Some(parent) => self.reading.style(parent, input, within),
                 }
             }
-            AtRule::Import(..) | AtRule::Irrelevant => {}
+            AtRuleStart::Import(..) | AtRuleStart::Irrelevant => {}
         }
         Ok(())
     }
 }
 
-impl<'i> QualifiedRuleParser<'i> for Block<'_, '_> {
-    type Prelude = Selectors;
+impl<'i> QualifiedRuleParser<'i> for BlockParser<'_, '_> {
+    type Prelude = RuleSelectors;
     type QualifiedRule = ();
     type Error = ();
 
-    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Selectors, ParseError<()>> {
+    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<RuleSelectors, ParseError<()>> {
         self.reading.imports_are_over = true;
-        Selectors::parse(input, self.within.parent).map_err(|refusal| {
-            if refusal == Refusal::TooLong {
-                self.reading.sheet.limits.add(Limit::Rules);
+        RuleSelectors::parse(input, self.within.parent).map_err(|refusal| {
+            if refusal == SelectorRefusal::TooLong {
+                self.reading.sheet.limits.add(PageLimit::Rules);
             }
             ParseError::custom(())
         })
@@ -230,7 +231,7 @@ impl<'i> QualifiedRuleParser<'i> for Block<'_, '_> {
 
     fn parse_block(
         &mut self,
-        selectors: Selectors,
+        selectors: RuleSelectors,
         _: &ParserState,
         input: &mut Parser<'i>,
     ) -> Result<(), ParseError<()>> {
@@ -240,7 +241,7 @@ impl<'i> QualifiedRuleParser<'i> for Block<'_, '_> {
     }
 }
 
-impl<'i> DeclarationParser<'i> for Block<'_, '_> {
+impl<'i> DeclarationParser<'i> for BlockParser<'_, '_> {
     type Declaration = ();
     type Error = ();
 
@@ -255,7 +256,7 @@ impl<'i> DeclarationParser<'i> for Block<'_, '_> {
     }
 }
 
-impl RuleBodyItemParser<'_, (), ()> for Block<'_, '_> {
+impl RuleBodyItemParser<'_, (), ()> for BlockParser<'_, '_> {
     fn parse_declarations(&self) -> bool {
         self.within.parent.is_some()
     }
@@ -269,14 +270,14 @@ impl RuleBodyItemParser<'_, (), ()> for Block<'_, '_> {
 mod tests {
     use super::Sheet;
     use crate::css_value::{Property, family_name, parse_declarations, urls, weight};
-    use crate::limits::{Limit, Limits};
+    use crate::limits::{PageLimit, PageLimits};
     use crate::media::Viewport;
     use proptest::prelude::*;
     use url::Url;
 
     fn parse(text: &str) -> Sheet {
         let base = Url::parse("http://h/css/a.css").unwrap();
-        Sheet::parse(text, &base, &Viewport::DEFAULT, &Limits::DEFAULT)
+        Sheet::parse(text, &base, &Viewport::DEFAULT, &PageLimits::DEFAULT)
     }
 
     /// The paths of all files that rules name.
@@ -368,9 +369,9 @@ mod tests {
     #[test]
     fn rules_beyond_the_limit_are_dropped() {
         let base = Url::parse("http://h/").unwrap();
-        let limits = Limits { rules_max: 10, ..Limits::DEFAULT };
+        let limits = PageLimits { rules_max: 10, ..PageLimits::DEFAULT };
         let sheet = Sheet::parse(&"a{display:none}".repeat(50), &base, &Viewport::DEFAULT, &limits);
-        assert_eq!((sheet.rules.len(), sheet.limits.of(Limit::Rules)), (10, 1));
+        assert_eq!((sheet.rules.len(), sheet.limits.of(PageLimit::Rules)), (10, 1));
     }
 
     #[test]
@@ -379,7 +380,7 @@ mod tests {
         let level = format!("{}{{cursor:url(x);", "&".repeat(100));
         let text = format!("a{{{}{}}} b{{cursor:url(y)}}", level.repeat(16), "}".repeat(16));
         let sheet = parse(&text);
-        assert_eq!((sheet.rules.len(), sheet.limits.of(Limit::Rules)), (3, 1));
+        assert_eq!((sheet.rules.len(), sheet.limits.of(PageLimit::Rules)), (3, 1));
     }
 
     #[test]
@@ -394,7 +395,7 @@ mod tests {
     #[test]
     fn imports_beyond_the_limit_are_counted() {
         let sheet = parse(&"@import 'a.css';".repeat(1_500));
-        assert_eq!((sheet.imports.len(), sheet.limits.of(Limit::Assets)), (1_000, 500));
+        assert_eq!((sheet.imports.len(), sheet.limits.of(PageLimit::Assets)), (1_000, 500));
     }
 
     #[test]

@@ -19,7 +19,9 @@ pub(crate) fn split(text: &str, separator: u8) -> Vec<&str> {
 
 /// Position of the first separator outside strings, brackets and parentheses, or the end of `text`.
 pub(crate) fn until(text: &str, separator: u8) -> usize {
-    let (mut depth, mut quote, mut escaped) = (0_u32, None, false);
+    let mut depth = 0_u32;
+    let mut quote = None;
+    let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
         if std::mem::take(&mut escaped) {
             continue;

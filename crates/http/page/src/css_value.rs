@@ -219,7 +219,9 @@ fn image_set(input: &mut Parser<'_>) -> Option<String> {
 
 /// One image of an `image-set()` in a format that browsers support, and its density.
 fn candidate(input: &mut Parser<'_>) -> Option<(String, f32)> {
-    let (mut found, mut kind, mut density) = (None, String::new(), 1.0);
+    let mut found = None;
+    let mut kind = String::new();
+    let mut density = 1.0;
     while let Ok(token) = input.next().cloned() {
         match &token {
             Token::QuotedString(text) => found = Some(text.to_string()),
@@ -230,7 +232,7 @@ fn candidate(input: &mut Parser<'_>) -> Option<(String, f32)> {
             _ => found = address(&token, input).or(found),
         }
     }
-    found.filter(|_| crate::srcset::is_supported(&kind)).map(|found| (found, density))
+    if crate::srcset::is_supported(&kind) { found.map(|found| (found, density)) } else { None }
 }
 
 /// Parses the block of an `@font-face` rule. `None` without a family name.
@@ -261,7 +263,8 @@ pub(crate) fn face(input: &mut Parser<'_>, base: &Url) -> Option<Face> {
 
 /// The file of one source of a font in a format that browsers support. `local()` sources have none.
 fn font_file(input: &mut Parser<'_>, base: &Url) -> Option<Url> {
-    let (mut found, mut format) = (None, String::new());
+    let mut found = None;
+    let mut format = String::new();
     while let Ok(token) = input.next().cloned() {
         match &token {
             Token::Function(name) if name.eq_ignore_ascii_case("format") => {
@@ -271,7 +274,7 @@ fn font_file(input: &mut Parser<'_>, base: &Url) -> Option<Url> {
         }
     }
     let is_read = !matches!(format.as_str(), "embedded-opentype" | "svg");
-    found.filter(|_| is_read).and_then(|address| loadable(&address, base))
+    if is_read { loadable(&found?, base) } else { None }
 }
 
 /// A family name in the form used for comparison: unquoted, in lower case, with single spaces.

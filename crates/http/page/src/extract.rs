@@ -6,8 +6,8 @@
 //! unknown whether they are near the visible area.
 
 use crate::css::Sheet;
-use crate::dom::{Node, Place, Tree};
-use crate::limits::{LimitCounts, Limits};
+use crate::dom::{DomNode, DomTree, NodeIndex};
+use crate::limits::{LimitCounts, PageLimits};
 use crate::media::Viewport;
 use crate::srcset;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use url::Url;
 
 /// The purpose of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum ResourceClass {
     /// The page.
     Document,
     /// A document in a frame.
@@ -36,7 +36,7 @@ pub enum Class {
     Other,
 }
 
-impl Class {
+impl ResourceClass {
     /// All classes in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::Document,
@@ -68,11 +68,11 @@ impl Class {
 
 /// A resource that a document names.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
+pub(crate) struct NamedResource {
     /// Its absolute URL.
     pub(crate) url: Url,
     /// Its purpose.
-    pub(crate) class: Class,
+    pub(crate) class: ResourceClass,
     /// Whether a browser loads it only when it comes near the visible area.
     pub(crate) is_lazy: bool,
     /// The size of its frame; only for documents in frames.
@@ -91,17 +91,17 @@ pub(crate) enum SheetOf {
 /// A parsed document and the resources it names.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    pub(crate) tree: Tree,
+    pub(crate) tree: DomTree,
     /// The URL that relative URLs resolve against; `None` only in the default value.
     pub(crate) base: Option<Url>,
     /// Its resources: those of `Link` header fields, then those of elements in tree order, then the
     /// icon.
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<NamedResource>,
     /// The stylesheets whose media match and that are not alternate, in cascade order.
     pub(crate) sheets: Vec<SheetOf>,
     /// Frame documents given inline in `srcdoc` attributes, with the size of their frames.
     pub(crate) inner: Vec<(String, Viewport)>,
-    /// Omissions because of [`Limits`].
+    /// Omissions because of [`PageLimits`].
     pub(crate) limits: LimitCounts,
 }
 
@@ -124,9 +124,9 @@ pub(crate) fn extract(
     links: &[String],
     is_top: bool,
     viewport: &Viewport,
-    limits: &Limits,
+    limits: &PageLimits,
 ) -> Parsed {
-    let tree = Tree::parse(content, limits);
+    let tree = DomTree::parse(content, limits);
     let order = tree.in_order();
     let base = order
         .iter()
@@ -136,7 +136,8 @@ pub(crate) fn extract(
         .filter(|base| matches!(base.scheme(), "http" | "https"))
         .unwrap_or_else(|| url.clone());
     let parsed = Parsed { limits: tree.limits, ..Parsed::default() };
-    let mut reading = Reading { tree: &tree, base: &base, viewport, limits, icons: Vec::new(), parsed };
+    let mut reading =
+        DocumentReading { tree: &tree, base: &base, viewport, limits, icons: Vec::new(), parsed };
     links.iter().for_each(|link| reading.link_field(link));
     order.into_iter().for_each(|place| reading.element(place));
     if is_top {
@@ -146,35 +147,38 @@ pub(crate) fn extract(
     Parsed { tree, base: Some(base), ..parsed }
 }
 
-struct Reading<'a> {
-    tree: &'a Tree,
+struct DocumentReading<'a> {
+    tree: &'a DomTree,
     base: &'a Url,
     viewport: &'a Viewport,
-    limits: &'a Limits,
+    limits: &'a PageLimits,
     /// URLs of the named icons, each with its width in pixels if given.
     icons: Vec<(Url, Option<u32>)>,
     parsed: Parsed,
 }
 
-impl Reading<'_> {
+impl DocumentReading<'_> {
     fn resolve(&self, address: &str) -> Option<Url> {
         let address = address.trim();
-        let mut url = self.base.join(address).ok().filter(|_| !address.is_empty())?;
+        if address.is_empty() {
+            return None;
+        }
+        let mut url = self.base.join(address).ok()?;
         url.set_fragment(None);
         matches!(url.scheme(), "http" | "https").then_some(url)
     }
 
-    fn add(&mut self, address: Option<&str>, class: Class) {
+    fn add(&mut self, address: Option<&str>, class: ResourceClass) {
         self.add_when(address, class, false);
     }
 
-    fn add_when(&mut self, address: Option<&str>, class: Class, is_lazy: bool) {
+    fn add_when(&mut self, address: Option<&str>, class: ResourceClass, is_lazy: bool) {
         if let Some(url) = address.and_then(|address| self.resolve(address)) {
-            self.parsed.items.push(Item { url, class, is_lazy, viewport: None });
+            self.parsed.items.push(NamedResource { url, class, is_lazy, viewport: None });
         }
     }
 
-    fn element(&mut self, place: Place) {
+    fn element(&mut self, place: NodeIndex) {
         let tree = self.tree;
         let node = tree.node(place);
         match node.name.as_str() {
@@ -184,33 +188,35 @@ impl Reading<'_> {
             "img" => self.image(place, node),
             "iframe" => self.frame(node),
             "frame" => self.frame(node),
-            "input" if node.says("type", "image") => self.add(node.attribute("src"), Class::Image),
+            "input" if node.says("type", "image") => self.add(node.attribute("src"), ResourceClass::Image),
             "video" => {
-                self.add(node.attribute("poster"), Class::Image);
+                self.add(node.attribute("poster"), ResourceClass::Image);
                 self.media(node);
             }
             "audio" => self.media(node),
-            "embed" => self.add(node.attribute("src"), Class::Other),
-            "object" => self.add(node.attribute("data"), Class::Other),
-            "image" => self.add(node.attribute("href"), Class::Image),
-            "use" => self.add(node.attribute("href").filter(|href| !href.starts_with('#')), Class::Image),
+            "embed" => self.add(node.attribute("src"), ResourceClass::Other),
+            "object" => self.add(node.attribute("data"), ResourceClass::Other),
+            "image" => self.add(node.attribute("href"), ResourceClass::Image),
+            "use" => {
+                self.add(node.attribute("href").filter(|href| !href.starts_with('#')), ResourceClass::Image)
+            }
             "body" | "table" | "thead" | "tbody" | "tr" | "td" | "th" => {
-                self.add(node.attribute("background"), Class::Image);
+                self.add(node.attribute("background"), ResourceClass::Image);
             }
             _ => {}
         }
     }
 
-    fn link(&mut self, node: &Node) {
+    fn link(&mut self, node: &DomNode) {
         let rel: Vec<String> = node.words("rel").map(str::to_ascii_lowercase).collect();
         let is = |word: &str| rel.iter().any(|found| found == word);
         let media = node.attribute("media").unwrap_or_default();
         let href = node.attribute("href");
         let kind = node.attribute("type").unwrap_or_default();
         if is("stylesheet") && !node.has("disabled") && matches!(kind.trim(), "" | "text/css") {
-            self.add(href, Class::Stylesheet);
+            self.add(href, ResourceClass::Stylesheet);
             let applies = !is("alternate") && self.viewport.matches(media);
-            if let Some(url) = href.and_then(|href| self.resolve(href)).filter(|_| applies) {
+            if applies && let Some(url) = href.and_then(|href| self.resolve(href)) {
                 self.parsed.sheets.push(SheetOf::There(url));
             }
         }
@@ -225,10 +231,10 @@ impl Reading<'_> {
             }
         }
         if is("modulepreload") {
-            self.add(href, Class::Script);
+            self.add(href, ResourceClass::Script);
         }
         if is("prefetch") {
-            self.add(href, Class::Other);
+            self.add(href, ResourceClass::Other);
         }
         if is("preload") && self.viewport.matches(media) {
             let purpose = node.attribute("as").unwrap_or_default().to_ascii_lowercase();
@@ -239,14 +245,14 @@ impl Reading<'_> {
 
     fn preload(&mut self, href: Option<&str>, purpose: &str, kind: &str, images: (Option<&str>, &str)) {
         let class = match purpose {
-            "style" => Class::Stylesheet,
-            "script" => Class::Script,
-            "font" => Class::Font,
-            "fetch" => Class::Other,
+            "style" => ResourceClass::Stylesheet,
+            "script" => ResourceClass::Script,
+            "font" => ResourceClass::Font,
+            "fetch" => ResourceClass::Other,
             "image" if srcset::is_supported(kind) => {
                 let (set, sizes) = images;
                 let chosen = set.and_then(|set| srcset::choose(set, sizes, href, self.viewport));
-                return self.add(chosen.as_deref().or(href), Class::Image);
+                return self.add(chosen.as_deref().or(href), ResourceClass::Image);
             }
             _ => return,
         };
@@ -278,13 +284,13 @@ impl Reading<'_> {
                     let images = (parameter("imagesrcset"), parameter("imagesizes").unwrap_or_default());
                     self.preload(Some(address), &purpose, parameter("type").unwrap_or_default(), images);
                 }
-                "modulepreload" => self.add(Some(address), Class::Script),
+                "modulepreload" => self.add(Some(address), ResourceClass::Script),
                 _ => {}
             }
         }
     }
 
-    fn style(&mut self, node: &Node) {
+    fn style(&mut self, node: &DomNode) {
         if !matches!(node.attribute("type").unwrap_or_default().trim(), "" | "text/css") {
             return;
         }
@@ -295,12 +301,12 @@ impl Reading<'_> {
         } else {
             // Browsers also load the imports of a `style` element whose media do not match.
             for (url, _) in sheet.imports {
-                self.add(Some(url.as_str()), Class::Stylesheet);
+                self.add(Some(url.as_str()), ResourceClass::Stylesheet);
             }
         }
     }
 
-    fn script(&mut self, node: &Node) {
+    fn script(&mut self, node: &DomNode) {
         let kind = node.attribute("type").unwrap_or_default().trim().to_ascii_lowercase();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let is_script = matches!(
@@ -317,11 +323,11 @@ impl Reading<'_> {
         let is_for_old = node.has("nomodule") && kind != "module";
         if is_script && !is_for_old {
             // SVG scripts have their URL in `href`.
-            self.add(node.attribute("src").or_else(|| node.attribute("href")), Class::Script);
+            self.add(node.attribute("src").or_else(|| node.attribute("href")), ResourceClass::Script);
         }
     }
 
-    fn image(&mut self, place: Place, node: &Node) {
+    fn image(&mut self, place: NodeIndex, node: &DomNode) {
         let is_lazy = node.says("loading", "lazy");
         let chosen = self.picture_source(place).or_else(|| {
             let set = node.attribute("srcset").unwrap_or_default();
@@ -332,11 +338,11 @@ impl Reading<'_> {
                 self.viewport,
             )
         });
-        self.add_when(chosen.as_deref(), Class::Image, is_lazy);
+        self.add_when(chosen.as_deref(), ResourceClass::Image, is_lazy);
     }
 
     /// The file that the first matching `source` element before the image in its `picture` names.
-    fn picture_source(&self, place: Place) -> Option<String> {
+    fn picture_source(&self, place: NodeIndex) -> Option<String> {
         let picture = self.tree.node(self.tree.node(place).parent?);
         if picture.name != "picture" {
             return None;
@@ -345,12 +351,15 @@ impl Reading<'_> {
         before.map(|&other| self.tree.node(other)).filter(|node| node.name == "source").find_map(|source| {
             let fits = self.viewport.matches(source.attribute("media").unwrap_or_default())
                 && srcset::is_supported(source.attribute("type").unwrap_or_default());
-            let set = source.attribute("srcset").filter(|_| fits)?;
+            if !fits {
+                return None;
+            }
+            let set = source.attribute("srcset")?;
             srcset::choose(set, source.attribute("sizes").unwrap_or_default(), None, self.viewport)
         })
     }
 
-    fn frame(&mut self, node: &Node) {
+    fn frame(&mut self, node: &DomNode) {
         let pixels = |name: &str, otherwise: f64| {
             let text = node.attribute(name).unwrap_or_default().trim();
             match text.strip_suffix('%') {
@@ -367,13 +376,18 @@ impl Reading<'_> {
             self.parsed.inner.push((text.to_owned(), viewport));
         } else if let Some(url) = node.attribute("src").and_then(|src| self.resolve(src)) {
             let is_lazy = node.says("loading", "lazy");
-            self.parsed.items.push(Item { url, class: Class::Frame, is_lazy, viewport: Some(viewport) });
+            self.parsed.items.push(NamedResource {
+                url,
+                class: ResourceClass::Frame,
+                is_lazy,
+                viewport: Some(viewport),
+            });
         }
     }
 
     /// Adds the file of an audio or video element. Without `autoplay`, `preload=none` prevents the
     /// load.
-    fn media(&mut self, node: &Node) {
+    fn media(&mut self, node: &DomNode) {
         if node.says("preload", "none") && !node.has("autoplay") {
             return;
         }
@@ -382,7 +396,7 @@ impl Reading<'_> {
             sources.filter(|child| child.name == "source").find_map(|child| child.attribute("src"))
         });
         let source = source.map(str::to_owned);
-        self.add(source.as_deref(), Class::Media);
+        self.add(source.as_deref(), ResourceClass::Media);
     }
 
     /// Adds the page's icon: the named icon with the nearest width, else the last one without a
@@ -392,15 +406,20 @@ impl Reading<'_> {
         let named =
             self.icons.iter().rev().min_by_key(|(_, width)| distance(width)).map(|(url, _)| url.clone());
         if let Some(url) = named.or_else(|| url.join(ICON_PATH).ok()) {
-            self.parsed.items.push(Item { url, class: Class::Icon, is_lazy: false, viewport: None });
+            self.parsed.items.push(NamedResource {
+                url,
+                class: ResourceClass::Icon,
+                is_lazy: false,
+                viewport: None,
+            });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, SheetOf, extract};
-    use crate::limits::Limits;
+    use super::{ResourceClass, SheetOf, extract};
+    use crate::limits::PageLimits;
     use crate::media::Viewport;
     use url::Url;
 
@@ -411,7 +430,7 @@ mod tests {
     fn items_with(html: &str, links: &[&str]) -> String {
         let url = Url::parse("http://h/dir/page").unwrap();
         let links: Vec<String> = links.iter().map(|&link| link.to_owned()).collect();
-        let parsed = extract(html.as_bytes(), &url, &links, true, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let parsed = extract(html.as_bytes(), &url, &links, true, &Viewport::DEFAULT, &PageLimits::DEFAULT);
         let found = parsed.items.iter().filter(|item| item.url.path() != "/favicon.ico").map(|item| {
             let lazy = if item.is_lazy { "~" } else { "" };
             format!("{lazy}{}:{}", item.class.name(), item.url.as_str().trim_start_matches("http://h"))
@@ -447,10 +466,10 @@ mod tests {
     fn only_matching_stylesheets_style_the_page() {
         let url = Url::parse("http://h/").unwrap();
         let html = "<link rel=stylesheet href=a><link rel='alternate stylesheet' href=b><link rel=stylesheet media=print href=c><style>d{}</style>";
-        let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &PageLimits::DEFAULT);
         assert_eq!(parsed.sheets.len(), 2);
         assert!(matches!(&parsed.sheets[0], SheetOf::There(url) if url.path() == "/a"));
-        assert_eq!(parsed.items.iter().filter(|item| item.class == Class::Stylesheet).count(), 3);
+        assert_eq!(parsed.items.iter().filter(|item| item.class == ResourceClass::Stylesheet).count(), 3);
     }
 
     #[test]
@@ -506,8 +525,12 @@ mod tests {
     fn nearest_icon_or_favicon_is_loaded() {
         let icon = |html: &str| {
             let url = Url::parse("http://h/").unwrap();
-            let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);
-            parsed.items.iter().find(|item| item.class == Class::Icon).map(|item| item.url.path().to_owned())
+            let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &PageLimits::DEFAULT);
+            parsed
+                .items
+                .iter()
+                .find(|item| item.class == ResourceClass::Icon)
+                .map(|item| item.url.path().to_owned())
         };
         assert_eq!(icon("").as_deref(), Some("/favicon.ico"));
         assert_eq!(icon("<link rel='shortcut icon' href=a>").as_deref(), Some("/a"));

@@ -5,7 +5,7 @@
 //! come from the site's users, so it is ignored. The cost is bounded: at most [`HEAD_BYTES_MAX`]
 //! bytes and few elements are parsed, and parsing stops where the body begins.
 
-use crate::dom::{DOCUMENT, Node, Tree};
+use crate::dom::{DOCUMENT, DomNode, DomTree};
 use profiles::DocumentHead;
 
 /// Bytes of a document that are parsed, without content coding. Later elements are not found.
@@ -35,11 +35,11 @@ pub fn document_head(content: &[u8], content_type: &[u8], host: &[u8]) -> Docume
     if !is_ascii || is_other || content.starts_with(b"\xfe\xff") || content.starts_with(b"\xff\xfe") {
         return DocumentHead::default();
     }
-    let tree = Tree::parse_head(content);
+    let tree = DomTree::parse_head(content);
     if tree.limits.total() > 0 {
         return DocumentHead::default();
     }
-    let elements: Vec<&Node> = head_elements(&tree);
+    let elements: Vec<&DomNode> = head_elements(&tree);
     if elements.iter().filter_map(|node| declared_charset(node)).any(|charset| !is_ascii_markup(&charset)) {
         return DocumentHead::default();
     }
@@ -61,7 +61,7 @@ pub fn document_head(content: &[u8], content_type: &[u8], host: &[u8]) -> Docume
 }
 
 /// The children of the document's head.
-fn head_elements(tree: &Tree) -> Vec<&Node> {
+fn head_elements(tree: &DomTree) -> Vec<&DomNode> {
     let child = |place: usize, name: &str| {
         tree.node(place).children.iter().copied().find(|&child| tree.node(child).name == name)
     };
@@ -72,7 +72,7 @@ fn head_elements(tree: &Tree) -> Vec<&Node> {
 
 /// The URL of the script or stylesheet that an element loads. Canonical and alternate links are
 /// ignored, because they depend on the page and not on the template.
-fn loaded(node: &Node) -> Option<&str> {
+fn loaded(node: &DomNode) -> Option<&str> {
     match node.name.as_str() {
         "script" => node.attribute("src"),
         "link" => {
@@ -81,7 +81,7 @@ fn loaded(node: &Node) -> Option<&str> {
                     .iter()
                     .any(|known| word.eq_ignore_ascii_case(known))
             };
-            node.attribute("href").filter(|_| node.words("rel").any(loads))
+            if node.words("rel").any(loads) { node.attribute("href") } else { None }
         }
         _ => None,
     }
@@ -110,7 +110,7 @@ pub fn target_on_host(address: &str, host: &[u8]) -> Option<String> {
 }
 
 /// The charset that a `meta` element declares, in lower case.
-fn declared_charset(node: &Node) -> Option<String> {
+fn declared_charset(node: &DomNode) -> Option<String> {
     if node.name != "meta" {
         return None;
     }
@@ -118,7 +118,7 @@ fn declared_charset(node: &Node) -> Option<String> {
         return Some(charset.trim_ascii().to_ascii_lowercase());
     }
     let is_type = node.says("http-equiv", "content-type");
-    node.attribute("content").filter(|_| is_type).and_then(|value| charset_of(value.as_bytes()))
+    if is_type { charset_of(node.attribute("content")?.as_bytes()) } else { None }
 }
 
 /// The charset that a media type names, in lower case.

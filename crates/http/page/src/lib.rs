@@ -13,7 +13,7 @@
 //! missing. Lazy images and frames are listed but not loaded.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`, its outputs are URLs. It uses no
-//! socket, clock, disk or random source. Every bound has a name in [`Limits`] and a count in
+//! socket, clock, disk or random source. Every bound has a name in [`PageLimits`] and a count in
 //! [`LimitCounts`], so a hostile page costs little and is visible in the report.
 
 mod cache;
@@ -32,11 +32,11 @@ mod selector;
 mod srcset;
 mod style;
 
-pub use cache::{CACHE_BYTES_MAX, CACHE_ENTRIES_MAX, Kept, PrivateCache};
+pub use cache::{CACHE_BYTES_MAX, CACHE_ENTRIES_MAX, CacheLookup, PrivateCache};
 pub use coding::{CodingError, decoded};
 pub use cookies::{COOKIE_BYTES_MAX, COOKIES_MAX, Jar};
-pub use extract::Class;
+pub use extract::ResourceClass;
 pub use head::{HEAD_BYTES_MAX, document_head, target_on_host};
-pub use limits::{Limit, LimitCounts, Limits};
+pub use limits::{LimitCounts, PageLimit, PageLimits};
 pub use loading::{Asset, Loading, Memo};
 pub use media::Viewport;

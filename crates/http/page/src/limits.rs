@@ -2,11 +2,11 @@
 //! that import each other, a few bytes that decompress to gigabytes.
 //!
 //! Invariant: every bound is named here, and every omission because of a bound is counted under its
-//! [`Limit`].
+//! [`PageLimit`].
 
 /// Bounds on the resources and the work of one page load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PageLimits {
     /// Resources of one page, without the page itself. Default 1000.
     pub assets_max: usize,
     /// Redirects followed for one resource. Default 20, as in browsers.
@@ -33,7 +33,7 @@ pub struct Limits {
     pub matches_max: u64,
 }
 
-impl Limits {
+impl PageLimits {
     /// The default bounds, as given with each field.
     pub const DEFAULT: Self = Self {
         assets_max: 1_000,
@@ -49,7 +49,7 @@ impl Limits {
     };
 }
 
-impl Default for Limits {
+impl Default for PageLimits {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -57,30 +57,30 @@ impl Default for Limits {
 
 /// The bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Limit {
-    /// [`Limits::assets_max`]
+pub enum PageLimit {
+    /// [`PageLimits::assets_max`]
     Assets,
-    /// [`Limits::redirects_max`]
+    /// [`PageLimits::redirects_max`]
     Redirects,
-    /// [`Limits::content_bytes_max`]
+    /// [`PageLimits::content_bytes_max`]
     Content,
-    /// [`Limits::decoded_bytes_max`]
+    /// [`PageLimits::decoded_bytes_max`]
     Decoded,
-    /// [`Limits::elements_max`]
+    /// [`PageLimits::elements_max`]
     Elements,
-    /// [`Limits::depth_max`]
+    /// [`PageLimits::depth_max`]
     Depth,
-    /// [`Limits::imports_max`]
+    /// [`PageLimits::imports_max`]
     Imports,
-    /// [`Limits::frames_max`]
+    /// [`PageLimits::frames_max`]
     Frames,
-    /// [`Limits::rules_max`]
+    /// [`PageLimits::rules_max`]
     Rules,
-    /// [`Limits::matches_max`]
+    /// [`PageLimits::matches_max`]
     Matches,
 }
 
-impl Limit {
+impl PageLimit {
     /// All bounds in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Assets,
@@ -95,7 +95,7 @@ impl Limit {
         Self::Matches,
     ];
 
-    /// The name in reports: the field of [`Limits`].
+    /// The name in reports: the field of [`PageLimits`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Assets => "assets_max",
@@ -114,11 +114,11 @@ impl Limit {
 
 /// Number of times each bound was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitCounts([u64; Limit::ALL.len()]);
+pub struct LimitCounts([u64; PageLimit::ALL.len()]);
 
 impl LimitCounts {
     /// Adds one to the count of `limit`.
-    pub fn add(&mut self, limit: Limit) {
+    pub fn add(&mut self, limit: PageLimit) {
         if let Some(count) = self.0.get_mut(limit as usize) {
             *count += 1;
         }
@@ -132,7 +132,7 @@ impl LimitCounts {
     }
 
     /// Number of times `limit` was reached.
-    pub fn of(&self, limit: Limit) -> u64 {
+    pub fn of(&self, limit: PageLimit) -> u64 {
         self.0.get(limit as usize).copied().unwrap_or_default()
     }
 
@@ -142,25 +142,25 @@ impl LimitCounts {
     }
 
     /// The bounds that were reached, each with its count (at least 1), in the order of
-    /// [`Limit::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = (Limit, u64)> {
-        Limit::ALL.into_iter().map(|limit| (limit, self.of(limit))).filter(|&(_, count)| count > 0)
+    /// [`PageLimit::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (PageLimit, u64)> {
+        PageLimit::ALL.into_iter().map(|limit| (limit, self.of(limit))).filter(|&(_, count)| count > 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Limit, LimitCounts};
+    use super::{LimitCounts, PageLimit};
 
     #[test]
     fn each_limit_has_its_own_counter_and_name() {
         let mut counts = LimitCounts::default();
-        for (index, limit) in Limit::ALL.into_iter().enumerate() {
+        for (index, limit) in PageLimit::ALL.into_iter().enumerate() {
             assert_eq!(limit as usize, index);
             counts.add(limit);
         }
         assert_eq!((counts.iter().count(), counts.total()), (10, 10));
-        let mut names: Vec<_> = Limit::ALL.map(Limit::name).to_vec();
+        let mut names: Vec<_> = PageLimit::ALL.map(PageLimit::name).to_vec();
         names.dedup();
         assert_eq!(names.len(), 10);
     }

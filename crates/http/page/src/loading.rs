@@ -8,8 +8,8 @@
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
-use crate::extract::{Class, Item, Parsed, SheetOf, extract};
-use crate::limits::{Limit, LimitCounts, Limits};
+use crate::extract::{NamedResource, Parsed, ResourceClass, SheetOf, extract};
+use crate::limits::{LimitCounts, PageLimit, PageLimits};
 use crate::media::Viewport;
 use crate::style::{Styled, style};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ pub struct Asset {
     /// Its absolute URL without fragment.
     pub url: Url,
     /// Its purpose.
-    pub class: Class,
+    pub class: ResourceClass,
     /// Size of the window or frame whose styles apply to it.
     viewport: Viewport,
     /// Frame nesting depth: 0 for the page, 1 for a frame of the page.
@@ -63,15 +63,15 @@ type ViewportKey = (u64, u64);
 /// The state of one page load.
 #[derive(Debug)]
 pub struct Loading {
-    limits: Limits,
+    limits: PageLimits,
     /// URLs that were handed out, and the final URLs of documents after redirects.
     seen: HashSet<Url>,
     sheets: HashMap<Url, SheetState>,
     /// The page and the documents in its frames.
-    frames: Vec<Frame>,
-    /// Lazy assets, without repetition; at most [`Limits::assets_max`].
+    frames: Vec<FrameState>,
+    /// Lazy assets, without repetition; at most [`PageLimits::assets_max`].
     lazy: Vec<Asset>,
-    /// Number of assets handed out; at most [`Limits::assets_max`].
+    /// Number of assets handed out; at most [`PageLimits::assets_max`].
     assets: usize,
     counts: LimitCounts,
 }
@@ -85,7 +85,7 @@ enum SheetState {
 }
 
 #[derive(Debug)]
-struct Frame {
+struct FrameState {
     parsed: Rc<Parsed>,
     viewport: Viewport,
     is_styled: bool,
@@ -94,7 +94,7 @@ struct Frame {
 impl Loading {
     /// Starts a page load. The first call after this is [`Loading::document`] with
     /// [`Loading::page`].
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: PageLimits) -> Self {
         Self {
             limits,
             seen: HashSet::new(),
@@ -108,7 +108,7 @@ impl Loading {
 
     /// The asset of the page, which the caller loads first.
     pub fn page(url: Url) -> Asset {
-        Asset { url, class: Class::Document, viewport: Viewport::DEFAULT, depth: 0 }
+        Asset { url, class: ResourceClass::Document, viewport: Viewport::DEFAULT, depth: 0 }
     }
 
     /// Takes a document that arrived from `url` after redirects. Returns the assets to load next.
@@ -152,7 +152,7 @@ impl Loading {
     /// to load next.
     pub fn ended(&mut self, memo: &mut Memo, asset: &Asset) -> Vec<Asset> {
         let mut next = Vec::new();
-        if asset.class == Class::Stylesheet {
+        if asset.class == ResourceClass::Stylesheet {
             self.sheets.insert(asset.url.clone(), SheetState::Missing);
             self.apply_styles(memo, &mut next);
         }
@@ -164,7 +164,7 @@ impl Loading {
         self.lazy.iter().filter(|asset| !self.seen.contains(&asset.url))
     }
 
-    /// Omissions because of [`Limits`] so far.
+    /// Omissions because of [`PageLimits`] so far.
     pub fn limits_hit(&self) -> &LimitCounts {
         &self.counts
     }
@@ -178,7 +178,7 @@ impl Loading {
         content: &Bytes,
         next: &mut Vec<Asset>,
     ) {
-        let is_top = asset.class == Class::Document;
+        let is_top = asset.class == ResourceClass::Document;
         let parsed = memo.document(url, links, is_top, &asset.viewport, content, &self.limits);
         self.counts.merge(&parsed.limits);
         for item in &parsed.items {
@@ -195,25 +195,29 @@ impl Loading {
             }
         }
         for (text, viewport) in &parsed.inner {
-            let inner =
-                Asset { class: Class::Frame, viewport: *viewport, depth: asset.depth + 1, ..asset.clone() };
+            let inner = Asset {
+                class: ResourceClass::Frame,
+                viewport: *viewport,
+                depth: asset.depth + 1,
+                ..asset.clone()
+            };
             if inner.depth > self.limits.frames_max {
-                self.counts.add(Limit::Frames);
+                self.counts.add(PageLimit::Frames);
                 continue;
             }
             let base = parsed.base.clone().unwrap_or_else(|| url.clone());
             self.read_document(memo, &inner, &base, Vec::new(), &Bytes::from(text.clone()), next);
         }
-        self.frames.push(Frame { parsed, viewport: asset.viewport, is_styled: false });
+        self.frames.push(FrameState { parsed, viewport: asset.viewport, is_styled: false });
     }
 
     /// Hands out a resource of a document, or notes it when it is lazy.
-    fn want(&mut self, item: &Item, from: &Asset, next: &mut Vec<Asset>) {
+    fn want(&mut self, item: &NamedResource, from: &Asset, next: &mut Vec<Asset>) {
         let viewport = item.viewport.unwrap_or(from.viewport);
-        let depth = from.depth + u32::from(item.class == Class::Frame);
+        let depth = from.depth + u32::from(item.class == ResourceClass::Frame);
         let asset = Asset { url: without_fragment(&item.url), class: item.class, viewport, depth };
         if asset.depth > self.limits.frames_max {
-            self.counts.add(Limit::Frames);
+            self.counts.add(PageLimit::Frames);
         } else if item.is_lazy {
             let is_known = self.lazy.iter().any(|other| other.url == asset.url);
             if !is_known && self.lazy.len() < self.limits.assets_max {
@@ -228,9 +232,9 @@ impl Loading {
         let url = without_fragment(url);
         match self.sheets.get(&url) {
             Some(_) => {}
-            None if depth > self.limits.imports_max => self.counts.add(Limit::Imports),
+            None if depth > self.limits.imports_max => self.counts.add(PageLimit::Imports),
             None => {
-                let asset = Asset { url: url.clone(), class: Class::Stylesheet, ..from.clone() };
+                let asset = Asset { url: url.clone(), class: ResourceClass::Stylesheet, ..from.clone() };
                 let was_handed_out = self.seen.contains(&url) || self.hand_out(asset, next);
                 let state = if was_handed_out { SheetState::Awaited(depth) } else { SheetState::Missing };
                 self.sheets.insert(url, state);
@@ -245,7 +249,7 @@ impl Loading {
             return false;
         }
         if self.assets >= self.limits.assets_max {
-            self.counts.add(Limit::Assets);
+            self.counts.add(PageLimit::Assets);
             return false;
         }
         self.assets += 1;
@@ -259,11 +263,12 @@ impl Loading {
         for index in 0..self.frames.len() {
             let Some(frame) = self.frames.get(index).filter(|frame| !frame.is_styled) else { continue };
             let Some(sheets) = self.sheets_of(frame) else { continue };
-            let (parsed, viewport) = (Rc::clone(&frame.parsed), frame.viewport);
+            let parsed = Rc::clone(&frame.parsed);
+            let viewport = frame.viewport;
             let styled = memo.styled(&parsed, sheets, &self.limits);
             self.counts.merge(&styled.limits);
-            let found = styled.images.iter().map(|url| (url, Class::Image));
-            for (url, class) in found.chain(styled.fonts.iter().map(|url| (url, Class::Font))) {
+            let found = styled.images.iter().map(|url| (url, ResourceClass::Image));
+            for (url, class) in found.chain(styled.fonts.iter().map(|url| (url, ResourceClass::Font))) {
                 let asset = Asset { url: without_fragment(url), class, viewport, depth: 0 };
                 self.hand_out(asset, next);
             }
@@ -276,7 +281,7 @@ impl Loading {
     /// The stylesheets of a document in cascade order, imports before the importing sheet. Of a
     /// stylesheet that is imported several times, the last place counts, as in browsers. `None`
     /// while a stylesheet is still awaited.
-    fn sheets_of(&self, frame: &Frame) -> Option<Vec<Rc<Sheet>>> {
+    fn sheets_of(&self, frame: &FrameState) -> Option<Vec<Rc<Sheet>>> {
         // From the last to the first, so that the first place that is found is the one that counts.
         let mut found = Vec::new();
         let mut seen = HashSet::new();
@@ -330,7 +335,7 @@ impl Memo {
         is_top: bool,
         viewport: &Viewport,
         content: &Bytes,
-        limits: &Limits,
+        limits: &PageLimits,
     ) -> Rc<Parsed> {
         let key = (url.clone(), links, is_top, key_of(viewport), content.clone());
         if let Some(parsed) = self.documents.get(&key) {
@@ -343,7 +348,7 @@ impl Memo {
         parsed
     }
 
-    fn sheet(&mut self, url: &Url, viewport: &Viewport, content: &Bytes, limits: &Limits) -> Rc<Sheet> {
+    fn sheet(&mut self, url: &Url, viewport: &Viewport, content: &Bytes, limits: &PageLimits) -> Rc<Sheet> {
         let key = (url.clone(), key_of(viewport), content.clone());
         if let Some(sheet) = self.sheets.get(&key) {
             return Rc::clone(sheet);
@@ -354,7 +359,7 @@ impl Memo {
         sheet
     }
 
-    fn styled(&mut self, parsed: &Rc<Parsed>, sheets: Vec<Rc<Sheet>>, limits: &Limits) -> Rc<Styled> {
+    fn styled(&mut self, parsed: &Rc<Parsed>, sheets: Vec<Rc<Sheet>>, limits: &PageLimits) -> Rc<Styled> {
         let key =
             (Rc::as_ptr(parsed) as usize, sheets.iter().map(|sheet| Rc::as_ptr(sheet) as usize).collect());
         if let Some(styled) = self.styled.get(&key) {
@@ -387,19 +392,19 @@ fn without_fragment(url: &Url) -> Url {
 #[cfg(test)]
 mod tests {
     use super::{Asset, Loading, Memo};
-    use crate::extract::Class;
-    use crate::limits::{Limit, Limits};
+    use crate::extract::ResourceClass;
+    use crate::limits::{PageLimit, PageLimits};
     use bytes::Bytes;
     use message::Fields;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
     use url::Url;
 
-    type Site = BTreeMap<&'static str, String>;
+    type TestSite = BTreeMap<&'static str, String>;
 
     /// Loads `/` of a site and returns the requested paths and the load. With `reversed`, the
     /// latest request is answered first.
-    fn load(site: &Site, limits: Limits, reversed: bool) -> (BTreeSet<String>, Loading) {
+    fn load(site: &TestSite, limits: PageLimits, reversed: bool) -> (BTreeSet<String>, Loading) {
         let mut memo = Memo::default();
         let mut loading = Loading::new(limits);
         let mut waiting = vec![Loading::page(Url::parse("http://h/").unwrap())];
@@ -409,10 +414,10 @@ mod tests {
             assert!(asked.insert(asset.url.path().to_owned()), "{} twice", asset.url);
             let content = site.get(asset.url.path()).map(|text| Bytes::from(text.clone()));
             waiting.extend(match (content, asset.class) {
-                (Some(content), Class::Document | Class::Frame) => {
+                (Some(content), ResourceClass::Document | ResourceClass::Frame) => {
                     loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &content)
                 }
-                (Some(content), Class::Stylesheet) => {
+                (Some(content), ResourceClass::Stylesheet) => {
                     loading.stylesheet(&mut memo, &asset, &asset.url, &content)
                 }
                 _ => loading.ended(&mut memo, &asset),
@@ -421,14 +426,14 @@ mod tests {
         (asked, loading)
     }
 
-    fn paths(site: &Site) -> String {
-        let (one, _) = load(site, Limits::DEFAULT, false);
-        let (other, _) = load(site, Limits::DEFAULT, true);
+    fn paths(site: &TestSite) -> String {
+        let (one, _) = load(site, PageLimits::DEFAULT, false);
+        let (other, _) = load(site, PageLimits::DEFAULT, true);
         assert_eq!(one, other, "the order of responses changed the loaded resources");
         one.iter().filter(|path| *path != "/favicon.ico").map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    fn site(files: &[(&'static str, &str)]) -> Site {
+    fn site(files: &[(&'static str, &str)]) -> TestSite {
         files.iter().map(|&(path, text)| (path, text.to_owned())).collect()
     }
 
@@ -471,7 +476,7 @@ mod tests {
             "/",
             "<img src=a><img src=b loading=lazy><img loading=lazy src=b><img loading=lazy src=a>",
         )]);
-        let (asked, loading) = load(&site, Limits::DEFAULT, false);
+        let (asked, loading) = load(&site, PageLimits::DEFAULT, false);
         assert!(!asked.contains("/b"));
         assert_eq!(loading.lazy().map(|asset| asset.url.path()).collect::<Vec<_>>(), ["/b"]);
     }
@@ -479,23 +484,23 @@ mod tests {
     #[test]
     fn many_images_and_endless_imports_stop_at_the_limits() {
         let many: String = (0..5_000).map(|number| format!("<img src=i{number}>")).collect();
-        let (asked, loading) = load(&site(&[("/", many.as_str())]), Limits::DEFAULT, false);
+        let (asked, loading) = load(&site(&[("/", many.as_str())]), PageLimits::DEFAULT, false);
         assert_eq!(asked.len(), 1_001);
-        assert_eq!(loading.limits_hit().of(Limit::Assets), 4_001);
-        let mut site: Site = (0..20)
+        assert_eq!(loading.limits_hit().of(PageLimit::Assets), 4_001);
+        let mut site: TestSite = (0..20)
             .map(|number| (&*format!("/{number}.css").leak(), format!("@import '{}.css';", number + 1)))
             .collect();
         site.insert("/", "<link rel=stylesheet href=0.css>".to_owned());
-        let (asked, loading) = load(&site, Limits::DEFAULT, false);
-        assert_eq!((asked.len(), loading.limits_hit().of(Limit::Imports)), (11, 1));
-        let mut site: Site = BTreeMap::new();
+        let (asked, loading) = load(&site, PageLimits::DEFAULT, false);
+        assert_eq!((asked.len(), loading.limits_hit().of(PageLimit::Imports)), (11, 1));
+        let mut site: TestSite = BTreeMap::new();
         site.insert("/", "<iframe src=/a>".to_owned());
         for (path, inner) in [("/a", "/b"), ("/b", "/c"), ("/c", "/d"), ("/d", "/e")] {
             site.insert(path, format!("<iframe src={inner}>"));
         }
-        let (asked, loading) = load(&site, Limits::DEFAULT, false);
+        let (asked, loading) = load(&site, PageLimits::DEFAULT, false);
         assert!(!asked.contains("/d"));
-        assert_eq!(loading.limits_hit().of(Limit::Frames), 1);
+        assert_eq!(loading.limits_hit().of(PageLimit::Frames), 1);
     }
 
     #[test]
@@ -503,7 +508,7 @@ mod tests {
         let mut memo = Memo::default();
         for number in 0..20_000 {
             let asset = Loading::page(Url::parse(&format!("http://h/{number}")).unwrap());
-            let mut loading = Loading::new(Limits::DEFAULT);
+            let mut loading = Loading::new(PageLimits::DEFAULT);
             loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &Bytes::new());
         }
         assert!(memo.documents.len() <= 16 * 1024, "{}", memo.documents.len());
@@ -513,7 +518,7 @@ mod tests {
         for number in 0..200 {
             let link = format!("<{number}{}>", "x".repeat(1024 * 1024));
             let fields: Fields = [("Link", link)].into_iter().collect();
-            let mut loading = Loading::new(Limits::DEFAULT);
+            let mut loading = Loading::new(PageLimits::DEFAULT);
             loading.document(&mut memo, &asset, &asset.url, &fields, &Bytes::new());
         }
         assert!(memo.documents.len() <= 64, "{}", memo.documents.len());
@@ -534,10 +539,10 @@ mod tests {
     fn repeated_imports_apply_the_rules_once() {
         let mut memo = Memo::default();
         let asset = Loading::page(Url::parse("http://h/").unwrap());
-        let mut loading = Loading::new(Limits::DEFAULT);
+        let mut loading = Loading::new(PageLimits::DEFAULT);
         let html = format!("<style>{}</style><p>", "@import 'a.css';".repeat(1_000));
         let next = loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &Bytes::from(html));
-        let sheet = next.iter().find(|asset| asset.class == Class::Stylesheet).unwrap();
+        let sheet = next.iter().find(|asset| asset.class == ResourceClass::Stylesheet).unwrap();
         let text = Bytes::from("*{cursor:help}".repeat(1_000));
         loading.stylesheet(&mut memo, sheet, &sheet.url, &text);
         assert_eq!(memo.kept.last().unwrap().1.len(), 2);
@@ -563,7 +568,7 @@ mod tests {
             let mut expected: BTreeSet<String> = reached.iter().map(|index| names[*index].to_owned()).collect();
             expected.extend(["/".to_owned(), "/favicon.ico".to_owned(), "/0.png".to_owned()]);
             for reversed in [false, true] {
-                let (asked, _) = load(&site, Limits::DEFAULT, reversed);
+                let (asked, _) = load(&site, PageLimits::DEFAULT, reversed);
                 prop_assert_eq!(&asked, &expected);
             }
         }

@@ -219,7 +219,8 @@ fn take_operator(text: &str) -> Option<(&str, &str)> {
 
 /// The parts that `word` separates outside parentheses; `None` if there is only one part.
 fn joined<'a>(text: &'a str, word: &str) -> Option<Vec<&'a str>> {
-    let (mut depth, mut start) = (0_u32, 0);
+    let mut depth = 0_u32;
+    let mut start = 0;
     let mut parts = Vec::new();
     for (at, byte) in text.bytes().enumerate() {
         match byte {

@@ -7,7 +7,7 @@
 //! element that a match looks at costs steps of the tree's budget; without steps nothing matches.
 
 use crate::css_text::{inside, skip};
-use crate::dom::{DOCUMENT, Node, Place, Tree};
+use crate::dom::{DOCUMENT, DomNode, DomTree, NodeIndex};
 use cssparser::{ParseError, Parser, ToCss, Token};
 use precomputed_hash::PrecomputedHash;
 use selectors::attr::{AttrSelectorOperation, CaseSensitivity, NamespaceConstraint};
@@ -32,7 +32,7 @@ const NESTING_MAX: u32 = 16;
 
 /// The box of an element that a rule styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
+pub(crate) enum StyledBox {
     /// The element itself.
     Element,
     /// `::before`
@@ -45,7 +45,7 @@ pub(crate) enum Part {
 
 /// Why a list of selectors is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SelectorRefusal {
     /// It is not valid CSS.
     Invalid,
     /// It is beyond `TOKENS_MAX`, `CHAIN_MAX` or `NESTING_MAX`.
@@ -54,15 +54,15 @@ pub(crate) enum Refusal {
 
 /// The selectors of a rule.
 #[derive(Debug)]
-pub(crate) struct Selectors {
-    list: SelectorList<Names>,
+pub(crate) struct RuleSelectors {
+    list: SelectorList<SelectorTypes>,
     /// The size of each selector of the list.
-    sizes: Vec<Size>,
+    sizes: Vec<SelectorSize>,
 }
 
 /// The size of a selector, or of a list of selectors.
 #[derive(Clone, Copy, Debug, Default)]
-struct Size {
+struct SelectorSize {
     tokens: u64,
     /// Tokens on the longest way to an innermost selector.
     chain: u64,
@@ -70,17 +70,19 @@ struct Size {
     parents: u64,
 }
 
-impl Size {
+impl SelectorSize {
     fn of(input: &mut Parser<'_>, nesting: u32) -> Option<Self> {
         let mut size = Self::default();
-        let (mut own, mut innermost) = (0, 0);
+        let mut own = 0;
+        let mut innermost = 0;
         while let Ok(token) = input.next().cloned() {
             own += 1;
             size.tokens += 1;
             match token {
                 Token::Comma => {
                     size.chain = size.chain.max(own + innermost);
-                    (own, innermost) = (0, 0);
+                    own = 0;
+                    innermost = 0;
                 }
                 Token::Delim('&') => size.parents += 1,
                 Token::Function(_)
@@ -110,22 +112,22 @@ impl Size {
     }
 }
 
-impl Selectors {
+impl RuleSelectors {
     /// Parses the prelude of a rule that is inside a rule with the selectors `parent`.
-    pub(crate) fn parse(input: &mut Parser<'_>, parent: Option<&Self>) -> Result<Self, Refusal> {
+    pub(crate) fn parse(input: &mut Parser<'_>, parent: Option<&Self>) -> Result<Self, SelectorRefusal> {
         // The parser recurses at each function and bracket, and so does matching. Both are measured
         // before, because no later point can stop a recursion.
         let start = input.state();
-        let sizes: Result<Vec<Size>, ParseError<()>> = input.parse_comma_separated(|one| {
-            let size =
-                Size::of(one, NESTING_MAX).map(|size| parent.map_or(size, |up| size.inside(&up.sizes)));
-            let is_short = |size: &Size| size.tokens <= TOKENS_MAX && size.chain <= CHAIN_MAX;
+        let sizes: Result<Vec<SelectorSize>, ParseError<()>> = input.parse_comma_separated(|one| {
+            let size = SelectorSize::of(one, NESTING_MAX)
+                .map(|size| parent.map_or(size, |up| size.inside(&up.sizes)));
+            let is_short = |size: &SelectorSize| size.tokens <= TOKENS_MAX && size.chain <= CHAIN_MAX;
             size.filter(is_short).ok_or_else(|| ParseError::custom(()))
         });
-        let sizes = sizes.map_err(|_| Refusal::TooLong)?;
+        let sizes = sizes.map_err(|_| SelectorRefusal::TooLong)?;
         input.reset(&start);
         let relative = if parent.is_some() { ParseRelative::ForNesting } else { ParseRelative::No };
-        let list = SelectorList::parse(&Grammar, input, relative).map_err(|_| Refusal::Invalid)?;
+        let list = SelectorList::parse(&Grammar, input, relative).map_err(|_| SelectorRefusal::Invalid)?;
         let list = match parent {
             Some(parent) => list.replace_parent_selector(&parent.list),
             None => list,
@@ -134,19 +136,24 @@ impl Selectors {
     }
 
     /// The selectors of the list, each by itself.
-    pub(crate) fn all(&self) -> Vec<Selector> {
-        self.list.slice().iter().zip(&self.sizes).map(|(parsed, size)| Selector::new(parsed, size)).collect()
+    pub(crate) fn all(&self) -> Vec<ComplexSelector> {
+        self.list
+            .slice()
+            .iter()
+            .zip(&self.sizes)
+            .map(|(parsed, size)| ComplexSelector::new(parsed, size))
+            .collect()
     }
 }
 
 /// One complex selector of a selector list.
 #[derive(Clone, Debug)]
-pub(crate) struct Selector {
-    parsed: selectors::parser::Selector<Names>,
+pub(crate) struct ComplexSelector {
+    parsed: selectors::parser::Selector<SelectorTypes>,
     /// Cost of looking at one element.
     steps: u64,
     /// The box that the selector styles.
-    pub(crate) part: Part,
+    pub(crate) part: StyledBox,
     /// Counts of ids; of classes, attributes and pseudo-classes; of types and pseudo-elements. Each
     /// is at most 1023.
     pub(crate) specificity: [u16; 3],
@@ -154,7 +161,7 @@ pub(crate) struct Selector {
 
 /// The key under which a rule is indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Handle<'a> {
+pub(crate) enum RuleIndexKey<'a> {
     /// An `id`.
     Id(&'a str),
     /// A class.
@@ -165,39 +172,39 @@ pub(crate) enum Handle<'a> {
     Any,
 }
 
-impl Selector {
-    fn new(parsed: &selectors::parser::Selector<Names>, size: &Size) -> Self {
+impl ComplexSelector {
+    fn new(parsed: &selectors::parser::Selector<SelectorTypes>, size: &SelectorSize) -> Self {
         let count = |shift: u32| u16::try_from((parsed.specificity() >> shift) & 0x3ff).unwrap_or(u16::MAX);
         Self {
             // Ordinary selectors cost one step for each element. A long one may visit all its
             // tokens.
             steps: 1 + size.tokens / 64 * 8,
-            part: parsed.pseudo_element().copied().unwrap_or(Part::Element),
+            part: parsed.pseudo_element().copied().unwrap_or(StyledBox::Element),
             specificity: [count(20), count(10), count(0)],
             parsed: parsed.clone(),
         }
     }
 
     /// An id, class or type that every matching element has; rules are indexed by it.
-    pub(crate) fn handle(&self) -> Handle<'_> {
+    pub(crate) fn handle(&self) -> RuleIndexKey<'_> {
         let mut components = self.parsed.iter();
         // A pseudo-element is a compound of its own, to the right of its element's compound.
         if self.parsed.has_pseudo_element() {
             components.by_ref().for_each(drop);
             components.next_sequence();
         }
-        components.fold(Handle::Any, |best, component| match (best, component) {
-            (Handle::Id(_), _) => best,
-            (_, Component::ID(id)) => Handle::Id(&id.0),
-            (Handle::Class(_), _) => best,
-            (_, Component::Class(class)) => Handle::Class(&class.0),
-            (_, Component::LocalName(name)) => Handle::Type(&name.lower_name.0),
+        components.fold(RuleIndexKey::Any, |best, component| match (best, component) {
+            (RuleIndexKey::Id(_), _) => best,
+            (_, Component::ID(id)) => RuleIndexKey::Id(&id.0),
+            (RuleIndexKey::Class(_), _) => best,
+            (_, Component::Class(class)) => RuleIndexKey::Class(&class.0),
+            (_, Component::LocalName(name)) => RuleIndexKey::Type(&name.lower_name.0),
             _ => best,
         })
     }
 
     /// Whether the element at `place` matches. `caches` serve one tree and one set of selectors.
-    pub(crate) fn matches_with(&self, tree: &Tree, place: Place, caches: &mut SelectorCaches) -> bool {
+    pub(crate) fn matches_with(&self, tree: &DomTree, place: NodeIndex, caches: &mut SelectorCaches) -> bool {
         if !tree.spend(self.steps) {
             return false;
         }
@@ -221,57 +228,57 @@ impl Selector {
 
 /// The types of which selectors are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names;
+pub(crate) struct SelectorTypes;
 
-impl SelectorImpl for Names {
+impl SelectorImpl for SelectorTypes {
     type ExtraMatchingData<'a> = ();
-    type AttrValue = Name;
-    type Identifier = Name;
-    type LocalName = Name;
-    type NamespaceUrl = Name;
-    type NamespacePrefix = Name;
-    type BorrowedNamespaceUrl = Name;
-    type BorrowedLocalName = Name;
+    type AttrValue = SelectorName;
+    type Identifier = SelectorName;
+    type LocalName = SelectorName;
+    type NamespaceUrl = SelectorName;
+    type NamespacePrefix = SelectorName;
+    type BorrowedNamespaceUrl = SelectorName;
+    type BorrowedLocalName = SelectorName;
     type NonTSPseudoClass = PseudoClass;
-    type PseudoElement = Part;
+    type PseudoElement = StyledBox;
 }
 
 /// A name or value in a selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Name(Box<str>);
+pub(crate) struct SelectorName(Box<str>);
 
-impl From<&str> for Name {
+impl From<&str> for SelectorName {
     fn from(text: &str) -> Self {
         Self(text.into())
     }
 }
 
-impl AsRef<str> for Name {
+impl AsRef<str> for SelectorName {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-impl ToCss for Name {
+impl ToCss for SelectorName {
     fn to_css<W: fmt::Write>(&self, out: &mut W) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-impl PrecomputedHash for Name {
+impl PrecomputedHash for SelectorName {
     /// Only the filters for ancestors and `:has()` use hashes. Neither is used here.
     fn precomputed_hash(&self) -> u32 {
         0
     }
 }
 
-impl ToCss for Part {
+impl ToCss for StyledBox {
     fn to_css<W: fmt::Write>(&self, out: &mut W) -> fmt::Result {
         write!(out, "::{self:?}")
     }
 }
 
-impl PseudoElement for Part {
+impl PseudoElement for StyledBox {
     fn accepts_state_pseudo_classes(&self) -> bool {
         true
     }
@@ -323,7 +330,7 @@ impl NonTSPseudoClass for PseudoClass {
 struct Grammar;
 
 impl<'i> selectors::Parser<'i> for Grammar {
-    type Impl = Names;
+    type Impl = SelectorTypes;
     type Error = SelectorParseErrorKind;
 
     fn parse_nth_child_of(&self) -> bool {
@@ -357,12 +364,12 @@ impl<'i> selectors::Parser<'i> for Grammar {
         Ok(if is_ignored { PseudoClass::Always } else { PseudoClass::Never })
     }
 
-    fn parse_pseudo_element(&self, name: &str) -> Result<Part, ParseError<Self::Error>> {
+    fn parse_pseudo_element(&self, name: &str) -> Result<StyledBox, ParseError<Self::Error>> {
         Ok(match name.to_ascii_lowercase().as_str() {
-            "before" => Part::Before,
-            "after" => Part::After,
-            "first-line" | "first-letter" => Part::Element,
-            _ => Part::Other,
+            "before" => StyledBox::Before,
+            "after" => StyledBox::After,
+            "first-line" | "first-letter" => StyledBox::Element,
+            _ => StyledBox::Other,
         })
     }
 
@@ -370,29 +377,30 @@ impl<'i> selectors::Parser<'i> for Grammar {
         &self,
         _: &str,
         arguments: &mut Parser<'i>,
-    ) -> Result<Part, ParseError<Self::Error>> {
+    ) -> Result<StyledBox, ParseError<Self::Error>> {
         skip(arguments);
-        Ok(Part::Other)
+        Ok(StyledBox::Other)
     }
 }
 
 /// An element that a match looks at.
 #[derive(Clone, Copy, Debug)]
 struct Visited<'a> {
-    tree: &'a Tree,
-    place: Place,
+    tree: &'a DomTree,
+    place: NodeIndex,
     /// Cost of looking at one element.
     steps: u64,
 }
 
 impl<'a> Visited<'a> {
-    fn node(&self) -> &'a Node {
+    fn node(&self) -> &'a DomNode {
         self.tree.node(self.place)
     }
 
     /// Goes to another element, if the budget allows it.
-    fn at(&self, place: Option<Place>) -> Option<Self> {
-        place.filter(|_| self.tree.spend(self.steps)).map(|place| Self { place, ..*self })
+    fn at(&self, place: Option<NodeIndex>) -> Option<Self> {
+        let place = place?;
+        if self.tree.spend(self.steps) { Some(Self { place, ..*self }) } else { None }
     }
 
     /// The sibling at an index, if the budget allows it.
@@ -410,7 +418,7 @@ impl<'a> Visited<'a> {
 }
 
 impl Element for Visited<'_> {
-    type Impl = Names;
+    type Impl = SelectorTypes;
 
     fn opaque(&self) -> OpaqueElement {
         OpaqueElement::new(self.node())
@@ -449,11 +457,11 @@ impl Element for Visited<'_> {
         true
     }
 
-    fn has_local_name(&self, name: &Name) -> bool {
+    fn has_local_name(&self, name: &SelectorName) -> bool {
         *self.node().name == *name.0
     }
 
-    fn has_namespace(&self, _: &Name) -> bool {
+    fn has_namespace(&self, _: &SelectorName) -> bool {
         false
     }
 
@@ -463,9 +471,9 @@ impl Element for Visited<'_> {
 
     fn attr_matches(
         &self,
-        _: &NamespaceConstraint<&Name>,
-        name: &Name,
-        operation: &AttrSelectorOperation<&Name>,
+        _: &NamespaceConstraint<&SelectorName>,
+        name: &SelectorName,
+        operation: &AttrSelectorOperation<&SelectorName>,
     ) -> bool {
         // The search for a part may compare the sought text at each byte.
         let times = match operation {
@@ -475,7 +483,11 @@ impl Element for Visited<'_> {
         self.attribute(&name.0, times).is_some_and(|value| operation.eval_str(value))
     }
 
-    fn match_non_ts_pseudo_class(&self, class: &PseudoClass, _: &mut MatchingContext<'_, Names>) -> bool {
+    fn match_non_ts_pseudo_class(
+        &self,
+        class: &PseudoClass,
+        _: &mut MatchingContext<'_, SelectorTypes>,
+    ) -> bool {
         match class {
             PseudoClass::Link => self.is_link(),
             PseudoClass::Attribute(name) => self.node().has(name),
@@ -485,7 +497,7 @@ impl Element for Visited<'_> {
     }
 
     /// The context skips the pseudo-element at the end of a selector. Elsewhere none is valid.
-    fn match_pseudo_element(&self, _: &Part, _: &mut MatchingContext<'_, Names>) -> bool {
+    fn match_pseudo_element(&self, _: &StyledBox, _: &mut MatchingContext<'_, SelectorTypes>) -> bool {
         false
     }
 
@@ -499,24 +511,24 @@ impl Element for Visited<'_> {
         false
     }
 
-    fn has_id(&self, id: &Name, case: CaseSensitivity) -> bool {
+    fn has_id(&self, id: &SelectorName, case: CaseSensitivity) -> bool {
         self.attribute("id", 0).is_some_and(|found| case.eq(found.as_bytes(), id.0.as_bytes()))
     }
 
-    fn has_class(&self, class: &Name, case: CaseSensitivity) -> bool {
+    fn has_class(&self, class: &SelectorName, case: CaseSensitivity) -> bool {
         let mut words = self.attribute("class", 1).unwrap_or_default().split_ascii_whitespace();
         words.any(|word| case.eq(word.as_bytes(), class.0.as_bytes()))
     }
 
-    fn has_custom_state(&self, _: &Name) -> bool {
+    fn has_custom_state(&self, _: &SelectorName) -> bool {
         false
     }
 
-    fn imported_part(&self, _: &Name) -> Option<Name> {
+    fn imported_part(&self, _: &SelectorName) -> Option<SelectorName> {
         None
     }
 
-    fn is_part(&self, _: &Name) -> bool {
+    fn is_part(&self, _: &SelectorName) -> bool {
         false
     }
 
@@ -535,25 +547,25 @@ impl Element for Visited<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Refusal, Selector, Selectors};
+    use super::{ComplexSelector, RuleSelectors, SelectorRefusal, StyledBox};
     use crate::css_text::{split, unescape};
-    use crate::dom::{Place, Tree};
-    use crate::limits::Limits;
+    use crate::dom::{DomTree, NodeIndex};
+    use crate::limits::PageLimits;
     use cssparser::Parser;
     use selectors::matching::SelectorCaches;
 
-    impl Selector {
+    impl ComplexSelector {
         fn parse_list(text: &str) -> Option<Vec<Self>> {
-            Selectors::parse(&mut Parser::new(text), None).ok().map(|found| found.all())
+            RuleSelectors::parse(&mut Parser::new(text), None).ok().map(|found| found.all())
         }
 
-        fn matches(&self, tree: &Tree, place: Place) -> bool {
+        fn matches(&self, tree: &DomTree, place: NodeIndex) -> bool {
             self.matches_with(tree, place, &mut SelectorCaches::default())
         }
     }
 
-    fn refusal(text: &str) -> Option<Refusal> {
-        Selectors::parse(&mut Parser::new(text), None).err()
+    fn refusal(text: &str) -> Option<SelectorRefusal> {
+        RuleSelectors::parse(&mut Parser::new(text), None).err()
     }
 
     const PAGE: &str = r#"<body class="home blog"><div id=top><p class=a>1<p>2<span lang=en-GB></span></div>
@@ -561,8 +573,8 @@ mod tests {
 
     /// The matching elements, each as its name followed by its text.
     fn matched(selector: &str) -> String {
-        let tree = Tree::parse(PAGE.as_bytes(), &Limits::DEFAULT);
-        let list = Selector::parse_list(selector).unwrap_or_default();
+        let tree = DomTree::parse(PAGE.as_bytes(), &PageLimits::DEFAULT);
+        let list = ComplexSelector::parse_list(selector).unwrap_or_default();
         let mut found = Vec::new();
         for place in tree.in_order() {
             if list.iter().any(|selector| selector.matches(&tree, place)) {
@@ -607,18 +619,18 @@ mod tests {
     #[test]
     fn invalid_selector_is_refused() {
         for text in ["", ",", "a >", "a::before b", "a[", "a)b", "p..a"] {
-            assert!(Selector::parse_list(text).is_none(), "{text}");
+            assert!(ComplexSelector::parse_list(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn specificity_and_pseudo_element_are_parsed() {
-        let parse = |text: &str| Selector::parse_list(text).unwrap().remove(0);
+        let parse = |text: &str| ComplexSelector::parse_list(text).unwrap().remove(0);
         assert_eq!(parse("#a .b[c] d::before").specificity, [1, 2, 2]);
         assert_eq!(parse(":where(#a) b").specificity, [0, 0, 1]);
         assert_eq!(parse(":not(#a, b)").specificity, [1, 0, 0]);
-        assert_eq!(parse("a:after").part, Part::After);
-        assert_eq!(parse("::selection").part, Part::Other);
+        assert_eq!(parse("a:after").part, StyledBox::After);
+        assert_eq!(parse("::selection").part, StyledBox::Other);
     }
 
     #[test]
@@ -639,20 +651,20 @@ mod tests {
 
     #[test]
     fn specificity_of_many_classes_stays_at_its_maximum() {
-        let found = Selector::parse_list(&".a".repeat(120)).unwrap().remove(0);
+        let found = ComplexSelector::parse_list(&".a".repeat(120)).unwrap().remove(0);
         assert_eq!(found.specificity, [0, 120, 0]);
         let many = format!(":is({})", vec![".a".repeat(60); 2].join(","));
-        let found = Selector::parse_list(&many.repeat(40)).unwrap().remove(0);
+        let found = ComplexSelector::parse_list(&many.repeat(40)).unwrap().remove(0);
         assert_eq!(found.specificity, [0, 1023, 0]);
     }
 
     #[test]
     fn deep_and_long_selectors_are_refused() {
-        assert_eq!(refusal(&":is(".repeat(100_000)), Some(Refusal::TooLong));
-        assert_eq!(refusal(&"a:not([".repeat(100_000)), Some(Refusal::TooLong));
-        assert_eq!(refusal(&"a+".repeat(100_000)), Some(Refusal::TooLong));
-        assert_eq!(refusal(&".a".repeat(70_000)), Some(Refusal::TooLong));
-        assert_eq!(refusal(&"a,".repeat(5_000)), Some(Refusal::Invalid));
+        assert_eq!(refusal(&":is(".repeat(100_000)), Some(SelectorRefusal::TooLong));
+        assert_eq!(refusal(&"a:not([".repeat(100_000)), Some(SelectorRefusal::TooLong));
+        assert_eq!(refusal(&"a+".repeat(100_000)), Some(SelectorRefusal::TooLong));
+        assert_eq!(refusal(&".a".repeat(70_000)), Some(SelectorRefusal::TooLong));
+        assert_eq!(refusal(&"a,".repeat(5_000)), Some(SelectorRefusal::Invalid));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::cell::LazyCell;
 
 /// A candidate file and its density in image pixels per CSS pixel.
 #[derive(Clone, Debug, PartialEq)]
-struct Candidate {
+struct SrcsetCandidate {
     url: String,
     density: f64,
 }
@@ -20,15 +20,16 @@ struct Candidate {
 /// no candidate.
 pub(crate) fn choose(srcset: &str, sizes: &str, src: Option<&str>, viewport: &Viewport) -> Option<String> {
     let mut candidates = parse(srcset, sizes, viewport);
-    let is_dense = |candidate: &Candidate| (candidate.density - 1.0).abs() < 1e-9;
+    let is_dense = |candidate: &SrcsetCandidate| (candidate.density - 1.0).abs() < 1e-9;
     let by_width = candidates.iter().any(|(_, by_width)| *by_width);
     if let Some(src) = src.map(str::trim).filter(|src| !src.is_empty())
         && !by_width
         && !candidates.iter().any(|(candidate, _)| is_dense(candidate))
     {
-        candidates.push((Candidate { url: src.to_owned(), density: 1.0 }, false));
+        candidates.push((SrcsetCandidate { url: src.to_owned(), density: 1.0 }, false));
     }
-    let mut candidates: Vec<Candidate> = candidates.into_iter().map(|(candidate, _)| candidate).collect();
+    let mut candidates: Vec<SrcsetCandidate> =
+        candidates.into_iter().map(|(candidate, _)| candidate).collect();
     candidates.sort_by(|a, b| a.density.total_cmp(&b.density));
     candidates.dedup_by(|b, a| a.density.total_cmp(&b.density).is_eq());
     let enough = candidates.iter().find(|candidate| candidate.density >= 1.0 - 1e-9);
@@ -55,7 +56,7 @@ pub(crate) fn is_supported(mime: &str) -> bool {
 }
 
 /// All candidates, each with a flag: whether its width was given (`w`).
-fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool)> {
+fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(SrcsetCandidate, bool)> {
     let mut found = Vec::new();
     let mut rest = srcset;
     // All candidates share one size, and both attributes may be long.
@@ -78,13 +79,15 @@ fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool
             rest = remaining;
         }
         if let Some((density, by_width)) = density(descriptors, || *size_px) {
-            found.push((Candidate { url: trimmed.to_owned(), density }, by_width));
+            found.push((SrcsetCandidate { url: trimmed.to_owned(), density }, by_width));
         }
     }
 }
 
 fn density(descriptors: &str, size_px: impl Fn() -> f64) -> Option<(f64, bool)> {
-    let (mut width, mut density, mut height) = (None, None, false);
+    let mut width = None;
+    let mut density = None;
+    let mut height = false;
     for word in descriptors.split_ascii_whitespace() {
         let (number, unit) = word.split_at_checked(word.len() - 1)?;
         match unit {

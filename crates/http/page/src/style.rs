@@ -10,9 +10,9 @@
 use crate::css::Rule;
 use crate::css_text::{inside, split, strings};
 use crate::css_value::{self, Declaration, Face, Property, family_name};
-use crate::dom::{DOCUMENT, Place, Tree};
-use crate::limits::{Limit, LimitCounts, Limits};
-use crate::selector::{Handle, Part};
+use crate::dom::{DOCUMENT, DomTree, NodeIndex};
+use crate::limits::{LimitCounts, PageLimit, PageLimits};
+use crate::selector::{RuleIndexKey, StyledBox};
 use cssparser::{Parser, Token};
 use selectors::matching::SelectorCaches;
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ pub(crate) struct Styled {
     pub(crate) images: Vec<Url>,
     /// Fonts in tree order, without repetition.
     pub(crate) fonts: Vec<Url>,
-    /// Omissions because of [`Limits`].
+    /// Omissions because of [`PageLimits`].
     pub(crate) limits: LimitCounts,
 }
 
@@ -52,16 +52,22 @@ type Winner<'a> = (Rank, &'a Declaration);
 #[derive(Default)]
 struct Cascade<'a> {
     /// By box, for the boxes to which any declaration applies.
-    boxes: HashMap<(Place, Part), BTreeMap<&'a Property, Winner<'a>>>,
+    boxes: HashMap<(NodeIndex, StyledBox), BTreeMap<&'a Property, Winner<'a>>>,
     /// Custom properties, by name.
     variables: HashMap<&'a str, Winner<'a>>,
 }
 
 /// Applies `rules` in cascade order to a document, and returns the files that its displayed boxes
 /// load.
-pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, limits: &Limits) -> Styled {
+pub(crate) fn style(
+    tree: &DomTree,
+    rules: &[&Rule],
+    faces: &[&Face],
+    base: &Url,
+    limits: &PageLimits,
+) -> Styled {
     tree.allow(limits.matches_max);
-    let inline: Vec<(Place, Vec<Declaration>)> = tree
+    let inline: Vec<(NodeIndex, Vec<Declaration>)> = tree
         .in_order()
         .into_iter()
         .filter_map(|place| {
@@ -74,7 +80,7 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
     for (place, declarations) in &inline {
         for declaration in declarations {
             let rank = (declaration.is_important, true, true, [0; 3], 0);
-            cascade.offer((*place, Part::Element), declaration, rank);
+            cascade.offer((*place, StyledBox::Element), declaration, rank);
         }
     }
     let mut by_family: HashMap<&str, Vec<&Face>> = HashMap::new();
@@ -82,7 +88,7 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
         by_family.entry(&face.family).or_default().push(face);
     }
     let addresses = cascade.addresses();
-    let mut walk = Walk {
+    let mut walk = BoxWalk {
         tree,
         cascade: &cascade,
         addresses: &addresses,
@@ -94,18 +100,18 @@ pub(crate) fn style(tree: &Tree, rules: &[&Rule], faces: &[&Face], base: &Url, l
     walk.run();
     let mut styled = walk.styled;
     if !tree.spend(1) {
-        styled.limits.add(Limit::Matches);
+        styled.limits.add(PageLimit::Matches);
     }
     styled
 }
 
 impl<'a> Cascade<'a> {
     /// Determines the winning declarations among the rules for every element and pseudo-element.
-    fn apply(&mut self, tree: &Tree, rules: &[&'a Rule]) {
-        let mut by_handle: HashMap<Handle<'a>, Vec<(usize, usize)>> = HashMap::new();
+    fn apply(&mut self, tree: &DomTree, rules: &[&'a Rule]) {
+        let mut by_handle: HashMap<RuleIndexKey<'a>, Vec<(usize, usize)>> = HashMap::new();
         for (order, rule) in rules.iter().enumerate() {
             for (index, selector) in rule.selectors.iter().enumerate() {
-                if selector.part != Part::Other {
+                if selector.part != StyledBox::Other {
                     by_handle.entry(selector.handle()).or_default().push((order, index));
                 }
             }
@@ -122,10 +128,10 @@ impl<'a> Cascade<'a> {
             let classes: BTreeSet<&str> = node.words("class").collect();
             let handles = node
                 .attribute("id")
-                .map(Handle::Id)
+                .map(RuleIndexKey::Id)
                 .into_iter()
-                .chain(classes.into_iter().map(Handle::Class))
-                .chain([Handle::Type(&node.name), Handle::Any]);
+                .chain(classes.into_iter().map(RuleIndexKey::Class))
+                .chain([RuleIndexKey::Type(&node.name), RuleIndexKey::Any]);
             for &(order, index) in handles.filter_map(|handle| by_handle.get(&handle)).flatten() {
                 if tree.steps_left() == 0 {
                     return;
@@ -142,7 +148,7 @@ impl<'a> Cascade<'a> {
     }
 
     /// Lets the declarations of a rule that matches a box compete.
-    fn take(&mut self, rule: &'a Rule, of: (Place, Part), specificity: [u16; 3], order: usize) {
+    fn take(&mut self, rule: &'a Rule, of: (NodeIndex, StyledBox), specificity: [u16; 3], order: usize) {
         for declaration in &rule.declarations {
             // Layers reverse for important declarations: those inside a layer win (CSS Cascade
             // Level 5).
@@ -152,7 +158,7 @@ impl<'a> Cascade<'a> {
         }
     }
 
-    fn offer(&mut self, of: (Place, Part), declaration: &'a Declaration, rank: Rank) {
+    fn offer(&mut self, of: (NodeIndex, StyledBox), declaration: &'a Declaration, rank: Rank) {
         let offered = (rank, declaration);
         let best = match &declaration.property {
             Property::Custom(name) => self.variables.entry(name).or_insert(offered),
@@ -193,8 +199,8 @@ struct Font {
 }
 
 /// Walks over the displayed boxes and collects their files.
-struct Walk<'a, 'b> {
-    tree: &'a Tree,
+struct BoxWalk<'a, 'b> {
+    tree: &'a DomTree,
     cascade: &'b Cascade<'a>,
     addresses: &'b HashMap<String, &'a Url>,
     faces: &'b HashMap<&'a str, Vec<&'a Face>>,
@@ -203,11 +209,12 @@ struct Walk<'a, 'b> {
     styled: Styled,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> BoxWalk<'a, '_> {
     fn run(&mut self) {
         let root = Font { families: "".into(), weight: 400, is_italic: false };
-        let children = |place: Place| self.tree.node(place).children.iter().rev().copied();
-        let mut waiting: Vec<(Place, Font)> = children(DOCUMENT).map(|place| (place, root.clone())).collect();
+        let children = |place: NodeIndex| self.tree.node(place).children.iter().rev().copied();
+        let mut waiting: Vec<(NodeIndex, Font)> =
+            children(DOCUMENT).map(|place| (place, root.clone())).collect();
         while let Some((place, inherited)) = waiting.pop() {
             if self.tree.steps_left() == 0 {
                 return;
@@ -221,21 +228,23 @@ impl<'a> Walk<'a, '_> {
 
     /// Collects the files of an element and its `::before` and `::after` boxes. Returns the
     /// element's font, or `None` if it is not displayed.
-    fn visit(&mut self, place: Place, inherited: &Font) -> Option<Font> {
+    fn visit(&mut self, place: NodeIndex, inherited: &Font) -> Option<Font> {
         let node = self.tree.node(place);
         if !self.is_shown(place) {
             return None;
         }
         let mut font = default_font(&node.name, inherited);
-        self.take_box(place, Part::Element, inherited, &mut font);
+        self.take_box(place, StyledBox::Element, inherited, &mut font);
         let has_text = !node.text.trim().is_empty() && !matches!(node.name.as_str(), "script" | "style");
         let shown_value = node.attribute("value").or_else(|| node.attribute("placeholder"));
         if has_text {
             self.take_fonts(&font, &node.text);
-        } else if let Some(value) = shown_value.filter(|_| node.name == "input") {
+        } else if node.name == "input"
+            && let Some(value) = shown_value
+        {
             self.take_fonts(&font, value);
         }
-        for part in [Part::Before, Part::After] {
+        for part in [StyledBox::Before, StyledBox::After] {
             let Some(winner) = self.winner(place, part, &Property::Content) else { continue };
             let content = self.resolve(&winner.value);
             if matches!(content.trim(), "" | "none" | "normal") {
@@ -251,13 +260,13 @@ impl<'a> Walk<'a, '_> {
         Some(font)
     }
 
-    fn winner(&self, place: Place, part: Part, property: &Property) -> Option<&'a Declaration> {
+    fn winner(&self, place: NodeIndex, part: StyledBox, property: &Property) -> Option<&'a Declaration> {
         self.cascade.boxes.get(&(place, part))?.get(property).map(|(_, declaration)| *declaration)
     }
 
-    fn is_shown(&self, place: Place) -> bool {
+    fn is_shown(&self, place: NodeIndex) -> bool {
         let node = self.tree.node(place);
-        if let Some(winner) = self.winner(place, Part::Element, &Property::Display) {
+        if let Some(winner) = self.winner(place, StyledBox::Element, &Property::Display) {
             return self.resolve(&winner.value).trim() != "none";
         }
         let is_hidden = node.has("hidden") || (node.name == "input" && node.says("type", "hidden"));
@@ -279,7 +288,7 @@ impl<'a> Walk<'a, '_> {
 
     /// Collects the images of a box and applies its font properties to `font`. Returns whether the
     /// box is displayed.
-    fn take_box(&mut self, place: Place, part: Part, inherited: &Font, font: &mut Font) -> bool {
+    fn take_box(&mut self, place: NodeIndex, part: StyledBox, inherited: &Font, font: &mut Font) -> bool {
         let display = self.winner(place, part, &Property::Display);
         if display.is_some_and(|display| self.resolve(&display.value).trim() == "none") {
             return false;
@@ -508,18 +517,18 @@ fn default_font(name: &str, inherited: &Font) -> Font {
 mod tests {
     use super::style;
     use crate::css::Sheet;
-    use crate::dom::Tree;
-    use crate::limits::{Limit, Limits};
+    use crate::dom::DomTree;
+    use crate::limits::{PageLimit, PageLimits};
     use crate::media::Viewport;
     use url::Url;
 
     fn styled(html: &str, css: &str) -> (Vec<String>, Vec<String>) {
         let base = Url::parse("http://h/").unwrap();
-        let tree = Tree::parse(html.as_bytes(), &Limits::DEFAULT);
-        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let tree = DomTree::parse(html.as_bytes(), &PageLimits::DEFAULT);
+        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &PageLimits::DEFAULT);
         let rules: Vec<_> = sheet.rules.iter().collect();
         let faces: Vec<_> = sheet.faces.iter().collect();
-        let styled = style(&tree, &rules, &faces, &base, &Limits::DEFAULT);
+        let styled = style(&tree, &rules, &faces, &base, &PageLimits::DEFAULT);
         let paths = |urls: Vec<Url>| urls.iter().map(|url| url.path().to_owned()).collect();
         (paths(styled.images), paths(styled.fonts))
     }
@@ -599,33 +608,33 @@ mod tests {
     #[test]
     fn matching_stops_at_the_step_limit() {
         let base = Url::parse("http://h/").unwrap();
-        let tree = Tree::parse("<div>".repeat(400).as_bytes(), &Limits::DEFAULT);
+        let tree = DomTree::parse("<div>".repeat(400).as_bytes(), &PageLimits::DEFAULT);
         let css = format!("{} {{background:url(x)}}", "div ".repeat(30) + "p div");
-        let sheet = Sheet::parse(&css, &base, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let sheet = Sheet::parse(&css, &base, &Viewport::DEFAULT, &PageLimits::DEFAULT);
         let rules: Vec<_> = sheet.rules.iter().collect();
-        let limits = Limits { matches_max: 100_000, ..Limits::DEFAULT };
+        let limits = PageLimits { matches_max: 100_000, ..PageLimits::DEFAULT };
         let styled = style(&tree, &rules, &[], &base, &limits);
         assert!(styled.images.is_empty());
-        assert_eq!(styled.limits.of(Limit::Matches), 0, "the failing part is found at once");
+        assert_eq!(styled.limits.of(PageLimit::Matches), 0, "the failing part is found at once");
         // The matcher restarts at each ancestor for each `:is()` around.
         let css = ":is(:is(p div) div) div {background:url(x)}";
-        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &PageLimits::DEFAULT);
         let rules: Vec<_> = sheet.rules.iter().collect();
         let styled = style(&tree, &rules, &[], &base, &limits);
-        assert_eq!(styled.limits.of(Limit::Matches), 1);
+        assert_eq!(styled.limits.of(PageLimit::Matches), 1);
     }
 
     /// Number of times that the step limit was reached. Panics if files were found nonetheless.
     fn overruns(html: &str, css: &str) -> u64 {
         let base = Url::parse("http://h/").unwrap();
-        let tree = Tree::parse(html.as_bytes(), &Limits::DEFAULT);
-        let limits = Limits { matches_max: 100_000, ..Limits::DEFAULT };
+        let tree = DomTree::parse(html.as_bytes(), &PageLimits::DEFAULT);
+        let limits = PageLimits { matches_max: 100_000, ..PageLimits::DEFAULT };
         let sheet = Sheet::parse(css, &base, &Viewport::DEFAULT, &limits);
         let rules: Vec<_> = sheet.rules.iter().collect();
         let faces: Vec<_> = sheet.faces.iter().collect();
         let styled = style(&tree, &rules, &faces, &base, &limits);
         assert!(styled.images.is_empty() && styled.fonts.is_empty());
-        styled.limits.of(Limit::Matches)
+        styled.limits.of(PageLimit::Matches)
     }
 
     #[test]

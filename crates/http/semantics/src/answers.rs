@@ -47,17 +47,16 @@ fn has_fields(wanted: &[FieldPattern], response: &ResponseHead) -> bool {
 #[cfg(test)]
 mod tests {
     use super::is_maintenance;
+    use crate::tests::FieldLines;
     use crate::{Judgement, Moment, Policy, Reason, judge_response};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-
-    type Lines = [(&'static str, &'static str)];
 
     const EXPIRES: (&str, &str) = ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT");
     const OLD: (&str, &str) = ("Cache-Control", "no-cache, must-revalidate, max-age=0");
     const NEW: (&str, &str) = ("Cache-Control", "no-cache, must-revalidate, max-age=0, no-store, private");
     const BY_WORDPRESS: (&str, &str) = ("X-Redirect-By", "WordPress");
 
-    fn response(status: u16, fields: &Lines) -> ResponseHead {
+    fn response(status: u16, fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
@@ -65,7 +64,12 @@ mod tests {
 
     /// How many seconds the response is shared, or why it is not. Asserts that it is never used
     /// stale.
-    fn shared(target: &'static str, status: u16, fields: &Lines, policy: &Policy) -> Result<u64, Reason> {
+    fn shared(
+        target: &'static str,
+        status: u16,
+        fields: &FieldLines,
+        policy: &Policy,
+    ) -> Result<u64, Reason> {
         let request = RequestHead {
             method: Method::Get,
             target: target.into(),
@@ -130,7 +134,8 @@ mod tests {
     #[test]
     fn only_the_applications_own_page_closes_a_site() {
         let wordpress = Policy::wordpress();
-        let (drupal, joomla) = (crate::tests::policy_of("drupal"), crate::tests::policy_of("joomla"));
+        let drupal = crate::tests::policy_of("drupal");
+        let joomla = crate::tests::policy_of("joomla");
         let (retry, link) =
             (("Retry-After", "600"), ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\""));
         for (status, fields, policy, expected) in [

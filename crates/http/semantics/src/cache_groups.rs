@@ -4,7 +4,7 @@
 //! keeps origins apart. A field that is not a list of strings names no group. Invalidating a group
 //! does not invalidate other groups.
 
-use crate::structured::{Value, combined_lines, parse_list};
+use crate::structured::{MemberValue, combined_lines, parse_list};
 use bytes::Bytes;
 use message::{Fields, Method, ResponseHead, names};
 
@@ -35,7 +35,7 @@ pub fn invalidated_groups(method: &Method, answer: &ResponseHead) -> Vec<Bytes> 
 fn listed(fields: &Fields, name: &str) -> Vec<Bytes> {
     let members = combined_lines(fields, name).and_then(|value| parse_list(&value)).unwrap_or_default();
     let strings = members.into_iter().map(|member| match member {
-        Value::String(group) => Some(Bytes::from(group)),
+        MemberValue::String(group) => Some(Bytes::from(group)),
         _ => None,
     });
     let mut groups: Vec<_> = strings.collect::<Option<_>>().unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: if a rule cannot name the changed pages, everything counts as changed.
 
-use crate::form::{Parameter, parameter, query_parameter};
+use crate::form::{ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
 use crate::writes::{Exchanged, is_at, path_of, query_of};
@@ -99,14 +99,14 @@ fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
     found.extend(rule.changed_contents.iter().filter_map(|number| number.find(content)).map(<[u8]>::to_vec));
     let asked = query_of(exchanged.target);
     for name in &rule.changed_parameters {
-        if let Parameter::Is(value) = parameter(asked, exchanged.form, exchanged.form_is_whole, name) {
+        if let ParameterValue::Is(value) = parameter(asked, exchanged.form, exchanged.form_is_whole, name) {
             found.push(value);
         }
     }
     let location = exchanged.answer.fields.only(names::LOCATION);
     let led_to = location.map(|location| query_of(location)).unwrap_or_default();
     for name in &rule.changed_locations {
-        if let Parameter::Is(value) = query_parameter(led_to, name) {
+        if let ParameterValue::Is(value) = query_parameter(led_to, name) {
             found.extend(value.split(|&byte| byte == b',').map(<[u8]>::to_vec));
         }
     }
@@ -155,7 +155,9 @@ mod tests {
         let identity = |target: &str, link: Option<&'static str>, policy: &Policy| {
             let mut fields = Fields::new();
             fields.push("Link", "<http://a.test/wp-json/>; rel=\"https://api.w.org/\"");
-            link.into_iter().for_each(|link| fields.push("link", link));
+            if let Some(link) = link {
+                fields.push("link", link);
+            }
             identity_of(target.as_bytes(), &fields, policy)
         };
         let wordpress = Policy::wordpress();

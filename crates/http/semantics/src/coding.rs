@@ -143,15 +143,14 @@ fn media_type(response: &Fields) -> String {
 mod tests {
     use super::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, with_vary, without_gzip};
     use crate::Policy;
+    use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
 
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(lines: &Lines) -> ResponseHead {
+    fn head(lines: &FieldLines) -> ResponseHead {
         ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) }
     }
 
-    fn form(lines: &Lines) -> WithoutGzip {
+    fn form(lines: &FieldLines) -> WithoutGzip {
         without_gzip(&head(lines).fields)
     }
 
@@ -181,8 +180,9 @@ mod tests {
 
     #[test]
     fn client_without_gzip_in_its_request_refuses_gzip() {
-        let refuses =
-            |policy: &Policy, lines: &Lines| refuses_gzip(&lines.iter().copied().collect::<Fields>(), policy);
+        let refuses = |policy: &Policy, lines: &FieldLines| {
+            refuses_gzip(&lines.iter().copied().collect::<Fields>(), policy)
+        };
         let policy = Policy::default_profile();
         for accepted in ["identity", "", "br", "gzip;q=0"] {
             assert!(refuses(&policy, &[("Accept-Encoding", accepted)]), "{accepted}");

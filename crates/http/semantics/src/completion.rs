@@ -39,20 +39,19 @@ pub fn completes(
 mod tests {
     use super::{completes, completion_fields};
     use crate::ByteRange;
+    use crate::tests::FieldLines;
     use message::{ResponseHead, Status};
 
     const CHANGED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");
     const LATER: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:50:00 GMT");
     const MISSING: ByteRange = ByteRange { first: 4, last: 9 };
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(status: Status, lines: &Lines) -> ResponseHead {
+    fn head(status: Status, lines: &FieldLines) -> ResponseHead {
         ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(status) }
     }
 
     #[test]
     fn missing_bytes_are_requested_with_a_strong_validator() {
-        let asked = |lines: &Lines| {
+        let asked = |lines: &FieldLines| {
             let fields = completion_fields(&head(Status::OK, lines), MISSING)?;
             assert_eq!(fields.only("Range").unwrap(), "bytes=4-9");
             fields.only("If-Range").cloned()
@@ -68,7 +67,8 @@ mod tests {
     fn only_the_exact_missing_bytes_complete_a_response() {
         let tag = ("ETag", "\"a\"");
         let stored = head(Status::OK, &[tag, ("Content-Encoding", "gzip")]);
-        let is_right = |lines: &Lines| completes(&stored, 12, MISSING, &head(Status::PARTIAL_CONTENT, lines));
+        let is_right =
+            |lines: &FieldLines| completes(&stored, 12, MISSING, &head(Status::PARTIAL_CONTENT, lines));
         let range = ("Content-Range", "bytes 4-9/12");
         assert!(is_right(&[tag, range]));
         assert!(is_right(&[tag, range, ("Content-Encoding", "gzip")]));

@@ -11,7 +11,7 @@ use message::{Fields, ResponseHead, list_members, names};
 
 /// The result of a request's conditions for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum ConditionOutcome {
     /// Send the response.
     Proceed,
     /// The client has the response: send 304 with [`not_modified_fields`].
@@ -22,27 +22,27 @@ pub enum Condition {
 
 /// Evaluates the conditional fields of a GET or HEAD request against the response that would be
 /// sent.
-pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> Condition {
+pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> ConditionOutcome {
     // Conditions apply only to responses that would be successful without them (RFC 9110 section
     // 13.2.1).
     if !response.status.is_success() {
-        return Condition::Proceed;
+        return ConditionOutcome::Proceed;
     }
     if !may_proceed(request, &response.fields) {
-        return Condition::PreconditionFailed;
+        return ConditionOutcome::PreconditionFailed;
     }
     if request.has(names::IF_NONE_MATCH) {
         let tag = response.fields.first(names::ETAG);
         let known = any_tag(request, names::IF_NONE_MATCH, |listed| {
             listed == b"*" || tag.is_some_and(|tag| opaque(listed).is_some() && opaque(listed) == opaque(tag))
         });
-        return if known { Condition::NotModified } else { Condition::Proceed };
+        return if known { ConditionOutcome::NotModified } else { ConditionOutcome::Proceed };
     }
     // Most requests have no condition and parsing dates is slow, so the request's date is read
     // first.
     let unchanged = single_date(request, names::IF_MODIFIED_SINCE)
         .is_some_and(|since| last_change(&response.fields).is_some_and(|changed| changed <= since));
-    if unchanged { Condition::NotModified } else { Condition::Proceed }
+    if unchanged { ConditionOutcome::NotModified } else { ConditionOutcome::Proceed }
 }
 
 /// Whether `If-Match`, or else `If-Unmodified-Since`, lets the request proceed.
@@ -113,7 +113,7 @@ fn opaque(tag: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Condition, evaluate_conditions, not_modified_fields};
+    use super::{ConditionOutcome, evaluate_conditions, not_modified_fields};
     use message::{Fields, ResponseHead, Status};
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -127,7 +127,7 @@ mod tests {
     fn evaluate(
         request: &[(&'static str, &'static str)],
         response: &[(&'static str, &'static str)],
-    ) -> Condition {
+    ) -> ConditionOutcome {
         let mut head = ResponseHead::new(Status::OK);
         head.fields = fields(response);
         evaluate_conditions(&fields(request), &head)
@@ -137,50 +137,67 @@ mod tests {
     fn if_none_match_compares_weakly() {
         let stored = [("ETag", "\"a,b\"")];
         for listed in ["\"a,b\"", "W/\"a,b\"", "\"x\", \"a,b\"", "*"] {
-            assert_eq!(evaluate(&[("If-None-Match", listed)], &stored), Condition::NotModified, "{listed}");
+            assert_eq!(
+                evaluate(&[("If-None-Match", listed)], &stored),
+                ConditionOutcome::NotModified,
+                "{listed}"
+            );
         }
         for listed in ["\"a\"", "a,b", "\"A,B\"", "w/\"a,b\"", ""] {
-            assert_eq!(evaluate(&[("If-None-Match", listed)], &stored), Condition::Proceed, "{listed}");
+            assert_eq!(
+                evaluate(&[("If-None-Match", listed)], &stored),
+                ConditionOutcome::Proceed,
+                "{listed}"
+            );
         }
-        assert_eq!(evaluate(&[("If-None-Match", "\"x\"")], &[("ETag", "W/\"x\"")]), Condition::NotModified);
-        assert_eq!(evaluate(&[("If-None-Match", "x")], &[("ETag", "x")]), Condition::Proceed);
-        assert_eq!(evaluate(&[("If-None-Match", "*")], &[]), Condition::NotModified);
+        assert_eq!(
+            evaluate(&[("If-None-Match", "\"x\"")], &[("ETag", "W/\"x\"")]),
+            ConditionOutcome::NotModified
+        );
+        assert_eq!(evaluate(&[("If-None-Match", "x")], &[("ETag", "x")]), ConditionOutcome::Proceed);
+        assert_eq!(evaluate(&[("If-None-Match", "*")], &[]), ConditionOutcome::NotModified);
     }
 
     #[test]
     fn if_modified_since_is_read_in_all_three_date_forms() {
         let stored = [("Last-Modified", CHANGED)];
         for (since, expected) in [
-            (CHANGED, Condition::NotModified),
-            (AFTER, Condition::NotModified),
-            (BEFORE, Condition::Proceed),
-            ("0", Condition::Proceed),
+            (CHANGED, ConditionOutcome::NotModified),
+            (AFTER, ConditionOutcome::NotModified),
+            (BEFORE, ConditionOutcome::Proceed),
+            ("0", ConditionOutcome::Proceed),
         ] {
             assert_eq!(evaluate(&[("If-Modified-Since", since)], &stored), expected, "{since}");
         }
-        assert_eq!(evaluate(&[("If-Modified-Since", AFTER)], &[("Date", CHANGED)]), Condition::NotModified);
-        assert_eq!(evaluate(&[("If-Modified-Since", AFTER)], &[]), Condition::Proceed);
+        assert_eq!(
+            evaluate(&[("If-Modified-Since", AFTER)], &[("Date", CHANGED)]),
+            ConditionOutcome::NotModified
+        );
+        assert_eq!(evaluate(&[("If-Modified-Since", AFTER)], &[]), ConditionOutcome::Proceed);
     }
 
     #[test]
     fn if_none_match_overrides_if_modified_since() {
         let request = [("If-None-Match", "\"x\""), ("If-Modified-Since", AFTER)];
-        assert_eq!(evaluate(&request, &[("ETag", "\"y\""), ("Last-Modified", CHANGED)]), Condition::Proceed);
+        assert_eq!(
+            evaluate(&request, &[("ETag", "\"y\""), ("Last-Modified", CHANGED)]),
+            ConditionOutcome::Proceed
+        );
     }
 
     #[test]
     fn preconditions_are_evaluated_first() {
         let stored = [("ETag", "\"x\""), ("Last-Modified", CHANGED)];
-        let failed = Condition::PreconditionFailed;
+        let failed = ConditionOutcome::PreconditionFailed;
         assert_eq!(evaluate(&[("If-Match", "\"y\""), ("If-None-Match", "\"x\"")], &stored), failed);
-        assert_eq!(evaluate(&[("If-Match", "\"y\", \"x\"")], &stored), Condition::Proceed);
-        assert_eq!(evaluate(&[("If-Match", "*")], &stored), Condition::Proceed);
+        assert_eq!(evaluate(&[("If-Match", "\"y\", \"x\"")], &stored), ConditionOutcome::Proceed);
+        assert_eq!(evaluate(&[("If-Match", "*")], &stored), ConditionOutcome::Proceed);
         assert_eq!(evaluate(&[("If-Match", "W/\"x\"")], &[("ETag", "W/\"x\"")]), failed);
         assert_eq!(evaluate(&[("If-Unmodified-Since", BEFORE)], &stored), failed);
-        assert_eq!(evaluate(&[("If-Unmodified-Since", CHANGED)], &stored), Condition::Proceed);
+        assert_eq!(evaluate(&[("If-Unmodified-Since", CHANGED)], &stored), ConditionOutcome::Proceed);
         assert_eq!(
             evaluate(&[("If-Match", "\"x\""), ("If-Unmodified-Since", BEFORE)], &stored),
-            Condition::Proceed
+            ConditionOutcome::Proceed
         );
     }
 
@@ -189,7 +206,7 @@ mod tests {
         let mut head = ResponseHead::new(Status::NOT_FOUND);
         head.fields = fields(&[("ETag", "\"x\"")]);
         let request = fields(&[("If-None-Match", "\"x\""), ("If-Match", "\"y\"")]);
-        assert_eq!(evaluate_conditions(&request, &head), Condition::Proceed);
+        assert_eq!(evaluate_conditions(&request, &head), ConditionOutcome::Proceed);
     }
 
     #[test]

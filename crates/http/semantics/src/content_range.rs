@@ -31,7 +31,8 @@ impl ContentRange {
         }
         let mut halves = range.splitn(2, |&byte| byte == b'/');
         let mut positions = halves.next()?.splitn(2, |&byte| byte == b'-');
-        let (first, last) = (decimal(positions.next()?)?, decimal(positions.next()?)?);
+        let first = decimal(positions.next()?)?;
+        let last = decimal(positions.next()?)?;
         let complete = match halves.next()? {
             b"*" => None,
             length => Some(decimal(length)?),
@@ -244,7 +245,8 @@ mod tests {
 
     #[test]
     fn only_parts_with_the_same_strong_validator_are_joined() {
-        let (dated, tag) = ([("Last-Modified", CHANGED), ("Date", LATER)], ("ETag", "\"a\""));
+        let dated = [("Last-Modified", CHANGED), ("Date", LATER)];
+        let tag = ("ETag", "\"a\"");
         for (one, other, joins) in [
             (&[tag][..], &[tag][..], true),
             (&dated, &[("Last-Modified", CHANGED), ("Date", "Sun, 06 Nov 1994 08:51:00 GMT")], true),
@@ -258,7 +260,8 @@ mod tests {
             (&dated, &[("Last-Modified", CHANGED), ("Date", CHANGED)], false),
             (&[tag, tag], &[tag], false),
         ] {
-            let (one, other) = (response(Status::PARTIAL_CONTENT, one), response(Status::OK, other));
+            let one = response(Status::PARTIAL_CONTENT, one);
+            let other = response(Status::OK, other);
             let joined = joined_extent((&one, extent("bytes 0-4/10")), (&other, extent("bytes 5-9/10")));
             assert_eq!(joined.is_some(), joins, "{one:?} {other:?}");
         }

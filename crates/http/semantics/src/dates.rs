@@ -21,20 +21,24 @@ pub fn parse_date(value: &[u8]) -> Option<Timestamp> {
 fn imf_fixdate(value: &[u8]) -> Option<Timestamp> {
     let rest =
         after_name(value, &WEEKDAYS.map(|name| name.get(..3).unwrap_or_default()))?.strip_prefix(b", ")?;
-    let (day, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let day = number(rest, 2)?;
+    let rest = rest.get(2..)?;
     let (month, rest) = month(rest.strip_prefix(b" ")?)?;
     let rest = rest.strip_prefix(b" ")?;
-    let (year, rest) = (number(rest, 4)?, rest.get(4..)?);
+    let year = number(rest, 4)?;
+    let rest = rest.get(4..)?;
     timestamp(year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
 fn rfc850_date(value: &[u8]) -> Option<Timestamp> {
     let rest = after_name(value, &WEEKDAYS)?.strip_prefix(b", ")?;
-    let (day, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let day = number(rest, 2)?;
+    let rest = rest.get(2..)?;
     let (month, rest) = month(rest.strip_prefix(b"-")?)?;
     let rest = rest.strip_prefix(b"-")?;
-    let (year, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let year = number(rest, 2)?;
+    let rest = rest.get(2..)?;
     let century = if year < 70 { 2000 } else { 1900 };
     timestamp(century + year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }

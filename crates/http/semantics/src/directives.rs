@@ -21,7 +21,7 @@ pub const DELTA_SECS_MAX: u32 = 1 << 31;
 
 /// The extent of `private` or `no-cache`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
+pub enum DirectiveScope {
     /// The directive is absent.
     #[default]
     Nothing,
@@ -31,7 +31,7 @@ pub enum Scope {
     Everything,
 }
 
-impl Scope {
+impl DirectiveScope {
     /// Whether the directive is present in any form.
     pub const fn is_present(&self) -> bool {
         !matches!(self, Self::Nothing)
@@ -71,9 +71,9 @@ pub struct Directives {
     /// `stale-if-error` (RFC 5861 section 4).
     pub stale_if_error_secs: Option<u32>,
     /// `no-cache`.
-    pub no_cache: Scope,
+    pub no_cache: DirectiveScope,
     /// `private`.
-    pub private: Scope,
+    pub private: DirectiveScope,
     /// `no-store`, or a field with a quoted string that never ends.
     pub no_store: bool,
     /// `public`.
@@ -100,7 +100,7 @@ impl Directives {
         if fields.has(names::PRAGMA) && !fields.has(names::CACHE_CONTROL) {
             let says_no_cache = |member: &[u8]| member.eq_ignore_ascii_case(b"no-cache");
             if fields.list(names::PRAGMA).any(says_no_cache) {
-                directives.no_cache = Scope::Everything;
+                directives.no_cache = DirectiveScope::Everything;
             }
         }
         directives
@@ -216,15 +216,15 @@ fn shorten(value: &mut Option<u32>, secs: u32) {
 
 /// The extent of `private` or `no-cache` with this argument. Only a well-formed, non-empty list of
 /// field names limits it.
-fn scope(argument: Option<&[u8]>) -> Scope {
+fn scope(argument: Option<&[u8]>) -> DirectiveScope {
     let Some(list) = argument.map(|argument| unquote(argument).unwrap_or(argument)) else {
-        return Scope::Everything;
+        return DirectiveScope::Everything;
     };
     let names: Vec<_> = list_members(list).map(Bytes::copy_from_slice).collect();
     if names.is_empty() || !names.iter().all(|name| is_token(name)) {
-        return Scope::Everything;
+        return DirectiveScope::Everything;
     }
-    Scope::Fields(names)
+    DirectiveScope::Fields(names)
 }
 
 /// The content of a quoted string; `None` if `argument` is none or contains escapes.
@@ -235,7 +235,8 @@ fn unquote(argument: &[u8]) -> Option<&[u8]> {
 
 /// Whether a quoted string opens in `member` and does not close.
 fn has_open_quote(member: &[u8]) -> bool {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     for &byte in member {
         match byte {
             _ if escaped => escaped = false,
@@ -255,7 +256,7 @@ pub(crate) fn is_token(octets: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DELTA_SECS_MAX, Directives, Scope};
+    use super::{DELTA_SECS_MAX, DirectiveScope, Directives};
     use message::Fields;
 
     fn parsed(lines: &[&'static str]) -> Directives {
@@ -331,9 +332,12 @@ mod tests {
     #[test]
     fn private_and_no_cache_keep_their_field_names() {
         let directives = parsed(&["private=\"Set-Cookie, X-A\", no-cache=X-B", "private=\"X-C\""]);
-        assert_eq!(directives.private, Scope::Fields(vec!["Set-Cookie".into(), "X-A".into(), "X-C".into()]));
-        assert_eq!(directives.no_cache, Scope::Fields(vec!["X-B".into()]));
-        assert_eq!(parsed(&["private=\"X-A\", private"]).private, Scope::Everything);
+        assert_eq!(
+            directives.private,
+            DirectiveScope::Fields(vec!["Set-Cookie".into(), "X-A".into(), "X-C".into()])
+        );
+        assert_eq!(directives.no_cache, DirectiveScope::Fields(vec!["X-B".into()]));
+        assert_eq!(parsed(&["private=\"X-A\", private"]).private, DirectiveScope::Everything);
     }
 
     #[test]
@@ -346,7 +350,7 @@ mod tests {
             "no-cache=\"a\\\"\"",
             "no-cache =x",
         ] {
-            assert_eq!(parsed(&[value]).no_cache, Scope::Everything, "{value}");
+            assert_eq!(parsed(&[value]).no_cache, DirectiveScope::Everything, "{value}");
         }
     }
 

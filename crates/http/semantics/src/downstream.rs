@@ -33,7 +33,7 @@ fn with_cache_control(head: &ResponseHead, policy: &Policy) -> Option<ResponseHe
     }
     let stated = Directives::of_response(&head.fields);
     // A qualified `no-cache` or `private` concerns only some fields, not the page.
-    let is_strict = |scope: &crate::Scope| scope.is_present() && scope.names().is_empty();
+    let is_strict = |scope: &crate::DirectiveScope| scope.is_present() && scope.names().is_empty();
     if stated.no_store || is_strict(&stated.no_cache) || is_strict(&stated.private) {
         return None;
     }

@@ -103,16 +103,15 @@ fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{Culprit, CulpritKind, explain_refusal, explain_request};
+    use crate::tests::FieldLines;
     use crate::{Policy, Reason, UnknownCookie};
     use message::{Fields, Method, RequestHead, Version};
 
-    type Lines = [(&'static str, &'static str)];
-
-    fn fields(lines: &Lines) -> Fields {
+    fn fields(lines: &FieldLines) -> Fields {
         lines.iter().copied().collect()
     }
 
-    fn request(target: &'static str, lines: &Lines) -> RequestHead {
+    fn request(target: &'static str, lines: &FieldLines) -> RequestHead {
         RequestHead {
             method: Method::Get,
             target: target.into(),
@@ -175,7 +174,7 @@ mod tests {
     fn explains_why_a_response_is_not_stored() {
         let policy = Policy::default_profile();
         let field = |name| culprit(CulpritKind::Field, name);
-        let explain = |reason, lines: &Lines| explain_refusal(reason, &fields(lines), &policy);
+        let explain = |reason, lines: &FieldLines| explain_refusal(reason, &fields(lines), &policy);
         let cookie = [("Set-Cookie", " PHPSESSID=1; path=/"), ("Set-Cookie", "b=c")];
         assert_eq!(
             explain(Reason::StoreRefusedSetCookie, &cookie),
@@ -198,12 +197,13 @@ mod tests {
 
     #[test]
     fn explains_why_a_response_arrived_stale() {
-        let explain = |lines: &Lines| {
+        let explain = |lines: &FieldLines| {
             let culprit =
                 explain_refusal(Reason::StoreRefusedExpired, &fields(lines), &Policy::default_profile());
             culprit.map(|culprit| culprit.name.escape_ascii().to_string())
         };
-        let (date, age) = (("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Age", "9"));
+        let date = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let age = ("Age", "9");
         assert_eq!(explain(&[("Cache-Control", "max-age=0"), date, age]).as_deref(), Some("Cache-Control"));
         assert_eq!(explain(&[("Cache-Control", "max-age=9"), date, age]).as_deref(), Some("Age"));
         assert_eq!(explain(&[("Cache-Control", "max-age=9"), date]).as_deref(), Some("Date"));

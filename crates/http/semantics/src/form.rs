@@ -15,11 +15,11 @@ const PAIRS_MAX: usize = 256;
 
 /// The form in a request's content, parsed while the content passes through.
 #[derive(Clone, Debug, Default)]
-pub struct Form {
-    kind: Kind,
-    pairs: Vec<(Vec<u8>, Part)>,
-    name: Part,
-    value: Part,
+pub struct FormReader {
+    kind: ContentParser,
+    pairs: Vec<(Vec<u8>, FormText)>,
+    name: FormText,
+    value: FormText,
     in_value: bool,
     /// Whether parameters were dropped, because there were too many or a name was too long.
     overflowed: bool,
@@ -27,7 +27,7 @@ pub struct Form {
 
 /// How the content of a request is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum ContentParser {
     /// The content is no form.
     #[default]
     None,
@@ -39,45 +39,45 @@ enum Kind {
 
 /// A name or a value, up to [`PART_BYTES_MAX`].
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct FormText {
     octets: Vec<u8>,
     cut: bool,
 }
 
 /// The knowledge about a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Parameter {
+pub(crate) enum ParameterValue {
     Absent,
     Is(Vec<u8>),
     /// The parameter may be present, with any value.
     Unknown,
 }
 
-impl Form {
+impl FormReader {
     /// An empty form for content with this `Content-Type`.
     pub fn of_type(content_type: Option<&[u8]>) -> Self {
         let name = content_type.and_then(|value| value.split(|&octet| octet == b';').next());
         let name = name.unwrap_or_default().trim_ascii();
         let kind = if name.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
-            Kind::UrlEncoded
+            ContentParser::UrlEncoded
         } else if name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/")) {
-            Kind::Opaque
+            ContentParser::Opaque
         } else {
-            Kind::None
+            ContentParser::None
         };
         Self { kind, ..Self::default() }
     }
 
     /// The form in the complete content `octets`.
     pub fn of_octets(octets: &[u8]) -> Self {
-        let mut form = Self { kind: Kind::UrlEncoded, ..Self::default() };
+        let mut form = Self { kind: ContentParser::UrlEncoded, ..Self::default() };
         form.feed(octets);
         form
     }
 
     /// Parses the next piece of the content.
     pub fn feed(&mut self, octets: &[u8]) {
-        if self.kind != Kind::UrlEncoded {
+        if self.kind != ContentParser::UrlEncoded {
             return;
         }
         for &octet in octets {
@@ -94,7 +94,8 @@ impl Form {
     }
 
     fn end_pair(&mut self) {
-        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
+        let name = std::mem::take(&mut self.name);
+        let value = std::mem::take(&mut self.value);
         self.in_value = false;
         if name.octets.is_empty() && value.octets.is_empty() {
             return;
@@ -108,20 +109,22 @@ impl Form {
     }
 
     /// The value of a parameter in the form. `whole` says that the content has ended.
-    fn parameter(&self, name: &[u8], whole: bool) -> Parameter {
+    fn parameter(&self, name: &[u8], whole: bool) -> ParameterValue {
         match self.kind {
-            Kind::None => return Parameter::Absent,
-            Kind::Opaque => return Parameter::Unknown,
-            Kind::UrlEncoded if !whole || self.overflowed || self.name.cut => return Parameter::Unknown,
-            Kind::UrlEncoded => {}
+            ContentParser::None => return ParameterValue::Absent,
+            ContentParser::Opaque => return ParameterValue::Unknown,
+            ContentParser::UrlEncoded if !whole || self.overflowed || self.name.cut => {
+                return ParameterValue::Unknown;
+            }
+            ContentParser::UrlEncoded => {}
         }
         let last = (variable_name(&self.name.octets) == name && !name.is_empty()).then_some(&self.value);
         let found = || self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
-        last.or_else(found).map_or(Parameter::Absent, Part::parameter)
+        last.or_else(found).map_or(ParameterValue::Absent, FormText::parameter)
     }
 }
 
-impl Part {
+impl FormText {
     fn push(&mut self, octet: u8) {
         if self.octets.len() < PART_BYTES_MAX {
             self.octets.push(octet);
@@ -130,27 +133,27 @@ impl Part {
         }
     }
 
-    fn parameter(&self) -> Parameter {
-        if self.cut { Parameter::Unknown } else { Parameter::Is(decoded(&self.octets)) }
+    fn parameter(&self) -> ParameterValue {
+        if self.cut { ParameterValue::Unknown } else { ParameterValue::Is(decoded(&self.octets)) }
     }
 }
 
 /// The value of a parameter in the query and the form together. `whole` is as for the form alone.
-pub(crate) fn parameter(query: &[u8], form: &Form, whole: bool, name: &str) -> Parameter {
+pub(crate) fn parameter(query: &[u8], form: &FormReader, whole: bool, name: &str) -> ParameterValue {
     match form.parameter(name.as_bytes(), whole) {
-        Parameter::Absent => query_parameter(query, name),
+        ParameterValue::Absent => query_parameter(query, name),
         known => known,
     }
 }
 
 /// The value of a parameter in a query.
-pub(crate) fn query_parameter(query: &[u8], name: &str) -> Parameter {
+pub(crate) fn query_parameter(query: &[u8], name: &str) -> ParameterValue {
     let pairs = query.split(|&octet| octet == b'&').map(|pair| {
         let at = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
         (pair.get(..at).unwrap_or_default(), pair.get(at + 1..).unwrap_or_default())
     });
     let last = pairs.rev().find(|(known, _)| variable_name(known) == name.as_bytes());
-    last.map_or(Parameter::Absent, |(_, value)| Parameter::Is(decoded(value)))
+    last.map_or(ParameterValue::Absent, |(_, value)| ParameterValue::Is(decoded(value)))
 }
 
 /// The name under which PHP registers a parameter: `action[]`, ` action` and `action%00x` all
@@ -171,14 +174,14 @@ fn decoded(octets: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Parameter, parameter};
+    use super::{FormReader, ParameterValue, parameter};
 
-    fn action(query: &str, form: &str) -> Parameter {
-        parameter(query.as_bytes(), &Form::of_octets(form.as_bytes()), true, "action")
+    fn action(query: &str, form: &str) -> ParameterValue {
+        parameter(query.as_bytes(), &FormReader::of_octets(form.as_bytes()), true, "action")
     }
 
-    fn is(text: &str) -> Parameter {
-        Parameter::Is(text.as_bytes().to_vec())
+    fn is(text: &str) -> ParameterValue {
+        ParameterValue::Is(text.as_bytes().to_vec())
     }
 
     #[test]
@@ -186,7 +189,7 @@ mod tests {
         assert_eq!(action("action=a", ""), is("a"));
         assert_eq!(action("action=a&action=b", "x=1"), is("b"));
         assert_eq!(action("action=a", "action=b&action=c"), is("c"));
-        assert_eq!(action("x=1", "y=2"), Parameter::Absent);
+        assert_eq!(action("x=1", "y=2"), ParameterValue::Absent);
         assert_eq!(action("", "x=1&action=inline%2Dsave"), is("inline-save"));
     }
 
@@ -202,14 +205,14 @@ mod tests {
 
     #[test]
     fn unread_parameter_is_unknown() {
-        assert_eq!(action("action=a", &format!("action={}", "x".repeat(500))), Parameter::Unknown);
-        assert_eq!(action("action=a", &format!("{}action=b", "%20".repeat(500))), Parameter::Unknown);
-        assert_eq!(action("action=a", &"x=1&".repeat(500)), Parameter::Unknown);
-        let multipart = Form::of_type(Some(b"multipart/form-data; boundary=x"));
-        assert_eq!(parameter(b"action=a", &multipart, true, "action"), Parameter::Unknown);
-        let begun = Form::of_octets(b"x=1&");
-        assert_eq!(parameter(b"action=a", &begun, false, "action"), Parameter::Unknown);
-        let json = Form::of_type(Some(b"application/json"));
+        assert_eq!(action("action=a", &format!("action={}", "x".repeat(500))), ParameterValue::Unknown);
+        assert_eq!(action("action=a", &format!("{}action=b", "%20".repeat(500))), ParameterValue::Unknown);
+        assert_eq!(action("action=a", &"x=1&".repeat(500)), ParameterValue::Unknown);
+        let multipart = FormReader::of_type(Some(b"multipart/form-data; boundary=x"));
+        assert_eq!(parameter(b"action=a", &multipart, true, "action"), ParameterValue::Unknown);
+        let begun = FormReader::of_octets(b"x=1&");
+        assert_eq!(parameter(b"action=a", &begun, false, "action"), ParameterValue::Unknown);
+        let json = FormReader::of_type(Some(b"application/json"));
         assert_eq!(parameter(b"action=a", &json, false, "action"), is("a"));
     }
 
@@ -217,7 +220,7 @@ mod tests {
     fn pieces_may_be_cut_anywhere() {
         let octets = b"post_title=x&action=inline%2Dsave&y=1";
         for cut in 0..octets.len() {
-            let mut form = Form::of_type(Some(b"application/x-www-form-urlencoded; charset=UTF-8"));
+            let mut form = FormReader::of_type(Some(b"application/x-www-form-urlencoded; charset=UTF-8"));
             form.feed(&octets[..cut]);
             form.feed(&octets[cut..]);
             assert_eq!(parameter(b"", &form, true, "action"), is("inline-save"), "{cut}");

@@ -29,7 +29,7 @@
 
 use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
-use crate::request_fields::{Role, is_forwarded, is_known, role};
+use crate::request_fields::{FieldRole, is_forwarded, is_known, role};
 use crate::selecting::is_selecting;
 use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Forwarding, Policy, VaryRule};
@@ -48,7 +48,7 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
         return end_to_end_fields(fields, policy);
     }
     let mut forwarded: Fields =
-        fields.iter().filter(|field| role(&field.name, policy) == Role::Keyed).cloned().collect();
+        fields.iter().filter(|field| role(&field.name, policy) == FieldRole::Keyed).cloned().collect();
     forwarded.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).offer());
     let declared = |name: &[u8]| is_forwarded(name, policy) && !known.selects_on(name);
     for field in fields.iter().filter(|field| declared(&field.name)) {
@@ -99,7 +99,8 @@ fn end_to_end_fields(fields: &Fields, policy: &Policy) -> Fields {
 pub(crate) fn is_sent_on(name: &[u8], policy: &Policy) -> bool {
     let listed = |list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     let role = role(name, policy);
-    let for_passes_only = matches!(role, Role::Override | Role::MethodOverride | Role::ProxyClaim);
+    let for_passes_only =
+        matches!(role, FieldRole::Override | FieldRole::MethodOverride | FieldRole::ProxyClaim);
     !for_passes_only && !listed(CLAIMS) && !listed(NOT_SHARED)
 }
 
@@ -135,8 +136,8 @@ const NOT_SHARED: &[&str] = &[
 pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields {
     let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));
     let keep = |field: &&Field| match role(&field.name, policy) {
-        Role::Override => false,
-        Role::ProxyClaim => trusted,
+        FieldRole::Override => false,
+        FieldRole::ProxyClaim => trusted,
         _ => !is_claim(field),
     };
     fields.iter().filter(keep).cloned().collect()

@@ -138,7 +138,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
         return Reuse::Revalidate(freshness.validation_reason());
     }
     let age = freshness.age(now);
-    let (age_secs, ttl_secs) = (age.as_secs(), freshness.ttl_secs(now));
+    let age_secs = age.as_secs();
+    let ttl_secs = freshness.ttl_secs(now);
     let (left, over) = match freshness.state(now) {
         FreshnessState::Fresh(left) => (left, None),
         FreshnessState::Stale(over) => (Duration::ZERO, Some(over)),
@@ -192,7 +193,8 @@ pub fn reuse_on_error(
     if freshness.validate_always || declined {
         return None;
     }
-    let (age_secs, ttl_secs) = (freshness.age(now).as_secs(), freshness.ttl_secs(now));
+    let age_secs = freshness.age(now).as_secs();
+    let ttl_secs = freshness.ttl_secs(now);
     let over = match freshness.state(now) {
         FreshnessState::Fresh(_) => return Some(Reuse::Fresh { age_secs, ttl_secs }),
         FreshnessState::Stale(over) => over,
@@ -224,7 +226,7 @@ fn whole_secs(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
-    use crate::{Directives, Moment, Policy, Reason, Scope};
+    use crate::{DirectiveScope, Directives, Moment, Policy, Reason};
     use clock::{ManualClock, Timestamp};
     use std::time::Duration;
 
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn request_directives_ask_for_a_newer_response() {
-        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let reload = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
         assert_eq!(after(0, &reload), Reuse::Revalidate(Reason::MissReload));
         let newer = |max_age| Directives { max_age_secs: Some(max_age), ..Directives::default() };
         assert_eq!(after(5, &newer(15)), Reuse::Fresh { age_secs: 15, ttl_secs: 45 });
@@ -267,7 +269,7 @@ mod tests {
 
     #[test]
     fn reload_is_answered_by_a_response_younger_than_the_minimum() {
-        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let reload = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
         let policy = Policy { reload_age_min: secs(5), ..Policy::default_profile() };
         let fresh = Freshness { initial_age: Duration::ZERO, ..minute() };
         let at = |seconds| reuse(&fresh, &reload, &policy, start().plus(secs(seconds)));
@@ -290,7 +292,7 @@ mod tests {
             reuse(&strict, &patient(100), &Policy::default_profile(), now),
             Reuse::Revalidate(Reason::MissExpired)
         );
-        let both = Directives { no_cache: Scope::Everything, ..patient(100) };
+        let both = Directives { no_cache: DirectiveScope::Everything, ..patient(100) };
         assert_eq!(after(60, &both), Reuse::Revalidate(Reason::MissExpired));
     }
 
@@ -326,7 +328,7 @@ mod tests {
         assert_eq!(at(50, &plain), Reuse::Stale { age_secs: 60, ttl_secs: 0, reason, refresh: true });
         assert_eq!(at(79, &plain), Reuse::Stale { age_secs: 89, ttl_secs: -29, reason, refresh: true });
         assert_eq!(at(80, &plain), Reuse::Revalidate(Reason::MissExpired));
-        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let reload = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
         assert_eq!(at(50, &reload), Reuse::Revalidate(Reason::MissReload));
         // A client that accepts more staleness gets it, but the response is not refreshed for it.
         let patient = Directives { max_stale_secs: Some(60), ..Directives::default() };
@@ -342,14 +344,15 @@ mod tests {
         };
         let stale =
             |age_secs, ttl_secs, reason| Some(Reuse::Stale { age_secs, ttl_secs, reason, refresh: false });
-        let (plain, reason) = (Directives::default(), Reason::StaleOnError);
+        let plain = Directives::default();
+        let reason = Reason::StaleOnError;
         let freshness = Freshness { if_error: secs(30), ..minute() };
         assert_eq!(on_error(&freshness, &plain, 0), Some(Reuse::Fresh { age_secs: 10, ttl_secs: 50 }));
         assert_eq!(on_error(&freshness, &plain, 79), stale(89, -29, reason));
         assert_eq!(on_error(&freshness, &plain, 80), None);
         let strict = Freshness { overridden: true, may_be_stale: false, ..freshness };
         assert_eq!(on_error(&strict, &plain, 79), stale(89, -29, Reason::StaleOnErrorOverride));
-        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let reload = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
         assert!(on_error(&freshness, &reload, 50).is_some(), "a request's directives are advice");
         let now = start().plus(secs(50));
         assert_eq!(reuse_on_error(&freshness, &reload, &Policy::rfc(), now), None);
@@ -369,7 +372,7 @@ mod tests {
             |seconds, request: &Directives| reuse(&freshness, request, &policy, start().plus(secs(seconds)));
         let newer = Directives { max_age_secs: Some(0), min_fresh_secs: Some(60), ..Directives::default() };
         assert!(matches!(at(0, &newer), Reuse::Fresh { .. }));
-        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let reload = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
         assert_eq!(at(0, &reload), Reuse::Revalidate(Reason::MissReload));
         let patient = Directives { max_stale_secs: Some(60), ..newer };
         assert_eq!(at(50, &patient), Reuse::Revalidate(Reason::MissExpired));

@@ -11,22 +11,22 @@ const DEPTH_MAX: usize = 32;
 const VALUE_BYTES_MAX: usize = 2048;
 
 /// Receives the path and the text of a value.
-pub(crate) type Visitor<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
+pub(crate) type ValueCallback<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
 
 /// Calls `visit` with the path and the text of each string, number and literal. In a path, `*`
 /// represents an array element. Stops silently where the text ends or is not JSON.
-pub(crate) fn json_values(text: &[u8], visit: &mut Visitor<'_>) {
-    let mut reader = Reader { rest: text, path: Vec::new(), visit };
+pub(crate) fn json_values(text: &[u8], visit: &mut ValueCallback<'_>) {
+    let mut reader = JsonReader { rest: text, path: Vec::new(), visit };
     let _ = reader.value();
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     rest: &'a [u8],
     path: Vec<Vec<u8>>,
-    visit: &'a mut Visitor<'a>,
+    visit: &'a mut ValueCallback<'a>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn value(&mut self) -> Option<()> {
         match self.peek()? {
             b'{' => self.members(),

@@ -16,13 +16,13 @@
 
 use crate::answers::brief_lifetime;
 use crate::invalidation::resolve;
-use crate::lifetime::{Lifetime, initial_age, lifetime, longest_lifetime, stale_windows};
+use crate::lifetime::{FreshnessLifetime, initial_age, lifetime, longest_lifetime, stale_windows};
 use crate::request::needs_mark;
 use crate::set_cookie::meaningful_cookies;
 use crate::static_files::{loses_cookies, recheck};
 use crate::validation::validation_fields;
 use crate::{
-    ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
+    ContentRange, Credentials, DirectiveScope, Directives, Forwarding, Freshness, Moment, Policy, Reason,
     keyed_target, stated_directives,
 };
 use bytes::Bytes;
@@ -88,7 +88,7 @@ fn judged(
     }
     let recheck = recheck(&request.target, response, policy);
     let lifetime = recheck
-        .map(Lifetime::Assumed)
+        .map(FreshnessLifetime::Assumed)
         .or_else(|| lifetime(request, response, &directives, targeted, response_time.wall, policy));
     if let Some(reason) = refusal(request, response, &directives, lifetime, policy) {
         return Err(reason);
@@ -111,7 +111,7 @@ fn judged(
         overridden: windows.overridden,
         validate_always,
         immutable: directives.immutable,
-        ..Freshness::lasting(lifetime.map_or(Duration::ZERO, Lifetime::duration), response_time)
+        ..Freshness::lasting(lifetime.map_or(Duration::ZERO, FreshnessLifetime::duration), response_time)
     };
     // A response that the origin can confirm later is worth storing even if it is not fresh.
     if is_revalidatable(response) {
@@ -126,9 +126,11 @@ fn judged(
         return Err(Reason::StoreRefusedExpired);
     }
     let withheld = match policy.forwarding {
-        Forwarding::Everything => {
-            [&directives.private, &directives.no_cache].into_iter().flat_map(Scope::names).cloned().collect()
-        }
+        Forwarding::Everything => [&directives.private, &directives.no_cache]
+            .into_iter()
+            .flat_map(DirectiveScope::names)
+            .cloned()
+            .collect(),
         // A cookie that did not cause a refusal is one that a static file loses.
         Forwarding::Keyed if meaningful_cookies(&response.fields, policy).next().is_some() => {
             vec![Bytes::from_static(names::SET_COOKIE.as_bytes())]
@@ -150,7 +152,7 @@ fn judged_briefly(
     policy: &Policy,
 ) -> Result<Storable, Reason> {
     let lifetime = lifetime.min(longest_lifetime(response.status, policy));
-    let given = Some(Lifetime::Assumed(lifetime));
+    let given = Some(FreshnessLifetime::Assumed(lifetime));
     if let Some(reason) = refusal(request, response, &Directives::default(), given, policy) {
         return Err(reason);
     }
@@ -166,13 +168,13 @@ fn judged_briefly(
 /// Zero if the response states `stale-while-revalidate` itself, forbids staleness, or states its
 /// lifetime.
 fn grace(
-    lifetime: Option<Lifetime>,
+    lifetime: Option<FreshnessLifetime>,
     directives: &Directives,
     may_be_stale: bool,
     policy: &Policy,
 ) -> Duration {
     match lifetime {
-        Some(Lifetime::Assumed(assumed))
+        Some(FreshnessLifetime::Assumed(assumed))
             if may_be_stale && directives.stale_while_revalidate_secs.is_none() =>
         {
             policy.grace.min(assumed)
@@ -186,10 +188,10 @@ fn refusal(
     request: &RequestHead,
     response: &ResponseHead,
     directives: &Directives,
-    lifetime: Option<Lifetime>,
+    lifetime: Option<FreshnessLifetime>,
     policy: &Policy,
 ) -> Option<Reason> {
-    let is_stated = matches!(lifetime, Some(Lifetime::Stated(_)));
+    let is_stated = matches!(lifetime, Some(FreshnessLifetime::Stated(_)));
     let status = response.status.code();
     if request.method != Method::Get && !(is_stated && answers_later_gets(request, response, policy)) {
         return Some(Reason::StoreRefusedMethod);
@@ -285,15 +287,17 @@ pub(crate) fn is_heuristically_cacheable(status: Status, directives: &Directives
 /// The profile `rfc` honours a list of field names, which limits the directive to these fields. A
 /// list with `Vary` or a `Content-` field still covers everything, because the content cannot be
 /// read or selected without them.
-fn reaches_everything(scope: &Scope, policy: &Policy) -> bool {
+fn reaches_everything(scope: &DirectiveScope, policy: &Policy) -> bool {
     let is_needed = |name: &Bytes| {
         let start = name.get(..8).unwrap_or_default();
         start.eq_ignore_ascii_case(b"content-") || name.eq_ignore_ascii_case(b"vary")
     };
     match scope {
-        Scope::Nothing => false,
-        Scope::Fields(names) => policy.forwarding == Forwarding::Keyed || names.iter().any(is_needed),
-        Scope::Everything => true,
+        DirectiveScope::Nothing => false,
+        DirectiveScope::Fields(names) => {
+            policy.forwarding == Forwarding::Keyed || names.iter().any(is_needed)
+        }
+        DirectiveScope::Everything => true,
     }
 }
 
@@ -336,6 +340,7 @@ const UNDERSTOOD_STATUSES: [u16; 20] =
 #[cfg(test)]
 mod tests {
     use super::{Judgement, Storable, judge_response};
+    use crate::tests::FieldLines;
     use crate::{Moment, Policy, Reason};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -345,19 +350,17 @@ mod tests {
     const NOW_SECS: u64 = 784_111_777;
     const FRESH: (&str, &str) = ("Cache-Control", "max-age=60");
     const TAG: (&str, &str) = ("ETag", "\"a\"");
-    type Lines = [(&'static str, &'static str)];
-
     fn now() -> Moment {
         Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() }
     }
 
-    fn request(fields: &Lines) -> RequestHead {
+    fn request(fields: &FieldLines) -> RequestHead {
         let mut section = Fields::new();
         fields.iter().for_each(|(name, value)| section.push(*name, *value));
         RequestHead { method: Method::Get, target: "/a".into(), version: Version::Http11, fields: section }
     }
 
-    fn response(status: u16, fields: &Lines) -> ResponseHead {
+    fn response(status: u16, fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
@@ -366,7 +369,7 @@ mod tests {
     fn judge(
         request: &RequestHead,
         status: u16,
-        fields: &Lines,
+        fields: &FieldLines,
         policy: &Policy,
     ) -> Result<Storable, Reason> {
         match judge_response(request, &response(status, fields), now(), now(), policy) {
@@ -375,11 +378,11 @@ mod tests {
         }
     }
 
-    fn by_default(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+    fn by_default(status: u16, fields: &FieldLines) -> Result<Storable, Reason> {
         judge(&request(&[]), status, fields, &Policy::default_profile())
     }
 
-    fn by_the_letter(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+    fn by_the_letter(status: u16, fields: &FieldLines) -> Result<Storable, Reason> {
         judge(&request(&[]), status, fields, &Policy::rfc())
     }
 
@@ -410,7 +413,7 @@ mod tests {
 
     #[test]
     fn default_profile_refuses_more_than_rfc_profile() {
-        let cases: [(u16, &Lines, Reason); 5] = [
+        let cases: [(u16, &FieldLines, Reason); 5] = [
             (200, &[FRESH, ("Set-Cookie", "a=b")], Reason::StoreRefusedSetCookie),
             (200, &[FRESH, ("Cache-Control", "private=\"x\"")], Reason::StoreRefusedPrivate),
             (200, &[FRESH, ("Cache-Control", "no-cache=\"x\"")], Reason::StoreRefusedNoCache),
@@ -515,7 +518,8 @@ mod tests {
 
     #[test]
     fn static_file_that_says_public_loses_its_cookies() {
-        let (css, cookie) = (("Content-Type", "text/css"), ("Set-Cookie", "session=1"));
+        let css = ("Content-Type", "text/css");
+        let cookie = ("Set-Cookie", "session=1");
         let public = ("Cache-Control", "public, max-age=60");
         assert_eq!(by_default(200, &[css, cookie, public]).unwrap().withheld, ["Set-Cookie"]);
         assert!(by_default(200, &[css, public]).unwrap().withheld.is_empty());
@@ -545,7 +549,8 @@ mod tests {
         let refused = Err(Reason::StoreRefusedAuthorization);
         let judged =
             |control, policy: &Policy| judge(&authorized, 200, &[("Cache-Control", control)], policy);
-        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        let strict = Policy::default_profile();
+        let letter = Policy::rfc();
         for control in ["max-age=60, s-maxage=60", "max-age=60, must-revalidate"] {
             assert_eq!(judged(control, &strict), refused, "{control}");
             assert!(judged(control, &letter).is_ok(), "{control}");

@@ -98,7 +98,8 @@ mod tests {
     /// The variant key of a request with this cookie line, and the cookie line that is forwarded
     /// for it.
     fn variant(cookie: &str) -> (Vec<u8>, Option<String>) {
-        let (policy, sent) = (policy(), request(cookie));
+        let policy = policy();
+        let sent = request(cookie);
         let head = looked_up_head(&sent, &policy, false).unwrap_or(sent);
         let rule = VaryRule::from_response(&Fields::new(), &policy).unwrap();
         let forwarded = shared_fields(&head.fields, &VaryRule::default(), &policy);

@@ -146,7 +146,8 @@ impl Range {
     fn read(member: &[u8]) -> Self {
         let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let (mut weight, mut is_narrower) = (1_000, false);
+        let mut weight = 1_000;
+        let mut is_narrower = false;
         for parameter in parts {
             match parameter.split_at_checked(2) {
                 Some((name, value)) if name.eq_ignore_ascii_case(b"q=") => weight = thousandths(value),

@@ -93,15 +93,15 @@ pub use changed::{Changed, ChangedPages, Identity, identity_of};
 pub use coding::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, without_gzip};
 pub use completion::{completes, completion_fields};
 pub use conditions::{
-    Condition, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
+    ConditionOutcome, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
 };
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
 pub use devices::SHARED_MOBILE_USER_AGENT;
-pub use directives::{DELTA_SECS_MAX, Directives, Scope};
+pub use directives::{DELTA_SECS_MAX, DirectiveScope, Directives};
 pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
-pub use form::Form;
+pub use form::FormReader;
 pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
@@ -135,10 +135,13 @@ pub use validation::{
     updated_head, validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{Exchanged, Written, may_need_content, may_write, written};
+pub use writes::{Exchanged, WriteEffect, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {
+    /// Field lines as the tests write them: names and values.
+    pub(crate) type FieldLines = [(&'static str, &'static str)];
+
     /// The policy of the shipped profile called `name`.
     pub(crate) fn policy_of(name: &str) -> crate::Policy {
         profiles::Profile::shipped(name).unwrap().policy.clone()

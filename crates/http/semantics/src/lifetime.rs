@@ -17,14 +17,14 @@ use std::time::Duration;
 
 /// The freshness lifetime, counted from the generation of the response, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
+pub(crate) enum FreshnessLifetime {
     /// Stated by the response, and limited to the policy's maximum for its status.
     Stated(Duration),
     /// Assumed by the policy, or by a heuristic that the policy allows.
     Assumed(Duration),
 }
 
-impl Lifetime {
+impl FreshnessLifetime {
     /// The lifetime itself, whatever its source.
     pub(crate) const fn duration(self) -> Duration {
         match self {
@@ -45,13 +45,13 @@ pub(crate) fn lifetime(
     targeted: bool,
     response_time: Timestamp,
     policy: &Policy,
-) -> Option<Lifetime> {
+) -> Option<FreshnessLifetime> {
     if let Some(stated) = stated_lifetime(&response.fields, directives, targeted, response_time) {
-        return Some(Lifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
+        return Some(FreshnessLifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
     }
     let assumed = default_lifetime(request, response, policy)
         .or_else(|| heuristic_lifetime(request, response, directives, response_time, policy));
-    assumed.map(Lifetime::Assumed)
+    assumed.map(FreshnessLifetime::Assumed)
 }
 
 /// The lifetime that the response states: `s-maxage`, else `max-age`, else `Expires` minus `Date`.
@@ -195,8 +195,10 @@ pub(crate) fn stale_windows(
     let override_if_error = stated_if_error.unwrap_or(policy.stale_on_error_max);
     let overridden =
         policy.stale_on_error == StaleOnError::Override && override_if_error > permitted_if_error;
-    let while_revalidate =
-        directives.stale_while_revalidate_secs.filter(|_| !forbidden).map_or(Duration::ZERO, seconds);
+    let while_revalidate = match directives.stale_while_revalidate_secs {
+        Some(secs) if !forbidden => seconds(secs),
+        _ => Duration::ZERO,
+    };
     StaleWindows {
         while_revalidate: while_revalidate.min(longest_lifetime(status, policy)),
         if_error: if overridden { override_if_error } else { permitted_if_error },
@@ -228,7 +230,8 @@ fn seconds(secs: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifetime, initial_age, lifetime, stale_windows};
+    use super::{FreshnessLifetime, initial_age, lifetime, stale_windows};
+    use crate::tests::FieldLines;
     use crate::{Moment, Policy, StaleOnError, stated_directives};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -237,16 +240,14 @@ mod tests {
     /// Sun, 06 Nov 1994 08:49:37 GMT.
     const NOW_SECS: u64 = 784_111_777;
     const HUNDRED_LATER: (&str, &str) = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(status: u16, fields: &Lines) -> ResponseHead {
+    fn head(status: u16, fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
     }
 
     /// The lifetime in whole seconds: `Ok` if stated, `Err` if assumed.
-    fn lasts(status: u16, fields: &Lines, policy: &Policy) -> Option<Result<u64, u64>> {
+    fn lasts(status: u16, fields: &FieldLines, policy: &Policy) -> Option<Result<u64, u64>> {
         let request = RequestHead {
             method: Method::Get,
             target: "/".into(),
@@ -259,21 +260,21 @@ mod tests {
     fn lasts_for(
         request: &RequestHead,
         status: u16,
-        fields: &Lines,
+        fields: &FieldLines,
         policy: &Policy,
     ) -> Option<Result<u64, u64>> {
         let head = head(status, fields);
         let (directives, targeted) = stated_directives(&head.fields, policy);
         let now = Timestamp::from_secs(NOW_SECS);
         lifetime(request, &head, &directives, targeted, now, policy).map(|lifetime| match lifetime {
-            Lifetime::Stated(stated) => Ok(stated.as_secs()),
-            Lifetime::Assumed(assumed) => Err(assumed.as_secs()),
+            FreshnessLifetime::Stated(stated) => Ok(stated.as_secs()),
+            FreshnessLifetime::Assumed(assumed) => Err(assumed.as_secs()),
         })
     }
 
     #[test]
     fn stated_lifetimes_have_an_order_of_precedence() {
-        let stated = |fields: &Lines| lasts(200, fields, &Policy::default_profile());
+        let stated = |fields: &FieldLines| lasts(200, fields, &Policy::default_profile());
         assert_eq!(stated(&[("Cache-Control", "max-age=1, s-maxage=60"), HUNDRED_LATER]), Some(Ok(60)));
         assert_eq!(stated(&[("Cache-Control", "max-age=30"), HUNDRED_LATER]), Some(Ok(30)));
         assert_eq!(stated(&[HUNDRED_LATER]), Some(Ok(100)));
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(lasts(200, &[("Last-Modified", "0")], &letter), None);
     }
 
-    fn age(fields: &Lines, waited_secs: u64) -> u64 {
+    fn age(fields: &FieldLines, waited_secs: u64) -> u64 {
         let asked = Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() };
         let answered = asked.plus(Duration::from_secs(waited_secs));
         initial_age(&head(200, fields).fields, asked, answered).as_secs()
@@ -402,7 +403,8 @@ mod tests {
         let head = head(status, &[("Cache-Control", control)]);
         let (directives, _) = stated_directives(&head.fields, policy);
         let windows = stale_windows(head.status, &directives, directives.no_cache.is_present(), policy);
-        let (revalidating, error) = (windows.while_revalidate.as_secs(), windows.if_error.as_secs());
+        let revalidating = windows.while_revalidate.as_secs();
+        let error = windows.if_error.as_secs();
         (revalidating, error, windows.overridden, windows.client_may_accept)
     }
 

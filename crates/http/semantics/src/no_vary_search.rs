@@ -9,7 +9,7 @@
 //! the two allows is invalid in the other, so no value has two meanings.
 
 use crate::spelling::canonical_target;
-use crate::structured::{Value, combined_lines, parse_dictionary};
+use crate::structured::{MemberValue, combined_lines, parse_dictionary};
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Fields, names};
 
@@ -38,14 +38,14 @@ impl NoVarySearch {
         let member = |name: &[u8]| members.iter().find(|(key, _)| key == name).map(|(_, value)| value);
         let ordered = match member(b"key-order") {
             None => true,
-            Some(Value::Boolean(ignored)) => !ignored,
+            Some(MemberValue::Boolean(ignored)) => !ignored,
             Some(_) => return None,
         };
         let params = match (member(b"params"), member(b"except")) {
-            (None | Some(Value::Boolean(false)), None) => Params::AllBut(Vec::new()),
-            (Some(Value::Boolean(true)), None) => Params::NoneBut(Vec::new()),
-            (Some(Value::InnerList(ignored)), None) => Params::AllBut(parameter_names(ignored)?),
-            (None | Some(Value::Boolean(true)), Some(Value::InnerList(counted))) => {
+            (None | Some(MemberValue::Boolean(false)), None) => Params::AllBut(Vec::new()),
+            (Some(MemberValue::Boolean(true)), None) => Params::NoneBut(Vec::new()),
+            (Some(MemberValue::InnerList(ignored)), None) => Params::AllBut(parameter_names(ignored)?),
+            (None | Some(MemberValue::Boolean(true)), Some(MemberValue::InnerList(counted))) => {
                 Params::NoneBut(parameter_names(counted)?)
             }
             _ => return None,
@@ -104,9 +104,9 @@ fn split(target: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The names in an inner list, decoded and sorted; `None` if it contains anything but strings.
-fn parameter_names(items: &[Value]) -> Option<Vec<String>> {
+fn parameter_names(items: &[MemberValue]) -> Option<Vec<String>> {
     let names = items.iter().map(|item| match item {
-        Value::String(name) => Some(decoded(name)),
+        MemberValue::String(name) => Some(decoded(name)),
         _ => None,
     });
     let mut names: Vec<_> = names.collect::<Option<_>>()?;

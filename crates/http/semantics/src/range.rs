@@ -85,7 +85,7 @@ pub fn answer_range_from_part(
             RangeAnswer::Whole | RangeAnswer::Unsatisfiable => return None,
         },
         None => match &wanted[..] {
-            [Wanted::Closed(range)] => vec![*range],
+            [RangeSpec::Closed(range)] => vec![*range],
             _ => return None,
         },
     };
@@ -95,7 +95,7 @@ pub fn answer_range_from_part(
 
 /// One `range-spec` of the unit `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum RangeSpec {
     /// `first-last`
     Closed(ByteRange),
     /// `first-`
@@ -104,7 +104,7 @@ enum Wanted {
     Last(u64),
 }
 
-impl Wanted {
+impl RangeSpec {
     /// Parses a `range-spec`. A position that is too large counts as the largest possible one.
     fn parse(spec: &[u8]) -> Option<Self> {
         let (first, last) = spec.split_at(spec.iter().position(|&byte| byte == b'-')?);
@@ -113,7 +113,8 @@ impl Wanted {
             (b"", count) => Some(Self::Last(position(count)?)),
             (first, b"") => Some(Self::From(position(first)?)),
             (first, last) => {
-                let (first, last) = (position(first)?, position(last)?);
+                let first = position(first)?;
+                let last = position(last)?;
                 (first <= last).then_some(Self::Closed(ByteRange { first, last }))
             }
         }
@@ -133,7 +134,7 @@ impl Wanted {
 
 /// The ranges that a request asks for. `None` if it has no `Range`, if `If-Range` forbids using it,
 /// or if it is ignored because it is not understood, invalid or excessive.
-fn wanted_ranges(method: &Method, request: &Fields, response: &ResponseHead) -> Option<Vec<Wanted>> {
+fn wanted_ranges(method: &Method, request: &Fields, response: &ResponseHead) -> Option<Vec<RangeSpec>> {
     if *method != Method::Get || !request.has(names::RANGE) || !is_unchanged(request, &response.fields) {
         return None;
     }
@@ -142,7 +143,7 @@ fn wanted_ranges(method: &Method, request: &Fields, response: &ResponseHead) -> 
         return None;
     }
     // One member beyond the limit is enough to detect that there are too many.
-    let wanted: Option<Vec<_>> = list_members(set).take(RANGES_MAX + 1).map(Wanted::parse).collect();
+    let wanted: Option<Vec<_>> = list_members(set).take(RANGES_MAX + 1).map(RangeSpec::parse).collect();
     wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= RANGES_MAX)
 }
 
@@ -161,7 +162,7 @@ fn is_unchanged(request: &Fields, response: &Fields) -> bool {
 
 /// How the wanted ranges of a representation of `complete` bytes, which must not be 0, are
 /// answered.
-fn answer_wanted(wanted: &[Wanted], complete: u64) -> RangeAnswer {
+fn answer_wanted(wanted: &[RangeSpec], complete: u64) -> RangeAnswer {
     let ranges: Vec<_> = wanted.iter().filter_map(|wanted| wanted.within(complete)).collect();
     if ranges.is_empty() {
         return RangeAnswer::Unsatisfiable;

@@ -128,7 +128,7 @@ reasons! {
     StoreRefusedStatus "store-refused-status" Miss
         "Petasos does not store responses with this status; nothing to do unless the status is unexpected.";
     StoreRefusedMaintenance "store-refused-maintenance" Miss
-        "The origin says that the site is closed (503), and visitors see that instead of stale pages; end the maintenance mode if it is not intended.";
+        "The origin says that the site is closed (503), and visitors see that instead of stale pages. End the maintenance mode if it is not intended.";
     StoreRefusedRedirect "store-refused-redirect" Miss
         "The response redirects to this page with a tracking parameter, which is not part of the key; put the parameter into the link instead.";
     StoreRefusedPartial "store-refused-partial" Miss
@@ -142,7 +142,7 @@ reasons! {
     StoreRefusedNoCache "store-refused-no-cache" Miss
         "The response says no-cache and has no validator for revalidation; send an ETag, or s-maxage if it may be reused for a while.";
     StoreRefusedUnmarked "store-refused-unmarked" Miss
-        "The profile shares this URL only if the response says public and a lifetime, and this one does not; send Cache-Control: public, max-age if it is the same for every visitor.";
+        "The profile shares this URL only if the response says public and a lifetime, and the response does not. Send Cache-Control: public, max-age if it is the same for every visitor.";
     StoreRefusedAuthorization "store-refused-authorization" Miss
         "The request carried credentials, and the response does not say that it may be shared nevertheless; nothing to do.";
     StoreRefusedNoFreshness "store-refused-no-freshness" Miss
@@ -152,9 +152,9 @@ reasons! {
     StoreRefusedVaryStar "store-refused-vary-star" Miss
         "The response's Vary is * or cannot be parsed; name the request fields that change the response instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss
-        "The response's Vary names the client's address, so each client has its own response; remove the address from Vary if the page does not depend on it.";
+        "The response's Vary names the client's address, so each client has its own response. Remove the address from Vary if the page does not depend on it.";
     StoreRefusedDenied "store-refused-denied" Miss
-        "The origin refused the shared fetch, which carries no client's address, so each client's request goes to the origin separately; if the page is public, let the origin accept the address client_address.";
+        "The origin refused the shared fetch, which carries no client's address, so each client's request goes to the origin separately. If the page is public, let the origin accept the address client_address.";
     StoreRefusedTooLarge "store-refused-too-large" Miss
         "The body is larger than the limit for one stored response; raise the limit if responses of this size should be stored.";
 
@@ -172,13 +172,13 @@ reasons! {
     PassAuthorization "pass-authorization" Pass
         "The request carries credentials, so its response is for this client alone; nothing to do.";
     PassCookie "pass-cookie" Pass
-        "The request has a session cookie, and the response is no static file; if it is one nevertheless, let it say public with a lifetime, or list its path in static_paths.";
+        "The request has a session cookie, and the response is no static file. If the response is one nevertheless, let it say public with a lifetime, or list its path in static_paths.";
     PassUnknownCookie "pass-unknown-cookie" Pass
         "The request carries a cookie that the profile does not know; if the cookie never changes a page, declare it as noise.";
     PassUnknownField "pass-unknown-field" Pass
-        "The request has a header field that is not part of the key and might change the response; if it never does, declare it as noise.";
+        "The request has a header field that is not part of the key and might change the response. If the field never does, declare it as noise.";
     PassAccept "pass-accept" Pass
-        "The request accepts a stream of events, or prefers another media type than that of the stored response; let the origin send Vary: Accept if it negotiates types.";
+        "The request accepts a stream of events, or prefers another media type than that of the stored response. Let the origin send Vary: Accept if it negotiates types.";
     PassForeignOrigin "pass-foreign-origin" Pass
         "The request comes from a script of another site, and the response that permitted every site changed during the fetch; nothing to do.";
     PassPath "pass-path" Pass
@@ -186,13 +186,13 @@ reasons! {
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the profile's rule is wrong for this parameter.";
     PassUnmarked "pass-unmarked" Pass
-        "The profile shares this URL only if its response says public and a lifetime, and no recent response did; send Cache-Control: public, max-age if it is the same for every visitor.";
+        "The profile shares this URL only if its response says public and a lifetime, and no recent response did. Send Cache-Control: public, max-age if it is the same for every visitor.";
     PassForwardedPrefix "pass-forwarded-prefix" Pass
-        "A trusted proxy removed a prefix from the request's path (X-Forwarded-Prefix), and the application writes that prefix into its links; let the proxy forward the whole path if these pages should be shared.";
+        "A trusted proxy removed a prefix from the request's path (X-Forwarded-Prefix), and the application writes that prefix into its links. Let the proxy forward the whole path if the pages should be shared.";
     PassForeignPort "pass-foreign-port" Pass
-        "The Host field names a port that is not the site's, and limits.foreign_ports_max other foreign ports were used within the last hour; if visitors use that port, list it in the site's setting ports.";
+        "The Host field names a port that is not the site's, and limits.foreign_ports_max other foreign ports were used within the last hour. If visitors use that port, list it in the site's setting ports.";
     PassLeakGuard "pass-leak-guard" Pass
-        "The leak guard checks this page or found that it depends on the request's cookies; add cookies that change pages to session_cookies (`petasos why` names them).";
+        "The leak guard checks this page or found that it depends on the request's cookies. Add cookies that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass
         "The request forbids storing its response; nothing to do.";
 
@@ -200,7 +200,7 @@ reasons! {
         "A purge request removed stored responses or marked them stale; nothing to do.";
 
     PurgeForbidden "purge-forbidden" Refused
-        "The client of this purge request is not authorised; let it send the token, purge at the admin address, or list its address in purge_peers unless a proxy with this address forwards visitors.";
+        "The client of this purge request is not authorised. Let it send the token or purge at the admin address. If no proxy with its address forwards visitors, list the address in purge_peers.";
     PurgeMalformed "purge-malformed" Refused
         "The purge request could not be parsed; the response says which header is wrong.";
     BadRequest "bad-request" Refused
@@ -228,7 +228,7 @@ reasons! {
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it to the names of a site.";
     ParameterFlood "parameter-flood" Refused
-        "More different addresses with unknown parameters were requested than unknown_parameters_per_minute permits; name parameters that the application reads in known_parameters, or raise the limit.";
+        "More different addresses with unknown parameters were requested than unknown_parameters_per_minute permits. Name parameters that the application reads in known_parameters, or raise the limit.";
     OnlyIfCached "only-if-cached" Refused
         "The request accepts only a stored response, and none may be used for it; nothing to do.";
 
@@ -245,7 +245,7 @@ reasons! {
     OriginFailing "origin-failing" Failed
         "The origin just answered every request for this page with an error, so Petasos did not ask it again; repair the origin.";
     OriginBreakerOpen "origin-breaker-open" Failed
-        "Petasos can open no connection to the origin and did not try for this request; start the origin, which Petasos probes with one request at a time.";
+        "Petasos can open no connection to the origin and did not try for this request. Start the origin, which Petasos probes with one request at a time.";
     QueueFull "queue-full" Failed
         "The origin is busy and its queue is full; make the origin faster or raise the limits.";
     QueueTimeout "queue-timeout" Failed

@@ -75,12 +75,12 @@ pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
 
 /// Why a request passes, and the part of the request that is the cause.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cause<'a> {
+pub(crate) struct PassCause<'a> {
     pub(crate) reason: Reason,
     pub(crate) part: Option<(CulpritKind, &'a [u8])>,
 }
 
-impl<'a> Cause<'a> {
+impl<'a> PassCause<'a> {
     const fn of(reason: Reason, kind: CulpritKind, name: &'a [u8]) -> Self {
         Self { reason, part: Some((kind, name)) }
     }
@@ -92,7 +92,7 @@ pub(crate) fn cause<'a>(
     has_content: bool,
     directives: &Directives,
     policy: &Policy,
-) -> Option<Cause<'a>> {
+) -> Option<PassCause<'a>> {
     own_cause(request, has_content)
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, true, policy))
@@ -106,7 +106,7 @@ fn cause_but_cookies<'a>(
     has_content: bool,
     directives: &Directives,
     policy: &Policy,
-) -> Option<Cause<'a>> {
+) -> Option<PassCause<'a>> {
     own_cause(request, has_content)
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, false, policy))
@@ -114,37 +114,38 @@ fn cause_but_cookies<'a>(
         .or_else(|| unmarked_cause(&request.target, policy))
 }
 
-fn no_store_cause(directives: &Directives) -> Option<Cause<'static>> {
-    let cause = Cause::of(Reason::PassRequestNoStore, CulpritKind::Directive, b"no-store");
+fn no_store_cause(directives: &Directives) -> Option<PassCause<'static>> {
+    let cause = PassCause::of(Reason::PassRequestNoStore, CulpritKind::Directive, b"no-store");
     directives.no_store.then_some(cause)
 }
 
 /// The causes that make a request pass with any profile.
-fn own_cause(request: &RequestHead, has_content: bool) -> Option<Cause<'_>> {
+fn own_cause(request: &RequestHead, has_content: bool) -> Option<PassCause<'_>> {
     if !matches!(request.method, Method::Get | Method::Head) {
-        return Some(Cause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
+        return Some(PassCause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
     }
     // This comes before the policy's field rules, because no application names this field in
     // `Vary`.
     if let Some(field) = request.fields.iter().find(|field| is_method_override(&field.name)) {
-        return Some(Cause::of(Reason::PassMethodOverride, CulpritKind::Field, &field.name));
+        return Some(PassCause::of(Reason::PassMethodOverride, CulpritKind::Field, &field.name));
     }
     if has_content {
-        return Some(Cause { reason: Reason::PassRequestBody, part: None });
+        return Some(PassCause { reason: Reason::PassRequestBody, part: None });
     }
     let upgrade = request.fields.iter().find(|field| field.is(names::UPGRADE));
-    upgrade.map(|upgrade| Cause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name))
+    upgrade.map(|upgrade| PassCause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name))
 }
 
 /// The field that makes the response specific to this client. With the profile `rfc` there is none,
 /// because the origin receives all fields and its `Vary` is trusted.
-fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> Option<Cause<'a>> {
+fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> Option<PassCause<'a>> {
     if policy.forwarding == Forwarding::Everything {
         return None;
     }
-    let (mut unknown, mut cookie) = (None, None);
+    let mut unknown = None;
+    let mut cookie = None;
     for field in fields {
-        let of = |reason| Some(Cause::of(reason, CulpritKind::Field, &field.name));
+        let of = |reason| Some(PassCause::of(reason, CulpritKind::Field, &field.name));
         if field.is(names::AUTHORIZATION) {
             return of(Reason::PassAuthorization);
         }
@@ -158,16 +159,16 @@ fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> O
     if !policy.keyed_cookies.is_empty()
         && let Some(name) = repeated(fields, policy)
     {
-        return Some(Cause::of(Reason::PassCookie, CulpritKind::Cookie, name));
+        return Some(PassCause::of(Reason::PassCookie, CulpritKind::Cookie, name));
     }
-    let events = || Cause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
+    let events = || PassCause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
     cookie.or(unknown).or_else(|| wants_events(fields).then(events))
 }
 
 /// Selects the better explanation: a known session cookie before an unknown cookie, then the first
 /// one.
-fn worse_cookie<'a>(known: Option<Cause<'a>>, found: Option<Cause<'a>>) -> Option<Cause<'a>> {
-    let is_session = |cause: &Cause<'_>| cause.reason == Reason::PassCookie;
+fn worse_cookie<'a>(known: Option<PassCause<'a>>, found: Option<PassCause<'a>>) -> Option<PassCause<'a>> {
+    let is_session = |cause: &PassCause<'_>| cause.reason == Reason::PassCookie;
     if known.is_none() || (found.as_ref().is_some_and(is_session) && !known.as_ref().is_some_and(is_session))
     {
         found
@@ -185,7 +186,7 @@ pub(crate) fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Why one `Cookie` line makes the request pass; `None` if it does not.
-fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
+fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     let mut unknown = None;
     for name in cookie_names(line) {
         if is_keyed(name, policy) {
@@ -195,29 +196,29 @@ fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
             continue;
         }
         if policy.session_cookies.iter().any(|session| session.matches(name)) {
-            return Some(Cause::of(Reason::PassCookie, CulpritKind::Cookie, name));
+            return Some(PassCause::of(Reason::PassCookie, CulpritKind::Cookie, name));
         }
         if unknown.is_none() && policy.unknown_cookie == UnknownCookie::Pass {
-            unknown = Some(Cause::of(Reason::PassUnknownCookie, CulpritKind::Cookie, name));
+            unknown = Some(PassCause::of(Reason::PassUnknownCookie, CulpritKind::Cookie, name));
         }
     }
     unknown
 }
 
 /// The path or query parameter because of which the policy never shares this target.
-fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
+fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     Some(match listed(target, &policy.bypass_paths, &policy.bypass_parameters)? {
-        (CulpritKind::Path, path) => Cause::of(Reason::PassPath, CulpritKind::Path, path),
-        (kind, name) => Cause::of(Reason::PassParameter, kind, name),
+        (CulpritKind::Path, path) => PassCause::of(Reason::PassPath, CulpritKind::Path, path),
+        (kind, name) => PassCause::of(Reason::PassParameter, kind, name),
     })
 }
 
 /// The part of the target because of which the policy shares only marked responses. See
 /// [`needs_mark`]. `cause` checks it last, so its reason means that the request has no other cause
 /// to pass.
-fn unmarked_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
+fn unmarked_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     let (kind, name) = listed(target, &policy.public_paths, &policy.public_parameters)?;
-    Some(Cause::of(Reason::PassUnmarked, kind, name))
+    Some(PassCause::of(Reason::PassUnmarked, kind, name))
 }
 
 /// Whether responses for this target are shared only if they say `public` and state a lifetime.
@@ -509,7 +510,8 @@ mod tests {
     fn cookies_beyond_noise_and_credentials_make_it_personal() {
         let personal =
             |name, value, policy: &Policy| is_personal(&request("/", &[(name, value)]).fields, policy);
-        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        let strict = Policy::default_profile();
+        let letter = Policy::rfc();
         assert!(personal("Authorization", "x", &strict) && personal("Authorization", "x", &letter));
         assert!(personal("Cookie", "_ga=1; theme=1", &strict) && personal("Cookie", "_ga=1", &letter));
         assert!(!personal("Cookie", "_ga=1; ;", &strict) && !personal("X-Api-Key", "1", &letter));

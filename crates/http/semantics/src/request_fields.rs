@@ -1,11 +1,11 @@
 //! The meaning of each request field for sharing: one table for classification, forwarding and
 //! Vary.
 //!
-//! Invariant: a field that is not in the table is [`Role::Unknown`]. A request with such a field is
-//! not shared unless the site's policy declares the field noise or forwarded. A field that may
-//! change a response is therefore in the key, or not forwarded, or declared. With the declaration
-//! the operator vouches that the application names the field in `Vary`. A name with underscores has
-//! no more power than the same name with hyphens.
+//! Invariant: a field that is not in the table is [`FieldRole::Unknown`]. A request with such a
+//! field is not shared unless the site's policy declares the field noise or forwarded. A field that
+//! may change a response is therefore in the key, or not forwarded, or declared. With the
+//! declaration the operator vouches that the application names the field in `Vary`. A name with
+//! underscores has no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
 use crate::{Pattern, Policy};
@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 /// The meaning of a request field for a fetch whose response may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum FieldRole {
     /// In the key, and forwarded unchanged.
     Keyed,
     /// Negotiates or informs. Forwarded only if a known Vary names it, because only then is it in
@@ -43,31 +43,31 @@ pub(crate) enum Role {
 }
 
 /// The role of the field called `name` under `policy`.
-pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
+pub(crate) fn role(name: &[u8], policy: &Policy) -> FieldRole {
     if is_selecting(name) {
-        return Role::Selecting;
+        return FieldRole::Selecting;
     }
     if let Some(role) = known_role(name) {
         return role;
     }
     if is_forged(name) {
-        return Role::Override;
+        return FieldRole::Override;
     }
     if starts(name, "X-Forwarded-") {
-        return Role::ProxyClaim;
+        return FieldRole::ProxyClaim;
     }
     let variable = VARIABLE_PREFIXES.iter().any(|prefix| starts(name, prefix));
     if variable || is_listed(name, &policy.noise_fields) || is_listed(name, &policy.forwarded_fields) {
-        return Role::Variable;
+        return FieldRole::Variable;
     }
-    Role::Unknown
+    FieldRole::Unknown
 }
 
 /// Whether the operator declared that the field is forwarded as sent. `Accept-Encoding` cannot be,
 /// because it is reduced to two values.
 pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
     is_listed(name, &policy.forwarded_fields)
-        && role(name, policy) == Role::Variable
+        && role(name, policy) == FieldRole::Variable
         && !name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 
@@ -79,12 +79,16 @@ pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
 pub fn is_void_declaration(name: &str, forwarded: bool) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match role(name.as_bytes(), &Policy::default_profile()) {
-        Role::Unknown => false,
-        Role::Variable if forwarded => is(names::ACCEPT_ENCODING),
-        Role::Variable => is("Accept"),
-        Role::Selecting => is(ORIGIN),
-        Role::Address => forwarded,
-        Role::Keyed | Role::Constant | Role::MethodOverride | Role::ProxyClaim | Role::Override => true,
+        FieldRole::Unknown => false,
+        FieldRole::Variable if forwarded => is(names::ACCEPT_ENCODING),
+        FieldRole::Variable => is("Accept"),
+        FieldRole::Selecting => is(ORIGIN),
+        FieldRole::Address => forwarded,
+        FieldRole::Keyed
+        | FieldRole::Constant
+        | FieldRole::MethodOverride
+        | FieldRole::ProxyClaim
+        | FieldRole::Override => true,
     }
 }
 
@@ -102,8 +106,12 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
 /// Rack) map both names to one variable, so the application takes it for that field.
 fn is_forged(name: &[u8]) -> bool {
     let Cow::Owned(hyphened) = hyphened(name) else { return false };
-    let claims =
-        |role| matches!(role, Role::Override | Role::Address | Role::MethodOverride | Role::ProxyClaim);
+    let claims = |role| {
+        matches!(
+            role,
+            FieldRole::Override | FieldRole::Address | FieldRole::MethodOverride | FieldRole::ProxyClaim
+        )
+    };
     let frames = |name: &&str| hyphened.eq_ignore_ascii_case(name.as_bytes());
     [names::CONTENT_LENGTH, names::TRANSFER_ENCODING].iter().any(frames)
         || starts(&hyphened, "X-Forwarded-")
@@ -125,18 +133,18 @@ fn starts(name: &[u8], prefix: &str) -> bool {
 /// name with underscores is never forwarded, so it does not count.
 pub(crate) fn is_method_override(name: &[u8]) -> bool {
     // This check is cheap and runs first, because it is made for every field of every request.
-    starts(name, "X-") && known_role(name) == Some(Role::MethodOverride)
+    starts(name, "X-") && known_role(name) == Some(FieldRole::MethodOverride)
 }
 
 /// Whether this field alone makes it doubtful that the response can be shared.
 pub(crate) fn is_doubtful(field: &Field, policy: &Policy) -> bool {
-    role(&field.name, policy) == Role::Unknown
+    role(&field.name, policy) == FieldRole::Unknown
 }
 
 /// The row of the table for `name`. Rows are grouped by length, because every field of every
 /// request is looked up here.
-fn known_role(name: &[u8]) -> Option<Role> {
-    static BY_LENGTH: LazyLock<Vec<Vec<(&str, Role)>>> = LazyLock::new(|| {
+fn known_role(name: &[u8]) -> Option<FieldRole> {
+    static BY_LENGTH: LazyLock<Vec<Vec<(&str, FieldRole)>>> = LazyLock::new(|| {
         let longest = ROLES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         (0..=longest)
             .map(|length| ROLES.iter().filter(|(name, _)| name.len() == length).copied().collect())
@@ -170,115 +178,115 @@ const VARIABLE_PREFIXES: &[&str] = &[
 ];
 
 /// The table: one row a field, sorted by role.
-const ROLES: &[(&str, Role)] = &[
-    (names::HOST, Role::Keyed),
-    ("A-IM", Role::Variable),
-    ("Accept", Role::Variable),
-    ("Accept-Charset", Role::Variable),
-    (names::ACCEPT_ENCODING, Role::Variable),
-    ("Accept-Language", Role::Variable),
-    ("Alt-Used", Role::Variable),
-    ("Amp-Cache-Transform", Role::Variable),
-    ("B3", Role::Variable),
-    ("Baggage", Role::Variable),
-    ("Correlation-Context", Role::Variable),
-    ("Device-Memory", Role::Variable),
-    ("DNT", Role::Variable),
-    ("Downlink", Role::Variable),
-    ("DPR", Role::Variable),
-    ("ECT", Role::Variable),
-    ("Newrelic", Role::Variable),
-    ("Priority", Role::Variable),
-    ("Purpose", Role::Variable),
-    ("Referer", Role::Variable),
-    ("Request-Context", Role::Variable),
-    ("Request-Id", Role::Variable),
-    ("RTT", Role::Variable),
-    ("Save-Data", Role::Variable),
-    ("Sentry-Trace", Role::Variable),
-    ("Service-Worker", Role::Variable),
-    ("SingularityHeader", Role::Variable),
-    ("SW8", Role::Variable),
-    ("Traceparent", Role::Variable),
-    ("Tracestate", Role::Variable),
-    ("Uber-Trace-Id", Role::Variable),
-    ("Upgrade-Insecure-Requests", Role::Variable),
-    (names::USER_AGENT, Role::Variable),
-    ("Viewport-Width", Role::Variable),
-    ("Width", Role::Variable),
-    ("X-Abuse-Info", Role::Variable),
-    ("X-Cloud-Trace-Context", Role::Variable),
-    ("X-Correlation-Id", Role::Variable),
-    ("X-DynaTrace", Role::Variable),
-    ("X-Moz", Role::Variable),
-    ("X-Purpose", Role::Variable),
-    ("X-Request-Id", Role::Variable),
-    ("X-Request-Start", Role::Variable),
-    ("X-Timer", Role::Variable),
-    ("X-Trace-Id", Role::Variable),
-    ("X-Turbo-Request-Id", Role::Variable),
-    ("X-Varnish", Role::Variable),
-    ("X-Wap-Profile", Role::Variable),
-    ("CF-Connecting-IP", Role::Address),
-    ("CF-Connecting-IPv6", Role::Address),
-    ("CF-IPCountry", Role::Address),
-    ("Fastly-Client-IP", Role::Address),
-    (names::FORWARDED, Role::Address),
-    ("From", Role::Address),
-    ("True-Client-IP", Role::Address),
-    ("X-Client-IP", Role::Address),
-    ("X-Client-Geo-Location", Role::Address),
-    ("X-Cluster-Client-IP", Role::Address),
-    (names::X_FORWARDED_FOR, Role::Address),
-    ("X-Real-IP", Role::Address),
-    (names::AUTHORIZATION, Role::Constant),
-    (names::CACHE_CONTROL, Role::Constant),
-    ("CDN-Loop", Role::Constant),
-    (names::CONNECTION, Role::Constant),
-    (names::CONTENT_LENGTH, Role::Constant),
-    (names::CONTENT_TYPE, Role::Constant),
-    (names::COOKIE, Role::Constant),
-    (names::DATE, Role::Constant),
-    (names::EXPECT, Role::Constant),
-    ("HTTP2-Settings", Role::Constant),
-    (names::IF_MATCH, Role::Constant),
-    (names::IF_MODIFIED_SINCE, Role::Constant),
-    (names::IF_NONE_MATCH, Role::Constant),
-    (names::IF_RANGE, Role::Constant),
-    (names::IF_UNMODIFIED_SINCE, Role::Constant),
-    (names::KEEP_ALIVE, Role::Constant),
-    (names::MAX_FORWARDS, Role::Constant),
-    (names::PRAGMA, Role::Constant),
-    (names::PROXY_AUTHORIZATION, Role::Constant),
-    (names::PROXY_CONNECTION, Role::Constant),
-    (names::RANGE, Role::Constant),
-    (names::TE, Role::Constant),
-    (names::TRAILER, Role::Constant),
-    (names::TRANSFER_ENCODING, Role::Constant),
-    (names::UPGRADE, Role::Constant),
-    (names::VIA, Role::Constant),
-    (names::X_FORWARDED_HOST, Role::Constant),
-    (names::X_FORWARDED_PROTO, Role::Constant),
-    ("X-HTTP-Method", Role::MethodOverride),
-    ("X-HTTP-Method-Override", Role::MethodOverride),
-    ("X-Method-Override", Role::MethodOverride),
-    ("Front-End-Https", Role::ProxyClaim),
-    ("X-Scheme", Role::ProxyClaim),
-    ("X-Url-Scheme", Role::ProxyClaim),
-    ("Proxy", Role::Override),
-    ("Surrogate-Capability", Role::Override),
-    (names::SURROGATE_CONTROL, Role::Override),
-    (names::SURROGATE_KEY, Role::Override),
-    ("X-Host", Role::Override),
-    ("X-Http-Host-Override", Role::Override),
-    ("X-Original-Host", Role::Override),
-    ("X-Original-URL", Role::Override),
-    ("X-Rewrite-URL", Role::Override),
+const ROLES: &[(&str, FieldRole)] = &[
+    (names::HOST, FieldRole::Keyed),
+    ("A-IM", FieldRole::Variable),
+    ("Accept", FieldRole::Variable),
+    ("Accept-Charset", FieldRole::Variable),
+    (names::ACCEPT_ENCODING, FieldRole::Variable),
+    ("Accept-Language", FieldRole::Variable),
+    ("Alt-Used", FieldRole::Variable),
+    ("Amp-Cache-Transform", FieldRole::Variable),
+    ("B3", FieldRole::Variable),
+    ("Baggage", FieldRole::Variable),
+    ("Correlation-Context", FieldRole::Variable),
+    ("Device-Memory", FieldRole::Variable),
+    ("DNT", FieldRole::Variable),
+    ("Downlink", FieldRole::Variable),
+    ("DPR", FieldRole::Variable),
+    ("ECT", FieldRole::Variable),
+    ("Newrelic", FieldRole::Variable),
+    ("Priority", FieldRole::Variable),
+    ("Purpose", FieldRole::Variable),
+    ("Referer", FieldRole::Variable),
+    ("Request-Context", FieldRole::Variable),
+    ("Request-Id", FieldRole::Variable),
+    ("RTT", FieldRole::Variable),
+    ("Save-Data", FieldRole::Variable),
+    ("Sentry-Trace", FieldRole::Variable),
+    ("Service-Worker", FieldRole::Variable),
+    ("SingularityHeader", FieldRole::Variable),
+    ("SW8", FieldRole::Variable),
+    ("Traceparent", FieldRole::Variable),
+    ("Tracestate", FieldRole::Variable),
+    ("Uber-Trace-Id", FieldRole::Variable),
+    ("Upgrade-Insecure-Requests", FieldRole::Variable),
+    (names::USER_AGENT, FieldRole::Variable),
+    ("Viewport-Width", FieldRole::Variable),
+    ("Width", FieldRole::Variable),
+    ("X-Abuse-Info", FieldRole::Variable),
+    ("X-Cloud-Trace-Context", FieldRole::Variable),
+    ("X-Correlation-Id", FieldRole::Variable),
+    ("X-DynaTrace", FieldRole::Variable),
+    ("X-Moz", FieldRole::Variable),
+    ("X-Purpose", FieldRole::Variable),
+    ("X-Request-Id", FieldRole::Variable),
+    ("X-Request-Start", FieldRole::Variable),
+    ("X-Timer", FieldRole::Variable),
+    ("X-Trace-Id", FieldRole::Variable),
+    ("X-Turbo-Request-Id", FieldRole::Variable),
+    ("X-Varnish", FieldRole::Variable),
+    ("X-Wap-Profile", FieldRole::Variable),
+    ("CF-Connecting-IP", FieldRole::Address),
+    ("CF-Connecting-IPv6", FieldRole::Address),
+    ("CF-IPCountry", FieldRole::Address),
+    ("Fastly-Client-IP", FieldRole::Address),
+    (names::FORWARDED, FieldRole::Address),
+    ("From", FieldRole::Address),
+    ("True-Client-IP", FieldRole::Address),
+    ("X-Client-IP", FieldRole::Address),
+    ("X-Client-Geo-Location", FieldRole::Address),
+    ("X-Cluster-Client-IP", FieldRole::Address),
+    (names::X_FORWARDED_FOR, FieldRole::Address),
+    ("X-Real-IP", FieldRole::Address),
+    (names::AUTHORIZATION, FieldRole::Constant),
+    (names::CACHE_CONTROL, FieldRole::Constant),
+    ("CDN-Loop", FieldRole::Constant),
+    (names::CONNECTION, FieldRole::Constant),
+    (names::CONTENT_LENGTH, FieldRole::Constant),
+    (names::CONTENT_TYPE, FieldRole::Constant),
+    (names::COOKIE, FieldRole::Constant),
+    (names::DATE, FieldRole::Constant),
+    (names::EXPECT, FieldRole::Constant),
+    ("HTTP2-Settings", FieldRole::Constant),
+    (names::IF_MATCH, FieldRole::Constant),
+    (names::IF_MODIFIED_SINCE, FieldRole::Constant),
+    (names::IF_NONE_MATCH, FieldRole::Constant),
+    (names::IF_RANGE, FieldRole::Constant),
+    (names::IF_UNMODIFIED_SINCE, FieldRole::Constant),
+    (names::KEEP_ALIVE, FieldRole::Constant),
+    (names::MAX_FORWARDS, FieldRole::Constant),
+    (names::PRAGMA, FieldRole::Constant),
+    (names::PROXY_AUTHORIZATION, FieldRole::Constant),
+    (names::PROXY_CONNECTION, FieldRole::Constant),
+    (names::RANGE, FieldRole::Constant),
+    (names::TE, FieldRole::Constant),
+    (names::TRAILER, FieldRole::Constant),
+    (names::TRANSFER_ENCODING, FieldRole::Constant),
+    (names::UPGRADE, FieldRole::Constant),
+    (names::VIA, FieldRole::Constant),
+    (names::X_FORWARDED_HOST, FieldRole::Constant),
+    (names::X_FORWARDED_PROTO, FieldRole::Constant),
+    ("X-HTTP-Method", FieldRole::MethodOverride),
+    ("X-HTTP-Method-Override", FieldRole::MethodOverride),
+    ("X-Method-Override", FieldRole::MethodOverride),
+    ("Front-End-Https", FieldRole::ProxyClaim),
+    ("X-Scheme", FieldRole::ProxyClaim),
+    ("X-Url-Scheme", FieldRole::ProxyClaim),
+    ("Proxy", FieldRole::Override),
+    ("Surrogate-Capability", FieldRole::Override),
+    (names::SURROGATE_CONTROL, FieldRole::Override),
+    (names::SURROGATE_KEY, FieldRole::Override),
+    ("X-Host", FieldRole::Override),
+    ("X-Http-Host-Override", FieldRole::Override),
+    ("X-Original-Host", FieldRole::Override),
+    ("X-Original-URL", FieldRole::Override),
+    ("X-Rewrite-URL", FieldRole::Override),
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::{ROLES, Role, is_method_override, is_void_declaration, role};
+    use super::{FieldRole, ROLES, is_method_override, is_void_declaration, role};
     use crate::{Pattern, Policy};
 
     #[test]
@@ -296,7 +304,7 @@ mod tests {
         let policy = Policy::default_profile();
         for (name, expected) in ROLES {
             assert_eq!(role(name.to_ascii_uppercase().as_bytes(), &policy), *expected, "{name}");
-            let overrides = *expected == Role::MethodOverride;
+            let overrides = *expected == FieldRole::MethodOverride;
             assert_eq!(is_method_override(name.to_ascii_lowercase().as_bytes()), overrides, "{name}");
         }
     }
@@ -304,11 +312,11 @@ mod tests {
     #[test]
     fn unlisted_field_is_unknown_unless_declared() {
         let mut policy = Policy::default_profile();
-        assert_eq!(role(b"X-Api-Key", &policy), Role::Unknown);
-        assert_eq!(role(b"sec-ch-ua-platform", &policy), Role::Variable);
-        assert_eq!(role(b"X-Forwarded-Prefix", &policy), Role::ProxyClaim);
+        assert_eq!(role(b"X-Api-Key", &policy), FieldRole::Unknown);
+        assert_eq!(role(b"sec-ch-ua-platform", &policy), FieldRole::Variable);
+        assert_eq!(role(b"X-Forwarded-Prefix", &policy), FieldRole::ProxyClaim);
         policy.noise_fields.push(Pattern::new("x-api-*"));
-        assert_eq!(role(b"X-Api-Key", &policy), Role::Variable);
+        assert_eq!(role(b"X-Api-Key", &policy), FieldRole::Variable);
     }
 
     #[test]
@@ -338,10 +346,10 @@ mod tests {
             "Content_Length",
             "TRANSFER_ENCODING",
         ] {
-            assert_eq!(role(forged.as_bytes(), &policy), Role::Override, "{forged}");
+            assert_eq!(role(forged.as_bytes(), &policy), FieldRole::Override, "{forged}");
         }
         for own in ["api_key", "Accept_Language", "X_Request_Id", "_"] {
-            assert_eq!(role(own.as_bytes(), &policy), Role::Unknown, "{own}");
+            assert_eq!(role(own.as_bytes(), &policy), FieldRole::Unknown, "{own}");
         }
     }
 }

@@ -40,7 +40,8 @@ const REQUESTED_WITH: &str = "X-Requested-With";
 /// One bit for each length that a name in the list has. Every lookup checks every field of the
 /// request, so most names must be rejected quickly.
 const LENGTHS: u64 = {
-    let (mut lengths, mut rest) = (0, SELECTING);
+    let mut lengths = 0;
+    let mut rest = SELECTING;
     while let [name, after @ ..] = rest {
         lengths |= 1 << name.len();
         rest = after;
@@ -50,7 +51,8 @@ const LENGTHS: u64 = {
 
 /// One bit for each initial letter of a name in the list, for the same reason.
 const INITIALS: u32 = {
-    let (mut initials, mut rest) = (0, SELECTING);
+    let mut initials = 0;
+    let mut rest = SELECTING;
     while let [name, after @ ..] = rest {
         initials |= initial(name.as_bytes());
         rest = after;
@@ -193,7 +195,8 @@ mod tests {
 
     #[test]
     fn page_without_a_selecting_field_is_not_for_requests_with_one() {
-        let (plain, rule) = (request(&[]), VaryRule::default());
+        let plain = request(&[]);
+        let rule = VaryRule::default();
         let key = rule.key(&plain.fields);
         assert!(rule.matches(&plain.fields, &key));
         assert!(!rule.matches(&request(&[("HX-Request", "true")]).fields, &key));

@@ -24,7 +24,8 @@ pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
         if byte == b'%' {
             let [high, low, after @ ..] = rest else { return Cow::Borrowed(target) };
             let Some((high, low)) = hex(*high).zip(hex(*low)) else { return Cow::Borrowed(target) };
-            (value, rest) = ((high << 4) | low, after);
+            value = (high << 4) | low;
+            rest = after;
         }
         if is_unreserved(value) || byte != b'%' && byte.is_ascii() {
             canonical.push(value);

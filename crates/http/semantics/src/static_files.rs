@@ -8,7 +8,7 @@
 use crate::lifetime::states_lifetime;
 use crate::request::percent_decoded;
 use crate::set_cookie::meaningful_cookies;
-use crate::{Directives, Scope, stated_directives};
+use crate::{DirectiveScope, Directives, stated_directives};
 use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};
 use std::time::Duration;
@@ -50,7 +50,8 @@ pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
     let last = segments.next().unwrap_or_default();
     let is_script = |segment: &[u8]| SCRIPTS.iter().any(|end| ends_with(segment, end));
     let mut parts = last.rsplitn(2, |&octet| octet == b'.');
-    let (extension, stem) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let extension = parts.next().unwrap_or_default();
+    let stem = parts.next().unwrap_or_default();
     let has_extension = !stem.is_empty()
         && !segments.any(is_script)
         && policy.static_extensions.iter().any(|known| extension.eq_ignore_ascii_case(known.as_bytes()));
@@ -126,7 +127,7 @@ pub fn recheck(target: &[u8], response: &ResponseHead, policy: &Policy) -> Optio
         && !fields.has(names::EXPIRES)
         && !fields.has(names::PRAGMA);
     let (directives, targeted) = stated_directives(fields, policy);
-    let no_cache_alone = Directives { no_cache: Scope::Everything, ..Directives::default() };
+    let no_cache_alone = Directives { no_cache: DirectiveScope::Everything, ..Directives::default() };
     (is_file && !targeted && directives == no_cache_alone).then_some(time)
 }
 

@@ -25,7 +25,8 @@ pub(crate) fn is_strong_tag(tag: &[u8]) -> bool {
 /// (RFC 9110 section 8.8.2.2).
 pub(crate) fn strong_date(fields: &Fields) -> Option<Timestamp> {
     let date = |name| fields.only(name).and_then(|value| parse_date(value));
-    let (changed, made) = (date(names::LAST_MODIFIED)?, date(names::DATE)?);
+    let changed = date(names::LAST_MODIFIED)?;
+    let made = date(names::DATE)?;
     (made.since(changed) >= Duration::from_secs(1)).then_some(changed)
 }
 

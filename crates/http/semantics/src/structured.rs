@@ -2,7 +2,7 @@
 //! them.
 //!
 //! The whole grammar is checked. Booleans, integers, strings, tokens and inner lists are returned.
-//! All other values become [`Value::Other`]. Parameters are checked and dropped.
+//! All other values become [`MemberValue::Other`]. Parameters are checked and dropped.
 //!
 //! Invariant: a value that breaks the grammar anywhere, or exceeds a limit, gives `None`. No part
 //! of it is used. The meaning of the members belongs to the module of the field.
@@ -16,7 +16,7 @@ pub const MEMBERS_MAX: usize = 1024;
 
 /// The value of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum MemberValue {
     /// `?0`, `?1`, or a key without a value, which means true.
     Boolean(bool),
     /// An integer of at most 15 digits.
@@ -33,11 +33,11 @@ pub enum Value {
 
 /// The members of a dictionary in order; `None` if `input` is no dictionary. Of several members
 /// with one key the last counts (RFC 9651 section 4.2.2).
-pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
-    let mut members: Vec<(Vec<u8>, Value)> = Vec::new();
+pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, MemberValue)>> {
+    let mut members: Vec<(Vec<u8>, MemberValue)> = Vec::new();
     members_of(input, |reader| {
         let key = reader.key()?.to_vec();
-        let value = if reader.take(b'=') { reader.item_or_inner_list()? } else { Value::Boolean(true) };
+        let value = if reader.take(b'=') { reader.item_or_inner_list()? } else { MemberValue::Boolean(true) };
         reader.parameters()?;
         members.retain(|(known, _)| *known != key);
         members.push((key, value));
@@ -47,7 +47,7 @@ pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
 }
 
 /// The members of a list in order (RFC 9651 section 4.2.1); `None` if `input` is no list.
-pub fn parse_list(input: &[u8]) -> Option<Vec<Value>> {
+pub fn parse_list(input: &[u8]) -> Option<Vec<MemberValue>> {
     let mut members = Vec::new();
     members_of(input, |reader| {
         members.push(reader.item_or_inner_list()?);
@@ -64,8 +64,8 @@ pub fn combined_lines(fields: &Fields, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Reads comma-separated members until the end of the input, and calls `read` for each of them.
-fn members_of(input: &[u8], mut read: impl FnMut(&mut Reader<'_>) -> Option<()>) -> Option<()> {
-    let mut reader = Reader { rest: trim_spaces(input) };
+fn members_of(input: &[u8], mut read: impl FnMut(&mut MemberReader<'_>) -> Option<()>) -> Option<()> {
+    let mut reader = MemberReader { rest: trim_spaces(input) };
     if reader.rest.is_empty() {
         return Some(());
     }
@@ -91,11 +91,11 @@ fn trim_spaces(input: &[u8]) -> &[u8] {
     input.get(..input.len() - end).unwrap_or_default()
 }
 
-struct Reader<'a> {
+struct MemberReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MemberReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn item_or_inner_list(&mut self) -> Option<Value> {
+    fn item_or_inner_list(&mut self) -> Option<MemberValue> {
         if !self.take(b'(') {
             return self.bare_item();
         }
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         loop {
             self.skip(b" ");
             if self.take(b')') {
-                return Some(Value::InnerList(items));
+                return Some(MemberValue::InnerList(items));
             }
             if items.len() == MEMBERS_MAX {
                 return None;
@@ -166,35 +166,35 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bare_item(&mut self) -> Option<Value> {
+    fn bare_item(&mut self) -> Option<MemberValue> {
         match self.peek()? {
             b'"' => self.string(),
             b'?' => self.boolean(),
             b':' => self.byte_sequence(),
             b'@' => {
                 self.take(b'@');
-                matches!(self.number()?, Value::Integer(_)).then_some(Value::Other)
+                matches!(self.number()?, MemberValue::Integer(_)).then_some(MemberValue::Other)
             }
             b'%' => self.display_string(),
             b'-' | b'0'..=b'9' => self.number(),
             byte if byte.is_ascii_alphabetic() || byte == b'*' => {
                 let token = self.take_while(|byte| byte == b':' || byte == b'/' || is_token(&[byte]));
-                Some(Value::Token(token.to_vec()))
+                Some(MemberValue::Token(token.to_vec()))
             }
             _ => None,
         }
     }
 
-    fn boolean(&mut self) -> Option<Value> {
+    fn boolean(&mut self) -> Option<MemberValue> {
         self.take(b'?');
         if self.take(b'1') {
-            return Some(Value::Boolean(true));
+            return Some(MemberValue::Boolean(true));
         }
-        self.take(b'0').then_some(Value::Boolean(false))
+        self.take(b'0').then_some(MemberValue::Boolean(false))
     }
 
     /// At most 15 digits, or at most 12 with a fraction of 1 to 3 digits (RFC 9651 section 4.2.4).
-    fn number(&mut self) -> Option<Value> {
+    fn number(&mut self) -> Option<MemberValue> {
         let negative = self.take(b'-');
         let whole = self.take_while(|byte| byte.is_ascii_digit());
         if whole.is_empty() || whole.len() > 15 {
@@ -203,13 +203,13 @@ impl<'a> Reader<'a> {
         if self.take(b'.') {
             let fraction = self.take_while(|byte| byte.is_ascii_digit());
             let fits = whole.len() <= 12 && (1..=3).contains(&fraction.len());
-            return fits.then_some(Value::Other);
+            return fits.then_some(MemberValue::Other);
         }
         let number = whole.iter().fold(0i64, |number, digit| number * 10 + i64::from(digit - b'0'));
-        Some(Value::Integer(if negative { -number } else { number }))
+        Some(MemberValue::Integer(if negative { -number } else { number }))
     }
 
-    fn string(&mut self) -> Option<Value> {
+    fn string(&mut self) -> Option<MemberValue> {
         self.take(b'"');
         let mut text = Vec::new();
         loop {
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
                 self.take_while(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'),
             );
             if self.take(b'"') {
-                return Some(Value::String(text));
+                return Some(MemberValue::String(text));
             }
             if !self.take(b'\\') {
                 return None;
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Base64, whose padding may be missing (RFC 9651 section 4.2.7).
-    fn byte_sequence(&mut self) -> Option<Value> {
+    fn byte_sequence(&mut self) -> Option<MemberValue> {
         self.take(b':');
         let digits =
             self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/').len();
@@ -241,12 +241,12 @@ impl<'a> Reader<'a> {
             1 => false,
             over => padding == 0 || over + padding == 4,
         };
-        (self.take(b':') && decodes).then_some(Value::Other)
+        (self.take(b':') && decodes).then_some(MemberValue::Other)
     }
 
     /// Printable ASCII in which `%` and two lower-case hexadecimal digits encode a byte. The
     /// decoded text must be UTF-8 (RFC 9651 section 4.2.10).
-    fn display_string(&mut self) -> Option<Value> {
+    fn display_string(&mut self) -> Option<MemberValue> {
         self.take(b'%');
         if !self.take(b'"') {
             return None;
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
             let plain = |byte| matches!(byte, b' '..=b'~') && byte != b'%' && byte != b'"';
             text.extend_from_slice(self.take_while(plain));
             if self.take(b'"') {
-                return std::str::from_utf8(&text).is_ok().then_some(Value::Other);
+                return std::str::from_utf8(&text).is_ok().then_some(MemberValue::Other);
             }
             if !self.take(b'%') {
                 return None;
@@ -278,10 +278,10 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MEMBERS_MAX, Value, combined_lines, parse_dictionary, parse_list};
+    use super::{MEMBERS_MAX, MemberValue, combined_lines, parse_dictionary, parse_list};
     use message::Fields;
 
-    fn members(input: &str) -> Option<Vec<(String, Value)>> {
+    fn members(input: &str) -> Option<Vec<(String, MemberValue)>> {
         let members = parse_dictionary(input.as_bytes())?;
         Some(members.into_iter().map(|(key, value)| (String::from_utf8(key).unwrap(), value)).collect())
     }
@@ -289,17 +289,21 @@ mod tests {
     #[test]
     fn values_of_each_kind() {
         let expected = vec![
-            ("a".to_owned(), Value::Boolean(true)),
-            ("b".to_owned(), Value::Boolean(false)),
-            ("c".to_owned(), Value::Integer(-7)),
-            ("d".to_owned(), Value::String(b"x, \"y\"".to_vec())),
-            ("e".to_owned(), Value::Token(b"tok/en:1".to_vec())),
-            ("f".to_owned(), Value::Other),
+            ("a".to_owned(), MemberValue::Boolean(true)),
+            ("b".to_owned(), MemberValue::Boolean(false)),
+            ("c".to_owned(), MemberValue::Integer(-7)),
+            ("d".to_owned(), MemberValue::String(b"x, \"y\"".to_vec())),
+            ("e".to_owned(), MemberValue::Token(b"tok/en:1".to_vec())),
+            ("f".to_owned(), MemberValue::Other),
             (
                 "g".to_owned(),
-                Value::InnerList(vec![Value::Integer(1), Value::Integer(2), Value::String(b"z".to_vec())]),
+                MemberValue::InnerList(vec![
+                    MemberValue::Integer(1),
+                    MemberValue::Integer(2),
+                    MemberValue::String(b"z".to_vec()),
+                ]),
             ),
-            ("h".to_owned(), Value::Other),
+            ("h".to_owned(), MemberValue::Other),
         ];
         let input = "a;p=1, b=?0,c=-7 ,\td=\"x, \\\"y\\\"\", e=tok/en:1, f=1.5, g=(1 2;q \"z\" ), h=:YQ==:;x";
         assert_eq!(members(input), Some(expected));
@@ -312,9 +316,9 @@ mod tests {
         fields.push("Cache-Groups", "\"a\";x=1, b");
         fields.push("cache-groups", "(\"c\")");
         let expected = vec![
-            Value::String(b"a".to_vec()),
-            Value::Token(b"b".to_vec()),
-            Value::InnerList(vec![Value::String(b"c".to_vec())]),
+            MemberValue::String(b"a".to_vec()),
+            MemberValue::Token(b"b".to_vec()),
+            MemberValue::InnerList(vec![MemberValue::String(b"c".to_vec())]),
         ];
         assert_eq!(
             combined_lines(&fields, "Cache-Groups").and_then(|value| parse_list(&value)),
@@ -338,7 +342,7 @@ mod tests {
     #[test]
     fn undecodable_byte_sequences_and_strings_are_refused() {
         for value in [":YQ==:", ":YQ:", "::", ":YWI=:", ":+/09:", "%\"f%c3%bc\"", "%\"\"", "@-1"] {
-            assert_eq!(parse_list(value.as_bytes()), Some(vec![Value::Other]), "{value}");
+            assert_eq!(parse_list(value.as_bytes()), Some(vec![MemberValue::Other]), "{value}");
         }
         for value in [":Y:", ":YQ=:", ":Y=Q:", ":YWJj=:", ":YQ===:", ":-:", ":YQ", "%\"%C3%BC\"", "%\"%c3\""]
         {
@@ -348,7 +352,7 @@ mod tests {
 
     #[test]
     fn last_member_of_a_key_counts() {
-        assert_eq!(members("a=1, b, a=2").unwrap().last(), Some(&("a".to_owned(), Value::Integer(2))));
+        assert_eq!(members("a=1, b, a=2").unwrap().last(), Some(&("a".to_owned(), MemberValue::Integer(2))));
     }
 
     #[test]

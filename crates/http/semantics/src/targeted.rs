@@ -5,7 +5,7 @@
 //! Invariant: only the first valid field of the policy's list counts. An invalid or absent field
 //! counts as not sent, so that the next one decides, and `Cache-Control` last.
 
-use crate::structured::{Value, combined_lines, parse_dictionary};
+use crate::structured::{MemberValue, combined_lines, parse_dictionary};
 use crate::{Directives, Policy, TargetedField};
 use message::{Fields, list_members, names};
 
@@ -45,13 +45,13 @@ fn cdn_cache_control(fields: &Fields) -> Option<Directives> {
     let mut directives = Directives::default();
     for (name, value) in &members {
         match value {
-            Value::Boolean(true) => directives.add(name, None),
-            Value::Boolean(false) => {}
-            Value::Integer(number) => {
+            MemberValue::Boolean(true) => directives.add(name, None),
+            MemberValue::Boolean(false) => {}
+            MemberValue::Integer(number) => {
                 directives.add(name, Some((*number).max(0).to_string().as_bytes()));
             }
-            Value::String(list) | Value::Token(list) => add_text(&mut directives, name, list),
-            Value::InnerList(_) | Value::Other => directives.add(name, Some(b" ")),
+            MemberValue::String(list) | MemberValue::Token(list) => add_text(&mut directives, name, list),
+            MemberValue::InnerList(_) | MemberValue::Other => directives.add(name, Some(b" ")),
         }
     }
     Some(directives)
@@ -75,7 +75,8 @@ fn surrogate_control(fields: &Fields) -> Option<Directives> {
             // A parameter after `;` names the surrogate that the member is for. It is ignored.
             let member = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
             if member.eq_ignore_ascii_case(b"no-store") {
-                (directives.no_store, speaks) = (true, true);
+                directives.no_store = true;
+                speaks = true;
             } else if let Some(lifetime) = strip_name(member, b"max-age=") {
                 add_lifetime(&mut directives, lifetime);
                 speaks = true;

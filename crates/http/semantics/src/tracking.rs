@@ -29,7 +29,8 @@ pub fn keyed_target(target: &Bytes, policy: &Policy) -> Bytes {
 
 fn untracked(target: &Bytes, policy: &Policy) -> Bytes {
     let Some(mark) = target.iter().position(|&octet| octet == b'?') else { return target.clone() };
-    let (path, query) = (target.slice(..mark), target.slice(mark + 1..));
+    let path = target.slice(..mark);
+    let query = target.slice(mark + 1..);
     let is_tracking = |parameter: &&[u8]| {
         let name = parameter.split(|&octet| octet == b'=').next().unwrap_or_default();
         !parameter.contains(&b';') && policy.tracking_parameters.iter().any(|pattern| pattern.matches(name))

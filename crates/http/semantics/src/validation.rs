@@ -58,7 +58,8 @@ pub fn confirming_fields(stored: &ResponseHead, doubt: Doubt, policy: &Policy) -
 /// date.
 fn is_settled(stored: &Fields) -> bool {
     let date = |name| stored.only(name).and_then(|value| parse_date(value));
-    let (changed, made) = (date(names::LAST_MODIFIED), date(names::DATE));
+    let changed = date(names::LAST_MODIFIED);
+    let made = date(names::DATE);
     changed.zip(made).is_some_and(|(changed, made)| made.since(changed) >= SETTLED)
 }
 
@@ -152,7 +153,8 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
 /// 9111 section 4.3.5 compares only the fields that are present.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
-    let (tag, date) = (same_tag(stored, answer), same_date(stored, answer));
+    let tag = same_tag(stored, answer);
+    let date = same_date(stored, answer);
     proving.has(names::IF_NONE_MATCH) && tag == Some(true)
         || proving.has(names::IF_MODIFIED_SINCE) && date == Some(true)
         || doubt == Doubt::Expired && tag.is_none() && date.is_none()
@@ -181,18 +183,17 @@ mod tests {
         validation_fields,
     };
     use crate::Policy;
+    use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-    type Lines = [(&'static str, &'static str)];
-
-    fn head(fields: &Lines) -> ResponseHead {
+    fn head(fields: &FieldLines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::OK);
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
     }
 
-    fn fields(lines: &Lines) -> Fields {
+    fn fields(lines: &FieldLines) -> Fields {
         head(lines).fields
     }
 
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn head_updates_a_response_that_it_agrees_with() {
         let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Content-Encoding", "gzip")]);
-        let says = |answer: &Lines| head_says(&stored, 9, &head(answer));
+        let says = |answer: &FieldLines| head_says(&stored, 9, &head(answer));
         let gzip = ("Content-Encoding", "gzip");
         for same in [
             &[gzip][..],

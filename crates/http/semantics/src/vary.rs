@@ -15,7 +15,7 @@ use crate::devices::has_classes;
 use crate::directives::is_token;
 use crate::forward::is_sent_on;
 use crate::preferences::{accepts, canonical, favourite};
-use crate::request_fields::{Role, role};
+use crate::request_fields::{FieldRole, role};
 use crate::selecting::{is_beyond, is_selecting};
 use crate::{Forwarding, Policy, Reason};
 use bytes::Bytes;
@@ -94,12 +94,14 @@ impl VaryRule {
             }
             let role = role(name, policy);
             let selects = match role {
-                _ if as_sent && is_sent_on(name, policy) => role != Role::Keyed,
-                Role::Address => return Err(Reason::StoreRefusedVaryAddress),
-                Role::Variable | Role::Selecting | Role::Unknown => true,
-                Role::Keyed | Role::Constant | Role::MethodOverride | Role::ProxyClaim | Role::Override => {
-                    false
-                }
+                _ if as_sent && is_sent_on(name, policy) => role != FieldRole::Keyed,
+                FieldRole::Address => return Err(Reason::StoreRefusedVaryAddress),
+                FieldRole::Variable | FieldRole::Selecting | FieldRole::Unknown => true,
+                FieldRole::Keyed
+                | FieldRole::Constant
+                | FieldRole::MethodOverride
+                | FieldRole::ProxyClaim
+                | FieldRole::Override => false,
             };
             if selects {
                 selecting.push(Bytes::from(name.to_ascii_lowercase()));
@@ -274,7 +276,8 @@ const NO_LISTS: &[&str] =
 /// The value without spaces and tabs beside commas, except inside quoted strings.
 fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
     let mut evened = Vec::with_capacity(value.len());
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     let mut rest = value;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;

@@ -6,7 +6,7 @@
 //! 9111's rule for unsafe methods is in `invalidation` and holds in addition.
 
 use crate::changed::{Changed, changed_by};
-use crate::form::{Form, Parameter, parameter, query_parameter};
+use crate::form::{FormReader, ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
 use crate::request::{cookie_names, percent_decoded};
@@ -22,7 +22,7 @@ const METHOD_PARAMETER: &str = "_method";
 
 /// What is known about a request that may be a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteEffect {
     /// The request has changed nothing, as far as the policy knows.
     Nothing,
     /// The content of the response decides, and it has not been read yet.
@@ -41,7 +41,7 @@ pub struct Exchanged<'a> {
     /// The request's target in origin-form.
     pub target: &'a [u8],
     /// The form in the request's content.
-    pub form: &'a Form,
+    pub form: &'a FormReader,
     /// Whether the request's content has been read to its end. Until then the form may be
     /// incomplete.
     pub form_is_whole: bool,
@@ -80,23 +80,23 @@ fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
 }
 
 /// What the request has changed, according to the first rule that applies.
-pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
+pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> WriteEffect {
     if !may_write(exchanged.request, policy) {
-        return Written::Nothing;
+        return WriteEffect::Nothing;
     }
-    let Some(method) = effective_method(exchanged) else { return Written::Nothing };
+    let Some(method) = effective_method(exchanged) else { return WriteEffect::Nothing };
     let Routed { path, parameter } = routed(exchanged.target, policy);
     let is_met = |rule: &&WriteRule| is_met(rule, &method, &path, parameter, exchanged);
     for rule in policy.writes.iter().filter(is_met) {
         if rule.reads_content() {
-            let Some(content) = exchanged.content else { return Written::Unread };
+            let Some(content) = exchanged.content else { return WriteEffect::Unread };
             if !is_met_by_content(rule, content) {
                 continue;
             }
         }
-        return Written::Changed(changed_by(rule, &path, exchanged, policy));
+        return WriteEffect::Changed(changed_by(rule, &path, exchanged, policy));
     }
-    Written::Nothing
+    WriteEffect::Nothing
 }
 
 /// The path that the application acts on.
@@ -115,7 +115,7 @@ fn routed<'a>(target: &[u8], policy: &'a Policy) -> Routed<'a> {
         let (base, script) = path.split_at(start);
         let is_script = rule.scripts.iter().any(|known| known.as_bytes() == script);
         if is_script
-            && let Parameter::Is(route) = query_parameter(query_of(target), &rule.parameter)
+            && let ParameterValue::Is(route) = query_parameter(query_of(target), &rule.parameter)
             && route.starts_with(b"/")
         {
             let base = base.strip_suffix(b"/").unwrap_or(base);
@@ -134,10 +134,10 @@ fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
     let in_query = query_parameter(query, METHOD_PARAMETER);
     let in_form = parameter(&[], form, form_is_whole, METHOD_PARAMETER);
     let parameters = [in_query, in_form].into_iter().filter_map(|parameter| match parameter {
-        Parameter::Is(value) => Some(value),
+        ParameterValue::Is(value) => Some(value),
         // A form that cannot be read names no method here. Rules that require or exclude a
         // parameter do not apply to it anyway.
-        Parameter::Absent | Parameter::Unknown => None,
+        ParameterValue::Absent | ParameterValue::Unknown => None,
     });
     let mut named = fields.chain(parameters).map(|value| value.trim_ascii().to_ascii_uppercase());
     let Some(first) = named.next() else { return Some(request.method.as_bytes().to_vec()) };
@@ -188,7 +188,7 @@ fn has_cookie(rule: &WriteRule, request: &RequestHead) -> bool {
 fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     rule.parameters.iter().any(|(name, wanted)| {
         let found = parameter(query_of(exchanged.target), exchanged.form, exchanged.form_is_whole, name);
-        matches!(found, Parameter::Is(value) if value == wanted.as_bytes())
+        matches!(found, ParameterValue::Is(value) if value == wanted.as_bytes())
     })
 }
 
@@ -201,8 +201,8 @@ fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Ex
     rule.unless_parameters.iter().any(|name| {
         let in_form = parameter(&[], exchanged.form, exchanged.form_is_whole, name);
         let is_routing = routing == Some(name.as_str());
-        in_form != Parameter::Absent
-            || !is_routing && query_parameter(query_of(exchanged.target), name) != Parameter::Absent
+        in_form != ParameterValue::Absent
+            || !is_routing && query_parameter(query_of(exchanged.target), name) != ParameterValue::Absent
     })
 }
 
@@ -216,7 +216,8 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
         .into_iter()
         .find_map(|https| resolve(https, exchanged.host, exchanged.target, location))
         .unwrap_or_else(|| behind_authority(location).to_vec());
-    let (path, query) = (path_of(&resolved), query_of(&resolved));
+    let path = path_of(&resolved);
+    let query = query_of(&resolved);
     let asked = query_of(exchanged.target);
     // A query that the request itself contained proves nothing, because a redirect may repeat it.
     let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);
@@ -286,13 +287,13 @@ pub(crate) fn query_of(target: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchanged, Written, written};
-    use crate::{Changed, ChangedPages, Form, Policy};
+    use super::{Exchanged, WriteEffect, written};
+    use crate::{Changed, ChangedPages, FormReader, Policy};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::Profile;
 
     /// A request and response for which a rule is checked, with defaults in [`CASE`].
-    struct Case<'a> {
+    struct WriteCase<'a> {
         profile: &'a str,
         request: &'a str,
         cookie: &'a str,
@@ -302,7 +303,7 @@ mod tests {
         content: &'a str,
     }
 
-    const CASE: Case<'_> = Case {
+    const CASE: WriteCase<'_> = WriteCase {
         profile: "wordpress",
         request: "POST /",
         cookie: "wordpress_logged_in_0a",
@@ -312,7 +313,7 @@ mod tests {
         content: "",
     };
 
-    impl Case<'_> {
+    impl WriteCase<'_> {
         fn changes(&self) -> String {
             let policy: &Policy = &Profile::shipped(self.profile).unwrap().policy;
             let (method, target) = self.request.split_once(' ').unwrap();
@@ -330,21 +331,23 @@ mod tests {
                 request: &head,
                 host: b"a.test",
                 target: target.as_bytes(),
-                form: &Form::of_octets(self.form.as_bytes()),
+                form: &FormReader::of_octets(self.form.as_bytes()),
                 form_is_whole: true,
                 answer: &answer,
                 content: None,
             };
             let content = Some(self.content.as_bytes());
             match (written(exchanged, policy), written(Exchanged { content, ..exchanged }, policy)) {
-                (Written::Unread, Written::Nothing) => "nothing by its content".to_owned(),
-                (Written::Unread, Written::Changed(changed)) => format!("{} by its content", told(changed)),
+                (WriteEffect::Unread, WriteEffect::Nothing) => "nothing by its content".to_owned(),
+                (WriteEffect::Unread, WriteEffect::Changed(changed)) => {
+                    format!("{} by its content", told(changed))
+                }
                 (before, after) => {
                     assert_eq!(before, after);
                     match after {
-                        Written::Changed(changed) => told(changed),
-                        Written::Nothing => "nothing".to_owned(),
-                        Written::Unread => "unread".to_owned(),
+                        WriteEffect::Changed(changed) => told(changed),
+                        WriteEffect::Nothing => "nothing".to_owned(),
+                        WriteEffect::Unread => "unread".to_owned(),
                     }
                 }
             }
@@ -365,7 +368,7 @@ mod tests {
     }
 
     fn redirected(request: &str, location: &'static str) -> String {
-        Case { request, status: 302, fields: &[("Location", location)], ..CASE }.changes()
+        WriteCase { request, status: 302, fields: &[("Location", location)], ..CASE }.changes()
     }
 
     #[test]
@@ -395,7 +398,7 @@ mod tests {
             assert_eq!(redirected(request, location), expected, "{request} {location}");
             let cookie = "theme";
             let fields: &[_] = &[("Location", location)];
-            let case = Case { request, cookie, status: 302, fields, ..CASE };
+            let case = WriteCase { request, cookie, status: 302, fields, ..CASE };
             assert_eq!(case.changes(), "nothing", "without a cookie: {request}");
         }
     }
@@ -459,10 +462,10 @@ mod tests {
             ("PUT /wp-json/wp/v2/users/me", 200, "nothing"),
         ] {
             for fields in [EDITOR, BY_PASSWORD] {
-                let case = Case { request, status, fields, content: PUBLISHED, ..CASE };
+                let case = WriteCase { request, status, fields, content: PUBLISHED, ..CASE };
                 assert_eq!(case.changes(), expected, "{request} {status}");
             }
-            let case = Case { request, status, fields: NONCE_OF_VISITORS, content: PUBLISHED, ..CASE };
+            let case = WriteCase { request, status, fields: NONCE_OF_VISITORS, content: PUBLISHED, ..CASE };
             assert_eq!(case.changes(), "nothing", "a visitor's: {request} {status}");
         }
     }
@@ -470,7 +473,7 @@ mod tests {
     #[test]
     fn never_published_draft_changes_nothing() {
         let case = |content| {
-            Case { request: "POST /wp-json/wp/v2/posts/5", fields: EDITOR, content, ..CASE }.changes()
+            WriteCase { request: "POST /wp-json/wp/v2/posts/5", fields: EDITOR, content, ..CASE }.changes()
         };
         assert_eq!(case(r#"{"id":5,"slug":"","status":"draft"}"#), "nothing by its content");
         assert_eq!(case(r#"{"id":5,"slug":"was-public","status":"draft"}"#), "everything by its content");
@@ -482,7 +485,7 @@ mod tests {
 
     #[test]
     fn rest_write_names_its_post() {
-        let case = |request, fields, content| Case { request, fields, content, ..CASE }.changes();
+        let case = |request, fields, content| WriteCase { request, fields, content, ..CASE }.changes();
         let fronts = "/ /feed/ /comments/feed/";
         for fields in [EDITOR, BY_PASSWORD] {
             for (request, content, expected) in [
@@ -544,7 +547,7 @@ mod tests {
             ("POST /wp-json/wc/v3/orders", product, "nothing"),
             ("DELETE /wp-json/wp/v2/users/5?force=true", r#"{"deleted":true}"#, "everything by its content"),
         ] {
-            let case = |fields| Case { request, fields, content, ..CASE }.changes();
+            let case = |fields| WriteCase { request, fields, content, ..CASE }.changes();
             assert_eq!(
                 (case(EDITOR), case(BY_PASSWORD)),
                 (expected.to_owned(), expected.to_owned()),
@@ -562,7 +565,7 @@ mod tests {
                  </params>\n</methodResponse>\n"
             );
             let fields: &[_] = &[("Content-Type", "text/xml; charset=UTF-8")];
-            Case { request: "POST /xmlrpc.php", fields, content: &content, ..CASE }.changes()
+            WriteCase { request: "POST /xmlrpc.php", fields, content: &content, ..CASE }.changes()
         };
         assert_eq!(case("<boolean>1</boolean>"), "everything by its content");
         assert_eq!(case("<string>12</string>"), "/ /feed/ /comments/feed/ post=12 lists by its content");
@@ -598,9 +601,10 @@ mod tests {
             ("GET /admin/appearance/settings?theme=b", "/admin/appearance", "nothing"),
         ] {
             let fields: &[_] = &[("Location", location)];
-            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            let case =
+                WriteCase { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
             assert_eq!(case.changes(), expected, "{request} {location}");
-            let anonymous = Case { cookie: "has_js", ..case };
+            let anonymous = WriteCase { cookie: "has_js", ..case };
             assert_eq!(anonymous.changes(), "nothing", "without a session: {request}");
         }
     }
@@ -609,7 +613,7 @@ mod tests {
     fn batch_is_a_write_if_an_inner_status_says_so() {
         let case = |content| {
             let request = "POST /wp-json/batch/v1";
-            Case { request, status: 207, fields: EDITOR, content, ..CASE }.changes()
+            WriteCase { request, status: 207, fields: EDITOR, content, ..CASE }.changes()
         };
         assert_eq!(case(r#"{"responses":[{"body":{"status":200},"status":401}]}"#), "nothing by its content");
         assert_eq!(case(r#"{"failed":"validation","responses":[null]}"#), "nothing by its content");
@@ -622,7 +626,7 @@ mod tests {
     #[test]
     fn ajax_action_needs_matching_form_and_response() {
         let case = |form, content| {
-            Case { request: "POST /wp-admin/admin-ajax.php", form, content, ..CASE }.changes()
+            WriteCase { request: "POST /wp-admin/admin-ajax.php", form, content, ..CASE }.changes()
         };
         assert_eq!(
             case("post_ID=1&action=inline%2Dsave", "\t<tr id=\"post-1\">"),
@@ -641,7 +645,10 @@ mod tests {
             "everything by its content"
         );
         let request = "POST /wp-admin/admin-ajax.php?action=trash-post";
-        assert_eq!(Case { request, form: "+action=post_like", content: "1", ..CASE }.changes(), "nothing");
+        assert_eq!(
+            WriteCase { request, form: "+action=post_like", content: "1", ..CASE }.changes(),
+            "nothing"
+        );
     }
 
     #[test]
@@ -657,7 +664,7 @@ mod tests {
             ("Location", "http://a.test/blog/wp-json/wp/v2/comments/5"),
         ];
         let case = |content| {
-            Case { request: "POST /blog/wp-json/wp/v2/comments", status: 201, fields, content, ..CASE }
+            WriteCase { request: "POST /blog/wp-json/wp/v2/comments", status: 201, fields, content, ..CASE }
                 .changes()
         };
         let shown = r#"{"post":7,"link":"http:\/\/a.test\/blog\/post\/#comment-5","status":"approved"}"#;
@@ -667,7 +674,7 @@ mod tests {
 
     #[test]
     fn mediawiki_edits_need_a_saved_revision() {
-        let edit = |fields| Case {
+        let edit = |fields| WriteCase {
             profile: "mediawiki",
             request: "POST /wiki/A?action=submit",
             status: 302,
@@ -685,7 +692,8 @@ mod tests {
         assert_eq!(edit(&[("Location", "/wiki/Any")]).changes(), "nothing");
         let api = |form, content| {
             let fields: &[_] = &[("Content-Type", "application/json; charset=utf-8")];
-            Case { profile: "mediawiki", request: "POST /w/api.php", form, fields, content, ..CASE }.changes()
+            WriteCase { profile: "mediawiki", request: "POST /w/api.php", form, fields, content, ..CASE }
+                .changes()
         };
         let saved = r#"{"edit":{"result":"Success","newrevid":8}}"#;
         assert_eq!(api("action=edit&format=json", saved), "everything by its content");
@@ -711,7 +719,8 @@ mod tests {
             ("POST /comment/reply/node/5/comment", "/node/5", "nothing"),
         ] {
             let fields: &[_] = &[("Location", location)];
-            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            let case =
+                WriteCase { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
             assert_eq!(case.changes(), expected, "{request} {location}");
         }
     }
@@ -737,7 +746,7 @@ mod tests {
             ("default", "POST /wp-admin/post.php", "/wp-admin/post.php?message=1", SAVED, "nothing"),
         ] {
             let fields: &[_] = &[("Location", location), ("Set-Cookie", cookie)];
-            let case = Case { profile, request, cookie: "sessionid", status: 302, fields, ..CASE };
+            let case = WriteCase { profile, request, cookie: "sessionid", status: 302, fields, ..CASE };
             assert_eq!(case.changes(), expected, "{profile} {request} {location} {cookie}");
         }
     }

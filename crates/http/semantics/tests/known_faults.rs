@@ -10,7 +10,7 @@ use petasos_semantics::{
     reuse_on_error, updated_head,
 };
 
-type Lines = [(&'static str, &'static str)];
+type FieldLines = [(&'static str, &'static str)];
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.
 const NOW_SECS: u64 = 784_111_777;
@@ -24,13 +24,13 @@ fn at(later_secs: u64) -> Moment {
     }
 }
 
-fn head(status: u16, fields: &Lines) -> ResponseHead {
+fn head(status: u16, fields: &FieldLines) -> ResponseHead {
     let mut head = ResponseHead::new(Status::from_code(status).unwrap_or(Status::OK));
     fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
     head
 }
 
-fn judged(status: u16, fields: &Lines, policy: &Policy) -> Result<Storable, Reason> {
+fn judged(status: u16, fields: &FieldLines, policy: &Policy) -> Result<Storable, Reason> {
     let request = RequestHead {
         method: Method::Get,
         target: "/".into(),
@@ -43,7 +43,7 @@ fn judged(status: u16, fields: &Lines, policy: &Policy) -> Result<Storable, Reas
     }
 }
 
-fn lifetime_secs(fields: &Lines) -> Result<u64, Reason> {
+fn lifetime_secs(fields: &FieldLines) -> Result<u64, Reason> {
     judged(200, fields, &Policy::rfc()).map(|storable| storable.freshness.lifetime.as_secs())
 }
 

@@ -204,7 +204,9 @@ proptest! {
                 None => format!("-{first}"),
             })
             .collect();
-        let (first, last, more) = (part.0, part.0 + part.1, part.2);
+        let first = part.0;
+        let last = part.0 + part.1;
+        let more = part.2;
         let extents = format!("bytes {first}-{last}/{}\nbytes {}-{}/*", last + more, last + more - 1, last + more);
         checks::ranges(format!("bytes={}\n\n\"a\"\n{extents}\n{complete}", specs.join(",")).as_bytes());
     }

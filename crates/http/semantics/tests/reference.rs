@@ -15,7 +15,8 @@ use proptest::prelude::*;
 fn model_members(value: &str) -> Vec<(String, bool)> {
     let mut members = Vec::new();
     let mut member = String::new();
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     for char in value.chars() {
         if escaped {
             escaped = false;

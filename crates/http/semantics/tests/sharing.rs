@@ -14,7 +14,7 @@ use petasos_semantics::{
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rfc9111::{Answer, Exchange, Profile, Wish};
+use rfc9111::{CacheExchange, ExpectedReuse, RuleSet, Wish};
 
 /// The approximate arrival time of the responses.
 const NOW_SECS: i128 = 1_700_000_000;
@@ -78,7 +78,7 @@ fn date_or_not(dates: impl Strategy<Value = i128>) -> impl Strategy<Value = Opti
     prop_oneof![4 => dates.prop_map(Some), 1 => Just(None)]
 }
 
-fn exchanges() -> impl Strategy<Value = Exchange> {
+fn exchanges() -> impl Strategy<Value = CacheExchange> {
     let usual = prop_oneof![4 => Just(200), 3 => select(STATUSES)];
     let request = (
         prop_oneof![18 => Just("GET"), 2 => Just("POST"), 1 => Just("HEAD")],
@@ -103,7 +103,7 @@ fn exchanges() -> impl Strategy<Value = Exchange> {
         let (cache_control, cdn_cache_control) = control;
         let (expires, date, last_modified, age) = times;
         let (etag, sets_cookie, content_range, is_located_here) = rest;
-        Exchange {
+        CacheExchange {
             method,
             authorized,
             status,
@@ -150,7 +150,7 @@ fn date(secs: i128) -> bytes::Bytes {
     format_date(moment(secs).wall)
 }
 
-fn request_of(exchange: &Exchange) -> RequestHead {
+fn request_of(exchange: &CacheExchange) -> RequestHead {
     let mut fields = Fields::new();
     fields.push("Host", "example.org");
     if exchange.authorized {
@@ -160,7 +160,7 @@ fn request_of(exchange: &Exchange) -> RequestHead {
     RequestHead { method, target: "/a".into(), version: Version::Http11, fields }
 }
 
-fn response_of(exchange: &Exchange) -> ResponseHead {
+fn response_of(exchange: &CacheExchange) -> ResponseHead {
     let mut head = ResponseHead::new(Status::from_code(exchange.status).unwrap_or(Status::OK));
     let fields = &mut head.fields;
     // One line for each member, or all members in one line.
@@ -208,8 +208,9 @@ fn directives_of(wish: &Wish) -> Directives {
     Directives::of_request(&fields)
 }
 
-fn judged(exchange: &Exchange, policy: &Policy) -> Result<Storable, Reason> {
-    let (asked, answered) = (moment(exchange.request_time), moment(exchange.response_time));
+fn judged(exchange: &CacheExchange, policy: &Policy) -> Result<Storable, Reason> {
+    let asked = moment(exchange.request_time);
+    let answered = moment(exchange.response_time);
     match judge_response(&request_of(exchange), &response_of(exchange), asked, answered, policy) {
         Judgement::Store(storable) => Ok(storable),
         Judgement::DoNotStore(reason) => Err(reason),
@@ -217,25 +218,32 @@ fn judged(exchange: &Exchange, policy: &Policy) -> Result<Storable, Reason> {
 }
 
 /// The model's term for the crate's result.
-fn answer_of(reuse: Option<Reuse>) -> Answer {
+fn answer_of(reuse: Option<Reuse>) -> ExpectedReuse {
     match reuse {
-        Some(Reuse::Fresh { .. }) => Answer::Fresh,
+        Some(Reuse::Fresh { .. }) => ExpectedReuse::Fresh,
         Some(Reuse::Stale { reason: Reason::StaleWhileRevalidate, refresh: true, .. }) => {
-            Answer::StaleWhileRevalidated
+            ExpectedReuse::StaleWhileRevalidated
         }
         Some(Reuse::Stale { reason: Reason::StaleClientAllows, refresh: false, .. }) => {
-            Answer::StaleAsTheClientAccepts
+            ExpectedReuse::StaleAsTheClientAccepts
         }
-        Some(Reuse::Stale { reason: Reason::StaleOnError, refresh: false, .. }) => Answer::StaleOnError,
-        Some(Reuse::Revalidate(_)) | None => Answer::AskTheOrigin,
+        Some(Reuse::Stale { reason: Reason::StaleOnError, refresh: false, .. }) => {
+            ExpectedReuse::StaleOnError
+        }
+        Some(Reuse::Revalidate(_)) | None => ExpectedReuse::AskTheOrigin,
         Some(Reuse::Stale { .. }) => unreachable!("no other reason is given here"),
     }
 }
 
-fn agrees(exchange: &Exchange, wish: &Wish, later_secs: i128, profile: Profile) -> Result<(), TestCaseError> {
+fn agrees(
+    exchange: &CacheExchange,
+    wish: &Wish,
+    later_secs: i128,
+    profile: RuleSet,
+) -> Result<(), TestCaseError> {
     let policy = match profile {
-        Profile::Letter => Policy::rfc(),
-        Profile::Strict => Policy::default_profile(),
+        RuleSet::Letter => Policy::rfc(),
+        RuleSet::Strict => Policy::default_profile(),
     };
     let judged = judged(exchange, &policy);
     prop_assert_eq!(judged.is_ok(), exchange.may_be_stored(profile), "{:?}: {:?}", profile, judged);
@@ -265,12 +273,13 @@ fn agrees(exchange: &Exchange, wish: &Wish, later_secs: i128, profile: Profile) 
 
 /// One reading of the clocks, relative to the reading before: the real seconds, the value of a
 /// jumping wall clock, and how many of the real seconds the monotonic clock slept.
-type Reading = (u64, u64, u64);
+type ClockReading = (u64, u64, u64);
 
 /// The clocks over time. One of them is always right: the monotonic clock while the wall clock
 /// jumps, or the wall clock while the monotonic clock sleeps with the machine.
-fn clocks(readings: &[Reading], wall_jumps: bool) -> Vec<(u64, Moment)> {
-    let (mut elapsed, mut monotonic_secs) = (0, 0);
+fn clocks(readings: &[ClockReading], wall_jumps: bool) -> Vec<(u64, Moment)> {
+    let mut elapsed = 0;
+    let mut monotonic_secs = 0;
     let moments = readings.iter().map(|&(step, wall, slept)| {
         elapsed += step;
         monotonic_secs += if wall_jumps { step } else { step.saturating_sub(slept) };
@@ -281,7 +290,7 @@ fn clocks(readings: &[Reading], wall_jumps: bool) -> Vec<(u64, Moment)> {
     moments.collect()
 }
 
-fn readings() -> impl Strategy<Value = Vec<Reading>> {
+fn readings() -> impl Strategy<Value = Vec<ClockReading>> {
     const YEAR_SECS: u64 = 365 * 24 * 3600;
     let wall = prop_oneof![
         Just(1),
@@ -301,15 +310,16 @@ proptest! {
         wish in wishes(),
         later_secs in prop_oneof![0..15i128, 0..400i128],
     ) {
-        agrees(&exchange, &wish, later_secs, Profile::Letter)?;
-        agrees(&exchange, &wish, later_secs, Profile::Strict)?;
+        agrees(&exchange, &wish, later_secs, RuleSet::Letter)?;
+        agrees(&exchange, &wish, later_secs, RuleSet::Strict)?;
     }
 
     /// A response that the default profile stores may be stored with the profile `rfc` too, and its
     /// lifetime is not longer.
     #[test]
     fn default_profile_stores_only_what_rfc_profile_permits(exchange in exchanges()) {
-        let (strict, letter) = (judged(&exchange, &Policy::default_profile()), judged(&exchange, &Policy::rfc()));
+        let strict = judged(&exchange, &Policy::default_profile());
+        let letter = judged(&exchange, &Policy::rfc());
         // The default profile gives 404 and 410 a lifetime if they state none, so they are
         // excluded.
         if let Ok(storable) = strict && !matches!(exchange.status, 404 | 410) {
@@ -372,11 +382,11 @@ fn used_within(
     let wished = |secs: Option<i128>| secs.and_then(|secs| u64::try_from(secs).ok()).unwrap_or(0);
     // The limit of a client's directive is inclusive.
     let permitted = match answer_of(Some(reused)) {
-        Answer::Fresh => lifetime_secs,
-        Answer::StaleWhileRevalidated => lifetime_secs + revalidate_secs,
-        Answer::StaleAsTheClientAccepts => lifetime_secs + wished(wish.max_stale) + 1,
-        Answer::StaleOnError => lifetime_secs + error_secs.max(wished(wish.stale_if_error) + 1),
-        Answer::AskTheOrigin => return Ok(()),
+        ExpectedReuse::Fresh => lifetime_secs,
+        ExpectedReuse::StaleWhileRevalidated => lifetime_secs + revalidate_secs,
+        ExpectedReuse::StaleAsTheClientAccepts => lifetime_secs + wished(wish.max_stale) + 1,
+        ExpectedReuse::StaleOnError => lifetime_secs + error_secs.max(wished(wish.stale_if_error) + 1),
+        ExpectedReuse::AskTheOrigin => return Ok(()),
     };
     prop_assert!(true_age < permitted, "{:?} at the age of {}: {:?}", reused, true_age, freshness);
     Ok(())

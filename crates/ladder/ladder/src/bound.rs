@@ -18,7 +18,7 @@
 //!    site's *workers* (or locks).
 //! 7. In every other case *unclear*, also whenever the host's busy share is missing.
 
-use report::results::Bound;
+use report::results::LimitingResource;
 
 /// Share of one core (0 to 1) from which a generator thread counts as saturated.
 pub const GENERATOR_THREAD: f64 = 0.90;
@@ -56,26 +56,26 @@ pub struct Figures {
 }
 
 /// Applies the rules of this module.
-pub fn bound_by(figures: &Figures) -> Bound {
+pub fn bound_by(figures: &Figures) -> LimitingResource {
     if figures.generator_thread >= GENERATOR_THREAD {
-        return Bound::Generator;
+        return LimitingResource::Generator;
     }
     if figures.link.is_some_and(|share| share >= LINK_FULL) {
-        return Bound::Link;
+        return LimitingResource::Link;
     }
     match figures.host_busy {
         Some(busy) if busy >= HOST_BUSY => largest(figures, busy),
         Some(busy) if figures.concurrency <= u64::from(figures.cores) => {
             if busy < HOST_IDLE {
-                Bound::Users
+                LimitingResource::Users
             } else {
-                Bound::Unclear
+                LimitingResource::Unclear
             }
         }
-        Some(busy) if is_preempted(figures, busy) => Bound::Generator,
-        Some(busy) if busy < HOST_IDLE => Bound::Workers,
-        Some(_) => Bound::Unclear,
-        None => Bound::Unclear,
+        Some(busy) if is_preempted(figures, busy) => LimitingResource::Generator,
+        Some(busy) if busy < HOST_IDLE => LimitingResource::Workers,
+        Some(_) => LimitingResource::Unclear,
+        None => LimitingResource::Unclear,
     }
 }
 
@@ -88,23 +88,26 @@ fn is_preempted(figures: &Figures, busy: f64) -> bool {
 }
 
 /// Names the largest consumer of processor time (rule 3).
-fn largest(figures: &Figures, busy: f64) -> Bound {
+fn largest(figures: &Figures, busy: f64) -> LimitingResource {
     let users = [
-        (figures.site_cpu_s, Bound::OriginCpu),
-        (figures.accelerator_cpu_s, Bound::AcceleratorCpu),
-        (figures.generator_cpu_s, Bound::Generator),
+        (figures.site_cpu_s, LimitingResource::OriginCpu),
+        (figures.accelerator_cpu_s, LimitingResource::AcceleratorCpu),
+        (figures.generator_cpu_s, LimitingResource::Generator),
     ];
     let known: f64 = users.iter().map(|(seconds, _)| seconds).sum();
     if known < 0.5 * busy * f64::from(figures.cores) * figures.seconds {
-        return Bound::Unclear;
+        return LimitingResource::Unclear;
     }
-    users.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b)).map_or(Bound::Unclear, |(_, bound)| bound)
+    users
+        .into_iter()
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map_or(LimitingResource::Unclear, |(_, bound)| bound)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Figures, bound_by};
-    use report::results::Bound;
+    use report::results::LimitingResource;
 
     /// Two cores for ten seconds, with every figure far from its limit.
     const CALM: Figures = Figures {
@@ -123,34 +126,34 @@ mod tests {
     fn each_rule_decides_its_case() {
         let busy = Figures { host_busy: Some(0.97), ..CALM };
         let idle = Figures { host_busy: Some(0.55), ..CALM };
-        assert_eq!(bound_by(&CALM), Bound::Unclear);
-        assert_eq!(bound_by(&busy), Bound::OriginCpu);
-        assert_eq!(bound_by(&idle), Bound::Workers);
-        assert_eq!(bound_by(&Figures { concurrency: 2, ..idle }), Bound::Users);
-        assert_eq!(bound_by(&Figures { generator_thread: 0.95, ..busy }), Bound::Generator);
-        assert_eq!(bound_by(&Figures { link: Some(0.95), ..idle }), Bound::Link);
+        assert_eq!(bound_by(&CALM), LimitingResource::Unclear);
+        assert_eq!(bound_by(&busy), LimitingResource::OriginCpu);
+        assert_eq!(bound_by(&idle), LimitingResource::Workers);
+        assert_eq!(bound_by(&Figures { concurrency: 2, ..idle }), LimitingResource::Users);
+        assert_eq!(bound_by(&Figures { generator_thread: 0.95, ..busy }), LimitingResource::Generator);
+        assert_eq!(bound_by(&Figures { link: Some(0.95), ..idle }), LimitingResource::Link);
         assert_eq!(
             bound_by(&Figures { accelerator_cpu_s: 15.0, site_cpu_s: 1.0, ..busy }),
-            Bound::AcceleratorCpu
+            LimitingResource::AcceleratorCpu
         );
-        assert_eq!(bound_by(&Figures { generator_cpu_s: 15.0, ..busy }), Bound::Generator);
+        assert_eq!(bound_by(&Figures { generator_cpu_s: 15.0, ..busy }), LimitingResource::Generator);
         let light = Figures { generator_cpu_s: 8.0, site_cpu_s: 3.0, accelerator_cpu_s: 5.0, ..idle };
-        assert_eq!(bound_by(&light), Bound::Generator);
-        assert_eq!(bound_by(&Figures { host_busy: Some(0.8), ..light }), Bound::Generator);
-        assert_eq!(bound_by(&Figures { generator_cpu_s: 7.9, ..light }), Bound::Workers);
-        assert_eq!(bound_by(&Figures { concurrency: 2, ..light }), Bound::Users);
+        assert_eq!(bound_by(&light), LimitingResource::Generator);
+        assert_eq!(bound_by(&Figures { host_busy: Some(0.8), ..light }), LimitingResource::Generator);
+        assert_eq!(bound_by(&Figures { generator_cpu_s: 7.9, ..light }), LimitingResource::Workers);
+        assert_eq!(bound_by(&Figures { concurrency: 2, ..light }), LimitingResource::Users);
         let unwatched = Figures { site_cpu_s: 0.0, accelerator_cpu_s: 0.0, ..light };
-        assert_eq!(bound_by(&unwatched), Bound::Workers);
+        assert_eq!(bound_by(&unwatched), LimitingResource::Workers);
         let waits = Figures { host_busy: Some(0.05), generator_cpu_s: 0.6, site_cpu_s: 0.3, ..idle };
-        assert_eq!(bound_by(&waits), Bound::Workers);
-        assert_eq!(bound_by(&Figures { site_cpu_s: 1.0, ..busy }), Bound::Unclear);
-        assert_eq!(bound_by(&Figures { host_busy: None, ..busy }), Bound::Unclear);
+        assert_eq!(bound_by(&waits), LimitingResource::Workers);
+        assert_eq!(bound_by(&Figures { site_cpu_s: 1.0, ..busy }), LimitingResource::Unclear);
+        assert_eq!(bound_by(&Figures { host_busy: None, ..busy }), LimitingResource::Unclear);
     }
 
     #[test]
     fn a_saturated_generator_hides_everything_else() {
         let figures = Figures { generator_thread: 0.90, link: Some(1.0), host_busy: Some(1.0), ..CALM };
-        assert_eq!(bound_by(&figures), Bound::Generator);
-        assert_ne!(bound_by(&Figures { generator_thread: 0.899, ..figures }), Bound::Generator);
+        assert_eq!(bound_by(&figures), LimitingResource::Generator);
+        assert_ne!(bound_by(&Figures { generator_thread: 0.899, ..figures }), LimitingResource::Generator);
     }
 }

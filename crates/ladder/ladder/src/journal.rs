@@ -9,7 +9,7 @@
 //! * A journal belongs to one plan.
 
 use platform::Disk;
-use report::results::{PageRecord, Run};
+use report::results::{CellRun, PageRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ enum Entry {
     Plan(Header),
     Reference(PageRecord),
     NewReference { step: String, page: PageRecord },
-    Run(Box<Run>),
+    Run(Box<CellRun>),
 }
 
 /// First line of the journal: identifies the plan.
@@ -54,7 +54,7 @@ pub(crate) struct Past {
     /// Pages that steps declare as new references, by step id.
     pub(crate) new_references: BTreeMap<String, PageRecord>,
     /// Finished visits.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<CellRun>,
 }
 
 impl Past {
@@ -117,7 +117,7 @@ impl<'a> Journal<'a> {
     }
 
     /// Records a finished visit.
-    pub(crate) fn run(&self, run: &Run) -> io::Result<()> {
+    pub(crate) fn run(&self, run: &CellRun) -> io::Result<()> {
         self.disk.append(&self.path, &line(&Entry::Run(Box::new(run.clone())))?)
     }
 }
@@ -159,7 +159,7 @@ fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
 mod tests {
     use super::{Header, JOURNAL_FILE, Journal};
     use platform::{Disk, FaultyDisk, SystemDisk};
-    use report::results::{Outcome, PageRecord, Run};
+    use report::results::{CellRun, PageRecord, VisitOutcome};
     use std::collections::BTreeMap;
 
     fn header() -> Header {
@@ -172,9 +172,9 @@ mod tests {
         }
     }
 
-    fn run(round: u64) -> Run {
-        let outcome = Outcome::Void { reason: "no".to_owned(), is_silent: false };
-        Run { cell: "a".to_owned(), round, started_at_s: 6, visit_s: 1.5, outcome }
+    fn run(round: u64) -> CellRun {
+        let outcome = VisitOutcome::Void { reason: "no".to_owned(), is_silent: false };
+        CellRun { cell: "a".to_owned(), round, started_at_s: 6, visit_s: 1.5, outcome }
     }
 
     #[test]

@@ -6,12 +6,12 @@ use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
 use load::{FailureKind, Outcome, VerdictTimes};
-use probe::Watch;
+use probe::WatchFigures;
 use report::results::{
-    CellRecord, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
-    ResponseTimes, Run, StepRecord, VerdictRecord, VisitorRecord,
+    CellRecord, CellRun, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
+    ResponseTimes, StepRecord, VerdictRecord, VisitorRecord,
 };
-use report::run::Drift;
+use report::run::ContentDrift;
 use stats::Histogram;
 
 /// Content codings that the measured load accepts: the same as browsers.
@@ -22,7 +22,7 @@ const CONTENT_BYTES_MAX: usize = 16 << 20;
 
 /// Records of the watched groups. The processor time per page is the group's time divided by
 /// `answers`, in milliseconds.
-pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
+pub(crate) fn groups(ladder: &Ladder, watch: &WatchFigures, answers: u64) -> Vec<GroupRecord> {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let record = pairs.map(|(group, seen)| GroupRecord {
         name: group.name.clone(),
@@ -39,7 +39,7 @@ pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupR
 /// Mean and samples of the runnable and blocked tasks of all groups with role site or database.
 /// There is no mean if no such group exists. There is none either if one of these groups has no
 /// process, because its load would wrongly count as 0.
-pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec<u32>) {
+pub(crate) fn observed_load(ladder: &Ladder, watch: &WatchFigures) -> (Option<f64>, Vec<u32>) {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let mine = pairs.filter(|(group, _)| matches!(group.role, Role::Site | Role::Database));
     let mine: Vec<_> = mine.map(|(_, seen)| seen).collect();
@@ -132,7 +132,7 @@ pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
         busiest_thread: outcome.check.cpu_share_max,
         trust: outcome.check.trust.to_string(),
         reasons: outcome.check.reasons.clone(),
-        account: Some(report::run::Account::from(outcome)),
+        account: Some(report::run::UserTime::from(outcome)),
         is_real_time: outcome.is_real_time,
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord>
 }
 
 /// Records of the planned loads other than the anonymous one, with their cells.
-pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecord> {
+pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
         title: traffic.title.clone(),
@@ -189,10 +189,15 @@ pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecor
 }
 
 /// Records of a load's cells with their runs; `None` is the anonymous load.
-pub(crate) fn cells(ladder: &Ladder, plan: &Plan, traffic: Option<usize>, runs: &[Run]) -> Vec<CellRecord> {
+pub(crate) fn cells(
+    ladder: &Ladder,
+    plan: &Plan,
+    traffic: Option<usize>,
+    runs: &[CellRun],
+) -> Vec<CellRecord> {
     let record = plan.cells.iter().filter(|cell| cell.traffic == traffic).filter_map(|cell| {
         let step = ladder.steps.get(cell.step)?;
-        let mut mine: Vec<Run> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
+        let mut mine: Vec<CellRun> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
         mine.sort_by_key(|run| run.round);
         Some(CellRecord {
             id: cell.id.clone(),
@@ -226,7 +231,7 @@ fn ab(cell: &Cell, step: &Step) -> String {
 /// which cannot be decoded here.
 pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
-        return Drift::of(outcome).map(|drift| drift.said_with_place());
+        return ContentDrift::of(outcome).map(|drift| drift.said_with_place());
     };
     let drift = outcome.drift.as_ref()?;
     let mut fields = message::Fields::new();
@@ -240,8 +245,8 @@ pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
 mod tests {
     use super::{ab, cells, observed_load, plan};
     use crate::{Choice, Plan, read_ladder};
-    use probe::{GroupWatch, HostWatch, Watch};
-    use report::results::{Outcome, Run};
+    use probe::{GroupFigures, HostFigures, WatchFigures};
+    use report::results::{CellRun, VisitOutcome};
 
     const TEXT: &str = r#"
         title = "t"
@@ -282,7 +287,7 @@ mod tests {
     #[test]
     fn observed_load_adds_site_and_database() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let group = |load_samples: &[u32]| GroupWatch {
+        let group = |load_samples: &[u32]| GroupFigures {
             name: String::new(),
             load_samples: load_samples.to_vec(),
             cpu_seconds: 0.0,
@@ -291,7 +296,7 @@ mod tests {
             tasks: 1,
         };
         let groups = vec![group(&[2, 4]), group(&[9, 9]), group(&[1, 0])];
-        let mut watch = Watch { seconds: 1.0, groups, host: HostWatch::default() };
+        let mut watch = WatchFigures { seconds: 1.0, groups, host: HostFigures::default() };
         assert_eq!(observed_load(&ladder, &watch), (Some(3.5), vec![3, 4]));
         watch.groups[1].processes = 0;
         assert_eq!(observed_load(&ladder, &watch).0, Some(3.5), "the accelerator's load is not observed");
@@ -303,12 +308,12 @@ mod tests {
     fn runs_are_sorted_by_cell_and_round() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let plan_made = Plan::new(&ladder, Choice::default(), "1");
-        let run = |cell: &str, round| Run {
+        let run = |cell: &str, round| CellRun {
             cell: cell.to_owned(),
             round,
             started_at_s: 0,
             visit_s: 1.0,
-            outcome: Outcome::Void { reason: String::new(), is_silent: false },
+            outcome: VisitOutcome::Void { reason: String::new(), is_silent: false },
         };
         let runs = [run("a", 2), run("a-c2-keepalive", 1), run("a", 1)];
         let cells = cells(&ladder, &plan_made, None, &runs);

@@ -4,7 +4,7 @@
 //! between steps, because the generator or another process may have limited it.
 
 use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
-use probe::{GroupWatch, HostWatch};
+use probe::{GroupFigures, HostFigures};
 
 /// Highest share of the machine (0 to 1) that processes outside the measurement may use.
 pub const FOREIGN_SHARE_MAX: f64 = 0.10;
@@ -13,7 +13,7 @@ pub const FOREIGN_SHARE_MAX: f64 = 0.10;
 pub const STEAL_SHARE_MAX: f64 = 0.05;
 
 /// Returns the reasons to star a run; empty for a run that counts.
-pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]) -> Vec<String> {
+pub(crate) fn reasons(check: &SelfCheck, host: &HostFigures, groups: &[GroupFigures]) -> Vec<String> {
     let mut reasons = Vec::new();
     // Lost time stars a run even if it is only microseconds per request, because steps are compared
     // by throughput. An open loop keeps its throughput in this case, and its check is clean.
@@ -46,12 +46,12 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]
 mod tests {
     use super::reasons;
     use load::{Account, SelfCheck, Trust};
-    use probe::{GroupWatch, HostWatch};
+    use probe::{GroupFigures, HostFigures};
     use std::time::Duration;
 
     /// Groups with these numbers of processes.
-    fn groups(processes: &[u32]) -> Vec<GroupWatch> {
-        let group = |(place, &processes): (usize, &u32)| GroupWatch {
+    fn groups(processes: &[u32]) -> Vec<GroupFigures> {
+        let group = |(place, &processes): (usize, &u32)| GroupFigures {
             name: format!("site {}", place + 1),
             load_samples: Vec::new(),
             cpu_seconds: 1.0,
@@ -62,14 +62,14 @@ mod tests {
         processes.iter().enumerate().map(group).collect()
     }
 
-    fn host(foreign: f64, steal: f64) -> HostWatch {
-        HostWatch { foreign: Some(foreign), steal: Some(steal), ..HostWatch::default() }
+    fn host(foreign: f64, steal: f64) -> HostFigures {
+        HostFigures { foreign: Some(foreign), steal: Some(steal), ..HostFigures::default() }
     }
 
     #[test]
     fn quiet_machine_stars_nothing() {
         assert!(reasons(&SelfCheck::default(), &host(0.1, 0.05), &groups(&[3])).is_empty());
-        assert!(reasons(&SelfCheck::default(), &HostWatch::default(), &groups(&[3])).is_empty());
+        assert!(reasons(&SelfCheck::default(), &HostFigures::default(), &groups(&[3])).is_empty());
     }
 
     #[test]

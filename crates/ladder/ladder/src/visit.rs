@@ -23,7 +23,7 @@ use crate::{ports, proof, record, star};
 use address::HttpUrl;
 use clock::Clock;
 use load::{Control, Expect, Outcome, WeightedTarget};
-use probe::{ProcFs, Watch};
+use probe::{ProcFs, WatchFigures};
 use report::results::{BystanderRecord, Measured, WriteRecord};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -63,7 +63,7 @@ pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<Visitor>>>;
 /// Readings of a measured load, before anything is computed from them.
 pub(crate) struct Readings {
     pub(crate) outcome: Outcome,
-    pub(crate) watch: Watch,
+    pub(crate) watch: WatchFigures,
     pub(crate) bystander: BystanderRecord,
     /// Readings of the logged-in bystander.
     pub(crate) twin: Option<BystanderRecord>,
@@ -439,6 +439,7 @@ impl Bench<'_> {
             time: Some(cell.load.duration),
             ..load::Stop::default()
         };
+        plan.spread = load::spread(plan.stop.time);
         plan.expect.length = load::Length::Variable;
         if let Some(traffic) = cell.traffic.and_then(|position| self.ladder.loads.get(position)) {
             plan.targets = self.targets(traffic, step, &plan.target)?;
@@ -507,7 +508,7 @@ impl Bench<'_> {
         }
     }
 
-    fn groups(&self) -> Vec<probe::Group> {
+    fn groups(&self) -> Vec<probe::ProcessGroup> {
         let root = |root: &Root| match root {
             Root::Service(name) => {
                 self.services.iter().find(|(service, _)| service == name).map(|(_, pid)| *pid)
@@ -518,7 +519,7 @@ impl Bench<'_> {
                 text.trim().parse().ok()
             }
         };
-        let group = |group: &crate::ladder::Group| probe::Group {
+        let group = |group: &crate::ladder::Group| probe::ProcessGroup {
             name: group.name.clone(),
             roots: root(&group.root).into_iter().collect(),
         };

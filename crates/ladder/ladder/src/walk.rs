@@ -26,7 +26,7 @@ use clock::Clock;
 use difference::text_of;
 use platform::Disk;
 use probe::{Environment, ProcFs};
-use report::results::{EnvironmentRecord, Outcome, PageRecord, Results, Run, SCHEMA, VersionRecord};
+use report::results::{CellRun, EnvironmentRecord, PageRecord, Results, SCHEMA, VersionRecord, VisitOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -273,7 +273,7 @@ struct Walker<'a, 'b> {
     journal: Journal<'b>,
     services: Services<'a>,
     world: World<'b>,
-    runs: Vec<Run>,
+    runs: Vec<CellRun>,
 }
 
 impl Walker<'_, '_> {
@@ -362,13 +362,13 @@ impl Walker<'_, '_> {
             let took = self.world.clock.monotonic().since(begun);
             pace.add(self.plan.expected(std::iter::once(*cell)), took);
             let outcome = match visited {
-                Ok(measured) => Outcome::Measured(Box::new(measured)),
+                Ok(measured) => VisitOutcome::Measured(Box::new(measured)),
                 Err(Unfit { reason, is_silent }) => {
                     // A reason may quote what a site sent.
-                    Outcome::Void { reason: text_of(reason.as_bytes()), is_silent }
+                    VisitOutcome::Void { reason: text_of(reason.as_bytes()), is_silent }
                 }
             };
-            let run = Run {
+            let run = CellRun {
                 cell: cell.id.clone(),
                 round: *round,
                 started_at_s,

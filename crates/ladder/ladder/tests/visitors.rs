@@ -11,7 +11,7 @@
 
 use petasos_ladder::{Choice, Observer, Options, Status, Stop, World, read_ladder, walk};
 use platform::{SystemClock, SystemDisk};
-use report::results::{CellRecord, Measured, Outcome, Results};
+use report::results::{CellRecord, Measured, Results, VisitOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -144,20 +144,20 @@ fn walked_until(stop: &Stop, text: &str, loads: &[&str], observer: &mut dyn Obse
 }
 
 /// The outcome of a cell's only run.
-fn outcome(cell: &CellRecord) -> &Outcome {
+fn outcome(cell: &CellRecord) -> &VisitOutcome {
     &cell.runs[0].outcome
 }
 
 fn measured(cell: &CellRecord) -> &Measured {
     match outcome(cell) {
-        Outcome::Measured(measured) => measured,
+        VisitOutcome::Measured(measured) => measured,
         void => panic!("{void:?}"),
     }
 }
 
 fn reason(cell: &CellRecord) -> &str {
     match outcome(cell) {
-        Outcome::Void { reason, .. } => reason,
+        VisitOutcome::Void { reason, .. } => reason,
         measured => panic!("{measured:?}"),
     }
 }

@@ -13,7 +13,7 @@ use petasos_ladder::{
     Choice, LadderError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk,
 };
 use platform::{SystemClock, SystemDisk};
-use report::results::{Outcome, Results};
+use report::results::{Results, VisitOutcome};
 use report::summary::{Standing, standing};
 use std::path::Path;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ fn every_cell_is_measured_in_every_round() {
     for cell in &results.cells {
         assert_eq!(cell.runs.len(), 2);
         for run in &cell.runs {
-            let Outcome::Measured(measured) = &run.outcome else { panic!("{run:?}") };
+            let VisitOutcome::Measured(measured) = &run.outcome else { panic!("{run:?}") };
             assert!(measured.answers > 0 && measured.failed() == 0, "{measured:?}");
             assert_eq!(measured.observed_load, Some(0.0), "the process only sleeps");
             assert_eq!((measured.meters[0].per_s, measured.meters[0].name.as_str()), (0.0, "constant"));
@@ -316,7 +316,7 @@ fn unanswered_bystander_counts_with_its_waiting_time() {
     });
     let out = tempfile::tempdir().unwrap();
     let results = walked(&first_step_only(&site), out.path(), false, &mut Watcher::default()).unwrap();
-    let Outcome::Measured(measured) = &results.cells[0].runs[0].outcome else { panic!("{results:?}") };
+    let VisitOutcome::Measured(measured) = &results.cells[0].runs[0].outcome else { panic!("{results:?}") };
     assert_eq!((measured.bystander.loaded_ms.len(), measured.bystander.idle_ms.len()), (0, 3));
     assert_eq!(measured.bystander.unanswered_ms.len(), 1);
     let bystander = standing(&results.cells[0]).summary().unwrap().bystander.unwrap();
@@ -356,8 +356,10 @@ fn load_without_good_responses_differs_from_a_layer_off() {
         .cells
         .iter()
         .map(|cell| match &cell.runs[0].outcome {
-            Outcome::Void { reason, is_silent } => (*is_silent, reason.starts_with("no good response in ")),
-            Outcome::Measured(measured) => panic!("{measured:?}"),
+            VisitOutcome::Void { reason, is_silent } => {
+                (*is_silent, reason.starts_with("no good response in "))
+            }
+            VisitOutcome::Measured(measured) => panic!("{measured:?}"),
         })
         .collect();
     assert_eq!(voids, [(true, true), (false, false)]);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use clock::Monotonic;
 use load::CacheVerdict;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
-use page::{Asset, Class, CodingError, Kept, Limit, Limits, decoded};
+use page::{Asset, CacheLookup, CodingError, PageLimit, PageLimits, ResourceClass, decoded};
 use semantics::Moment;
 use std::cell::{Cell, RefCell, RefMut};
 use url::{Position, Url};
@@ -56,7 +56,7 @@ impl Fetching<'_> {
             self.figures().redirects += 1;
             url = next;
         }
-        self.figures().limits.add(Limit::Redirects);
+        self.figures().limits.add(PageLimit::Redirects);
         Err(FetchFailure::Redirects)
     }
 
@@ -67,12 +67,12 @@ impl Fetching<'_> {
         head: ResponseHead,
         content: &Bytes,
         arrived: Option<Monotonic>,
-        class: Class,
+        class: ResourceClass,
     ) -> Result<Fetched, FetchFailure> {
         let is_good = match class {
-            Class::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
+            ResourceClass::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
             // A frame shows any response, and a missing icon is no failure.
-            Class::Frame | Class::Icon => true,
+            ResourceClass::Frame | ResourceClass::Icon => true,
             _ => head.status.is_success(),
         };
         if !is_good {
@@ -84,7 +84,7 @@ impl Fetching<'_> {
         match decoded(&head.fields, content, self.worker.shared.plan.limits.decoded_bytes_max) {
             Ok(content) => Ok(Fetched { url, head, content, arrived }),
             Err(CodingError::TooLong) => {
-                self.figures().limits.add(Limit::Decoded);
+                self.figures().limits.add(PageLimit::Decoded);
                 Err(FetchFailure::TooLong)
             }
             Err(CodingError::Unknown | CodingError::Broken) => Err(FetchFailure::Coding),
@@ -95,22 +95,22 @@ impl Fetching<'_> {
     async fn step(
         &self,
         url: &Url,
-        class: Class,
+        class: ResourceClass,
     ) -> Result<(ResponseHead, Bytes, Option<Monotonic>), FetchFailure> {
         let now = Moment::read(&*self.worker.shared.clock);
         let mut request = self.request(url, class, now);
         let kept = self.visitor.borrow().cache.look(url, &request.fields, now);
         match kept {
-            Kept::Fresh(head, content) => {
+            CacheLookup::Fresh(head, content) => {
                 if let Some(figures) = self.figures().of(class) {
                     figures.from_cache += 1;
                 }
                 return Ok((head, content, None));
             }
-            Kept::Ask(conditions) => conditions.iter().for_each(|field| {
+            CacheLookup::Ask(conditions) => conditions.iter().for_each(|field| {
                 request.fields.push(field.name.clone(), field.value.clone());
             }),
-            Kept::Nothing => {}
+            CacheLookup::Nothing => {}
         }
         let began = Cell::new(self.worker.shared.clock.monotonic().as_nanos());
         let (bytes_max, limit) = bytes_max(class, &self.worker.shared.plan.limits);
@@ -154,7 +154,7 @@ impl Fetching<'_> {
 
     /// The request that a browser sends for this resource. Fields of the plan replace built-in
     /// ones.
-    fn request(&self, url: &Url, class: Class, now: Moment) -> RequestHead {
+    fn request(&self, url: &Url, class: ResourceClass, now: Moment) -> RequestHead {
         let mut fields = Fields::with_capacity(8);
         fields.push(names::HOST, url[Position::BeforeHost..Position::AfterPort].to_owned());
         let own: [(&str, &str); 4] = [
@@ -167,12 +167,12 @@ impl Fetching<'_> {
             self.worker.shared.plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
         };
         for (name, value) in own {
-            let is_for_this = name != names::RANGE || class == Class::Media;
+            let is_for_this = name != names::RANGE || class == ResourceClass::Media;
             if is_for_this && !is_given(name) {
                 fields.push(name.to_owned(), value);
             }
         }
-        if class != Class::Document && !is_given("Referer") {
+        if class != ResourceClass::Document && !is_given("Referer") {
             fields.push("Referer", self.page.as_str().to_owned());
         }
         for (name, value) in &self.worker.shared.plan.headers {
@@ -193,30 +193,32 @@ impl Fetching<'_> {
 }
 
 /// Whether content of this class is parsed for further resources.
-fn is_read(class: Class) -> bool {
-    matches!(class, Class::Document | Class::Frame | Class::Stylesheet)
+fn is_read(class: ResourceClass) -> bool {
+    matches!(class, ResourceClass::Document | ResourceClass::Frame | ResourceClass::Stylesheet)
 }
 
 /// The most bytes of content that are received for a class, and the limit that says so. Beyond an
 /// eighth more than is decoded, content that is parsed is too long in any ordinary coding, so the
 /// rest is neither awaited nor held in memory.
-fn bytes_max(class: Class, limits: &Limits) -> (usize, Limit) {
+fn bytes_max(class: ResourceClass, limits: &PageLimits) -> (usize, PageLimit) {
     let parsed_max = limits.decoded_bytes_max.saturating_add(limits.decoded_bytes_max / 8);
     if is_read(class) && parsed_max < limits.content_bytes_max {
-        (parsed_max, Limit::Decoded)
+        (parsed_max, PageLimit::Decoded)
     } else {
-        (limits.content_bytes_max, Limit::Content)
+        (limits.content_bytes_max, PageLimit::Content)
     }
 }
 
-fn accept(class: Class) -> &'static str {
+fn accept(class: ResourceClass) -> &'static str {
     match class {
-        Class::Document | Class::Frame => {
+        ResourceClass::Document | ResourceClass::Frame => {
             "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
         }
-        Class::Stylesheet => "text/css,*/*;q=0.1",
-        Class::Image | Class::Icon => "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8",
-        Class::Script | Class::Font | Class::Media | Class::Other => "*/*",
+        ResourceClass::Stylesheet => "text/css,*/*;q=0.1",
+        ResourceClass::Image | ResourceClass::Icon => {
+            "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"
+        }
+        ResourceClass::Script | ResourceClass::Font | ResourceClass::Media | ResourceClass::Other => "*/*",
     }
 }
 
@@ -233,7 +235,7 @@ fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
 
 fn record(
     figures: &mut Figures,
-    class: Class,
+    class: ResourceClass,
     answer: &Answer,
     verdict: Option<CacheVerdict>,
     total_us: u64,
@@ -241,7 +243,7 @@ fn record(
     let head = &answer.head;
     *figures.statuses.entry(head.status.code()).or_default() += 1;
     if let Some(verdict) = verdict {
-        *figures.verdicts.entry((class == Class::Document, verdict)).or_default() += 1;
+        *figures.verdicts.entry((class == ResourceClass::Document, verdict)).or_default() += 1;
     }
     if let Some(figures) = figures.of(class) {
         figures.requests += 1;

@@ -15,7 +15,7 @@
 use crate::series::PageSecond;
 use clock::Timestamp;
 use load::{CacheVerdict, Think, Trust};
-use page::{Class, LimitCounts};
+use page::{LimitCounts, ResourceClass};
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -190,7 +190,7 @@ pub struct Traced {
     /// The URL, up to [`URL_BYTES_MAX`].
     pub url: String,
     /// The class of the resource.
-    pub class: Class,
+    pub class: ResourceClass,
     /// What happened: `loaded`, `redirected` (the target of a redirect), `cached`, `lazy`,
     /// `foreign`, or the name of a failure.
     pub what: &'static str,
@@ -225,7 +225,7 @@ pub struct Figures {
     pub returning_times: Histogram,
     /// Times from a page's beginning to the first byte of its document, in microseconds.
     pub first_octet_times: Histogram,
-    /// By class, in the order of [`Class::ALL`].
+    /// By class, in the order of [`ResourceClass::ALL`].
     pub classes: Vec<ClassOutcome>,
     /// Number of responses by status code.
     pub statuses: BTreeMap<u16, u64>,
@@ -303,11 +303,11 @@ pub struct PageCheck {
 impl Figures {
     /// Empty figures.
     pub fn new() -> Self {
-        Self { classes: vec![ClassOutcome::default(); Class::ALL.len()], ..Self::default() }
+        Self { classes: vec![ClassOutcome::default(); ResourceClass::ALL.len()], ..Self::default() }
     }
 
     /// The figures of one class.
-    pub fn class(&self, class: Class) -> Option<&ClassOutcome> {
+    pub fn class(&self, class: ResourceClass) -> Option<&ClassOutcome> {
         self.classes.get(class as usize)
     }
 
@@ -334,7 +334,7 @@ impl Figures {
         })
     }
 
-    pub(crate) fn of(&mut self, class: Class) -> Option<&mut ClassOutcome> {
+    pub(crate) fn of(&mut self, class: ResourceClass) -> Option<&mut ClassOutcome> {
         self.classes.get_mut(class as usize)
     }
 
@@ -473,12 +473,12 @@ mod tests {
         EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, HOST_BYTES_MAX, PageCheck, URL_BYTES_MAX,
     };
     use load::Trust;
-    use page::Class;
+    use page::ResourceClass;
     use std::time::Duration;
 
     #[test]
     fn each_class_and_failure_has_its_own_index() {
-        assert!(Class::ALL.iter().enumerate().all(|(index, &class)| class as usize == index));
+        assert!(ResourceClass::ALL.iter().enumerate().all(|(index, &class)| class as usize == index));
         assert!(FetchFailure::ALL.iter().enumerate().all(|(index, &kind)| kind as usize == index));
     }
 

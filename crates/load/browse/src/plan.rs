@@ -5,7 +5,7 @@
 
 use address::{Address, HttpUrl, HttpUrlError};
 use load::{StatusSet, Think};
-use page::Limits;
+use page::PageLimits;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
@@ -84,7 +84,7 @@ pub struct PagePlan {
     /// server must support it from the start.
     pub is_http2: bool,
     /// Limits on the resources of one page.
-    pub limits: Limits,
+    pub limits: PageLimits,
 }
 
 /// Why a plan cannot be run; the message names the flag.
@@ -155,7 +155,7 @@ impl PagePlan {
             ca_file: None,
             connections_per_host_max: CONNECTIONS_PER_HOST_DEFAULT,
             is_http2: false,
-            limits: Limits::DEFAULT,
+            limits: PageLimits::DEFAULT,
         })
     }
 

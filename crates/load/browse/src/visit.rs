@@ -1,14 +1,14 @@
 //! One page load: the document and all resources it needs, as many at a time as connections allow.
 //!
 //! Invariant: a page load ends when none of its resources is in progress, and it is counted once.
-//! The [`Class`] of a resource decides whether it counts toward the page's time.
+//! The [`ResourceClass`] of a resource decides whether it counts toward the page's time.
 
 use crate::fetch::{Fetched, Fetching};
 use crate::outcome::{FetchFailure, TRACE_MAX, Traced, kept_url};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use clock::Monotonic;
-use page::{Asset, Class, Loading};
+use page::{Asset, Loading, ResourceClass};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -94,8 +94,8 @@ async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, Fetc
 }
 
 /// Whether a resource of this class counts toward the page's time.
-fn holds_up(class: Class) -> bool {
-    !matches!(class, Class::Icon | Class::Media | Class::Other)
+fn holds_up(class: ResourceClass) -> bool {
+    !matches!(class, ResourceClass::Icon | ResourceClass::Media | ResourceClass::Other)
 }
 
 impl Page<'_> {
@@ -106,7 +106,7 @@ impl Page<'_> {
             self.note(asset, "foreign");
             return false;
         }
-        let knows_icon = asset.class == Class::Icon && self.fetching.visitor.borrow().has_icon;
+        let knows_icon = asset.class == ResourceClass::Icon && self.fetching.visitor.borrow().has_icon;
         if knows_icon {
             self.note(asset, "cached");
         }
@@ -123,13 +123,13 @@ impl Page<'_> {
         if holds_up(asset.class) {
             self.ended = Some(now);
         }
-        if asset.class == Class::Icon {
+        if asset.class == ResourceClass::Icon {
             self.fetching.visitor.borrow_mut().has_icon = true;
         }
         let worker = self.fetching.worker;
         // A missing icon, a redirect to a foreign host and a limit of this machine do not indicate
         // a failing server.
-        let is_telling = asset.class != Class::Icon
+        let is_telling = asset.class != ResourceClass::Icon
             && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
         worker.shared.count(is_telling && result.is_err());
         let fetched = match result {
@@ -155,8 +155,8 @@ impl Page<'_> {
         }
         let mut memo = self.fetching.worker.memo.borrow_mut();
         match asset.class {
-            Class::Document | Class::Frame => {
-                if asset.class == Class::Document {
+            ResourceClass::Document | ResourceClass::Frame => {
+                if asset.class == ResourceClass::Document {
                     self.has_document = true;
                     self.first_octet = fetched.arrived;
                 }
@@ -166,7 +166,9 @@ impl Page<'_> {
                 }
                 self.loading.document(&mut memo, asset, &fetched.url, &fetched.head.fields, &fetched.content)
             }
-            Class::Stylesheet => self.loading.stylesheet(&mut memo, asset, &fetched.url, &fetched.content),
+            ResourceClass::Stylesheet => {
+                self.loading.stylesheet(&mut memo, asset, &fetched.url, &fetched.content)
+            }
             _ => self.loading.ended(&mut memo, asset),
         }
     }

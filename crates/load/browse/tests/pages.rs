@@ -7,7 +7,7 @@
 use clock::{Clock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use page::{Class, Limit, Limits};
+use page::{PageLimit, PageLimits, ResourceClass};
 use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
 use platform::SystemClock;
 use std::collections::BTreeMap;
@@ -85,10 +85,15 @@ fn page_is_loaded_with_all_its_resources() {
     assert_eq!((figures.pages.good, outcome.pages(), outcome.ended), (1, 1, PageEnd::Pages));
     let of = |class| figures.class(class).unwrap().requests;
     assert_eq!(
-        [of(Class::Document), of(Class::Stylesheet), of(Class::Script), of(Class::Image)],
+        [
+            of(ResourceClass::Document),
+            of(ResourceClass::Stylesheet),
+            of(ResourceClass::Script),
+            of(ResourceClass::Image)
+        ],
         [1, 2, 1, 3]
     );
-    assert_eq!([of(Class::Font), of(Class::Icon), figures.requests()], [1, 1, 9]);
+    assert_eq!([of(ResourceClass::Font), of(ResourceClass::Icon), figures.requests()], [1, 1, 9]);
     assert_eq!(figures.foreign_hosts, BTreeMap::from([("foreign.test".to_owned(), 1)]));
     assert_eq!((figures.lazy, figures.statuses[&200], figures.failed_requests()), (1, 9, 0));
     assert_eq!((figures.page_times.count(), figures.request_times().count()), (1, 9));
@@ -126,7 +131,7 @@ fn returning_visitor_requests_only_stale_resources() {
     let asked = asked(&origin);
     let counts = ["/", "/a.css", "/b.css", "/hero.png", "/icon.png"].map(|target| asked[target]);
     assert_eq!(counts, [4, 1, 4, 1, 1]);
-    let sheets = outcome.figures.class(Class::Stylesheet).unwrap();
+    let sheets = outcome.figures.class(ResourceClass::Stylesheet).unwrap();
     assert_eq!((sheets.requests, sheets.not_modified, sheets.from_cache), (5, 3, 3));
     assert_eq!((outcome.figures.pages.good, outcome.figures.pages.returning), (4, 3));
     assert_eq!(outcome.figures.returning_times.count(), 3);
@@ -210,7 +215,7 @@ fn redirects_are_followed_and_error_pages_fail() {
 
     let outcome = load(&plan(&format!("{}/loop", origin.url()), 1));
     assert_eq!(outcome.figures.failures[FetchFailure::Redirects as usize], 1);
-    assert_eq!(outcome.figures.limits.of(Limit::Redirects), 1);
+    assert_eq!(outcome.figures.limits.of(PageLimit::Redirects), 1);
     assert_eq!(asked(&origin)["/loop"], 21);
 }
 
@@ -229,14 +234,14 @@ fn gzip_is_decoded_up_to_the_limit() {
     });
     load(&plan(&origin.url(), 1));
     assert_eq!(targets(&origin), "/ /a.png");
-    let limits = Limits { decoded_bytes_max: 1_000_000, ..Limits::DEFAULT };
+    let limits = PageLimits { decoded_bytes_max: 1_000_000, ..PageLimits::DEFAULT };
     let outcome = load(&PagePlan { limits, ..plan(&format!("{}/bomb", origin.url()), 1) });
-    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(Limit::Decoded)), (1, 1));
-    let limits = Limits { content_bytes_max: 1_000, assets_max: 0, ..Limits::DEFAULT };
+    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(PageLimit::Decoded)), (1, 1));
+    let limits = PageLimits { content_bytes_max: 1_000, assets_max: 0, ..PageLimits::DEFAULT };
     let outcome = load(&PagePlan { limits, ..plan(&format!("{}/big", origin.url()), 1) });
-    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(Limit::Content)), (1, 1));
+    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(PageLimit::Content)), (1, 1));
     let outcome = load(&PagePlan { limits, ..plan(&origin.url(), 1) });
-    assert_eq!((outcome.figures.requests(), outcome.figures.limits.of(Limit::Assets)), (1, 2));
+    assert_eq!((outcome.figures.requests(), outcome.figures.limits.of(PageLimit::Assets)), (1, 2));
 }
 
 #[test]
@@ -247,10 +252,10 @@ fn endless_document_is_cut_off_at_the_decoded_limit() {
         let content = vec![b' '; 3_000_000];
         vec![Action::Send(head.into()), Action::Send(content), Action::Await(Gate::default())]
     });
-    let limits = Limits { decoded_bytes_max: 1_000_000, ..Limits::DEFAULT };
+    let limits = PageLimits { decoded_bytes_max: 1_000_000, ..PageLimits::DEFAULT };
     let outcome = load(&PagePlan { limits, ..plan(&origin.url(), 1) });
     assert_eq!(outcome.figures.failures[FetchFailure::TooLong as usize], 1);
-    assert_eq!(outcome.figures.limits.of(Limit::Decoded), 1);
+    assert_eq!(outcome.figures.limits.of(PageLimit::Decoded), 1);
 }
 
 #[test]

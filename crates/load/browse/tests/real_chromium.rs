@@ -12,7 +12,7 @@
 mod common;
 
 use clock::Clock;
-use page::Class;
+use page::ResourceClass;
 use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
 use platform::SystemClock;
 use std::net::SocketAddr;
@@ -113,7 +113,7 @@ fn http2_page_uses_one_connection_or_names_the_reason() {
         assert!(outcome.is_http2);
         // Each response is counted with its own content. Heads are compressed, and contents are
         // equal.
-        for class in [Class::Document, Class::Stylesheet, Class::Image] {
+        for class in [ResourceClass::Document, ResourceClass::Stylesheet, ResourceClass::Image] {
             let bytes = |figures: &Figures| figures.class(class).unwrap().received_bytes;
             let (ours, plain) = (bytes(figures), bytes(before));
             assert!(ours > plain / 3 && ours < plain + plain / 10, "{}: {ours}, {plain}", class.name());

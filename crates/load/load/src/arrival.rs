@@ -8,6 +8,7 @@
 use crate::plan::Plan;
 use crate::traffic::{Arrival, Rate, StageLoad};
 use clock::Monotonic;
+use stats::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub(crate) struct Course {
     start: Monotonic,
     measuring_since: Monotonic,
     ramp: Duration,
+    spread: Duration,
+    seed: u64,
     requests_left: Option<AtomicU64>,
 }
 
@@ -98,6 +101,8 @@ impl Course {
             start,
             measuring_since,
             ramp: plan.ramp,
+            spread: plan.spread,
+            seed: plan.seed,
             requests_left: plan.stop.requests.map(AtomicU64::new),
         }
     }
@@ -142,9 +147,18 @@ impl Course {
     /// When user `index` of a part with `users` users begins. The users of each part are evenly
     /// spread over the ramp-up, which begins with the first part. In a later part, those whose turn
     /// has passed begin at once.
+    ///
+    /// Without a ramp-up, each user begins at a random moment of its share of the spread. Even
+    /// distances could be multiples of the response time, and users would wait for each other again.
     pub(crate) fn user_begin(&self, part: Part, index: usize, users: usize) -> Monotonic {
-        let turn = self.ramp.mul_f64(index as f64 / users.max(1) as f64);
-        part.begin.max(self.start.plus(turn))
+        let (within, place) = if self.ramp.is_zero() {
+            let seed = self.seed.wrapping_add(index as u64);
+            let chance = Random::from_seed(Random::from_seed(seed).next_u64()).below(1 << 20);
+            (self.spread, index as f64 + chance as f64 / f64::from(1 << 20))
+        } else {
+            (self.ramp, index as f64)
+        };
+        part.begin.max(self.start.plus(within.mul_f64(place / users.max(1) as f64)))
     }
 
     /// The end of each stage, in order; `None` if only the number of requests ends it.
@@ -178,7 +192,7 @@ impl Course {
         for part in self.parts.iter().filter(|part| part.stage.is_some()) {
             let Demand::Users(users) = part.demand else { return None };
             let end = part.end.map_or(now, |end| end.min(now));
-            time += if part.begin < self.start.plus(self.ramp) {
+            time += if part.begin < self.start.plus(self.ramp.max(self.spread)) {
                 (0..users).map(|index| end.since(self.user_begin(*part, index, users))).sum::<Duration>()
             } else {
                 end.since(part.begin).mul_f64(users as f64)
@@ -368,6 +382,24 @@ mod tests {
         };
         assert_eq!(begins(0, 8), [1, 2, 3, 4, 5, 6, 7, 8].map(at));
         assert_eq!(begins(1, 4), [5, 5, 5, 7].map(at));
+    }
+
+    #[test]
+    fn users_begin_at_random_moments_of_the_spread_in_their_order() {
+        let spread = Duration::from_millis(20);
+        let stop = Stop { time: Some(seconds(5)), ..Stop::default() };
+        let begins = |seed| {
+            let course = Course::new(at(1), &Plan { users: 10, spread, stop, seed, ..plan() });
+            let part = *course.part(0).unwrap();
+            (0..10).map(|index| course.user_begin(part, index, 10)).collect::<Vec<_>>()
+        };
+        assert!(begins(1).is_sorted() && begins(1) == begins(1) && begins(1) != begins(2));
+        let gaps: Vec<_> = begins(1).windows(2).map(|two| two[1].since(two[0])).collect();
+        assert!(gaps.windows(2).any(|two| two[0].abs_diff(two[1]) > spread / 40), "{gaps:?}");
+        for (index, begin) in (0..).zip(begins(3)) {
+            let share = at(1).plus(spread / 10 * index);
+            assert!(begin >= share && begin < share.plus(spread / 10), "{index}: {begin:?}");
+        }
     }
 
     #[test]

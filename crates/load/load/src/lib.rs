@@ -73,7 +73,7 @@ pub use outcome::{
 };
 pub use plan::{
     Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
+    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
 };
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
@@ -183,7 +183,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     let dns = clock.monotonic().since(asked);
     let connections = connections_max(plan);
     let threads = match plan.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => threads_default(plan),
         threads => threads,
     };
     let bounds = [plan.connections_per_host_max, plan.connections_per_address_max];
@@ -193,11 +193,11 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     let tls = Tls::of(plan)?;
     let mut shared = Shared::new(plan, clock, control, &routes, &images, tls);
     control.measuring_since(shared.course.measuring_since());
-    shared.busy_waits = busy_waits(plan, threads);
+    shared.busy_waits = busy_waits(plan, &routes, threads);
     control.series.begin(threads);
     let workers =
         (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
-    let (reports, is_real_time) = work(workers, plan.real_time && !shared.busy_waits)?;
+    let (reports, is_real_time) = work(workers, plan.real_time && shared.busy_waits == 0)?;
     let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
@@ -205,13 +205,47 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
 }
 
-/// Whether the threads of a run busy-wait. Only a run on the host of its server does: the latency
-/// of a network exceeds that of waking.
-fn busy_waits(plan: &Plan, threads: usize) -> bool {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+/// The most users of a light closed loop. More of them keep a thread awake at a fast server, and at
+/// a slow server the wake-up latency is small beside the response time.
+const LIGHT_USERS_MAX: usize = 16;
+
+/// The highest rate of a light open loop, in requests a second: a tenth of what a thread can send.
+const LIGHT_RATE_MAX: f64 = 5_000.0;
+
+/// How many threads of a run busy-wait. Only a run on the host of its server does: the latency of a
+/// network exceeds that of waking. Real-time threads sleep, unless there is at most one user for
+/// each thread that may busy-wait.
+fn busy_waits(plan: &Plan, routes: &Routes, threads: usize) -> usize {
+    let busy_waits = worker::busy_wait::threads_max(cores()).min(threads);
+    if !plan.real_time {
+        return if is_light(plan) && routes.addresses().iter().all(|address| address.ip().is_loopback()) {
+            busy_waits
+        } else {
+            0
+        };
+    }
     let users = plan.users.saturating_mul(plan.pipeline);
     let is_closed = plan.arrival == Arrival::Closed && plan.stages.is_empty();
-    plan.real_time && is_closed && worker::busy_wait::is_useful(users, threads, cores)
+    if is_closed && users <= threads && threads <= busy_waits { threads } else { 0 }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of threads, if the plan names none. A light load has only threads that may busy-wait.
+fn threads_default(plan: &Plan) -> usize {
+    let is_light = is_light(plan) && !plan.real_time;
+    if is_light { worker::busy_wait::threads_max(cores()).max(1) } else { cores() }
+}
+
+/// Whether the load leaves its threads mostly idle, so that they would often have to wake up.
+fn is_light(plan: &Plan) -> bool {
+    plan.stages.is_empty()
+        && match plan.arrival {
+            Arrival::Closed => plan.users.saturating_mul(plan.pipeline) <= LIGHT_USERS_MAX,
+            Arrival::Open { rate, .. } => rate.mean() <= LIGHT_RATE_MAX,
+        }
 }
 
 /// Runs every worker in its own thread. Returns their reports, and whether all threads had

@@ -66,7 +66,12 @@ pub struct Plan {
     /// warm-up or of the first part. It may span several parts. The users of each part begin evenly
     /// spread over it; constant rates grow linearly.
     pub ramp: Duration,
-    /// Seed of everything random: the choice of URLs, think times, Poisson gaps.
+    /// Without a ramp-up, the users of the first part begin at random moments within this time.
+    /// Users who begin together stay together if every response takes the same time, and then each
+    /// waits until the generator has handled the others. See [`spread`].
+    pub spread: Duration,
+    /// Seed of everything random: the choice of URLs, think times, Poisson gaps, the moments within
+    /// the spread.
     pub seed: u64,
     /// The most connections to one host (name and port) at a time. Further requests wait for a
     /// connection.
@@ -179,6 +184,16 @@ pub struct Stop {
     pub when_failing: bool,
 }
 
+/// Longest spread of users who begin without a ramp-up. It holds several responses of a fast server.
+const SPREAD_MAX: Duration = Duration::from_millis(20);
+
+/// The spread ([`Plan::spread`]) of a run that ends after `time`: at most a hundredth of it, so that
+/// the first moments weigh little. Zero if only a number of requests ends the run, because its
+/// throughput would contain the spread.
+pub fn spread(time: Option<Duration>) -> Duration {
+    time.map_or(Duration::ZERO, |time| SPREAD_MAX.min(time / 100))
+}
+
 /// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
@@ -262,6 +277,7 @@ impl Plan {
             think: Think::None,
             linger: Duration::ZERO,
             ramp: Duration::ZERO,
+            spread: Duration::ZERO,
             seed: 0,
             connections_per_host_max: None,
             connections_per_address_max: None,

@@ -42,8 +42,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) tls: Option<Tls>,
     pub(crate) course: Course,
     pub(crate) contents: Contents,
-    /// Whether the threads busy-wait for responses.
-    pub(crate) busy_waits: bool,
+    /// Number of threads that busy-wait for responses.
+    pub(crate) busy_waits: usize,
     /// ApacheBench's counts, if the plan asks for them.
     ab: Option<Mutex<AbAccount>>,
     /// When the target last showed a sign of life, in nanoseconds; 0 before the first.
@@ -81,7 +81,7 @@ impl<'a> Shared<'a> {
             tls,
             course: Course::new(clock.monotonic(), plan),
             contents: Contents::new(images.len()),
-            busy_waits: false,
+            busy_waits: 0,
             ab: (plan.counting != Counting::Ours).then(Mutex::default),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),

@@ -195,7 +195,7 @@ impl<'a> Worker<'a> {
             poll,
             timer_at: None,
             waking: Waking::default(),
-            busy_wait: BusyWait::new(shared.busy_waits),
+            busy_wait: BusyWait::new(place.0 < shared.busy_waits),
             slots: Slots::new(hosts, addresses, bounds),
             unread: Vec::new(),
             carriers: Slots::new(hosts, addresses, bounds),
@@ -545,8 +545,9 @@ impl<'a> Worker<'a> {
         if !events.is_empty() {
             self.busy_wait.woken(self.woke);
         }
-        if is_busy_wait && now >= self.shared.course.measuring_since() {
-            self.busy_wait.spend(self.woke.since(now));
+        if is_busy_wait {
+            let is_measured = now >= self.shared.course.measuring_since();
+            self.busy_wait.polled(now, self.woke, is_measured);
         }
         match polled {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {

@@ -60,7 +60,8 @@ fn serve(delays: Arc<[f64]>, factor: f64) -> io::Result<thread::JoinHandle<()>> 
     let count = Arc::new(AtomicUsize::new(0));
     Ok(thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (delays, count) = (Arc::clone(&delays), Arc::clone(&count));
+            let delays = Arc::clone(&delays);
+            let count = Arc::clone(&count);
             // The error is ignored because a client may close its connection at any time.
             thread::spawn(move || drop(answer(stream, &delays, &count, factor)));
         }

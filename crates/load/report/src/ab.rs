@@ -27,14 +27,14 @@ const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 /// Optional parts of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct OptionalParts {
     /// The table "Percentage of the requests served within a certain time"; `ab -d` leaves it out.
     pub percentiles: bool,
     /// Median, standard deviation and the warnings about them; `ab -S` leaves them out.
     pub spread: bool,
 }
 
-impl Default for Parts {
+impl Default for OptionalParts {
     fn default() -> Self {
         Self { percentiles: true, spread: true }
     }
@@ -61,8 +61,8 @@ pub fn plain_banner() -> String {
 
 /// Returns the report, starting with the line `Server Software`. Figures that `ab` does not have
 /// follow below.
-pub fn report(outcome: &Outcome, parts: Parts) -> String {
-    let mut text = layout(outcome, &Counts::ours(outcome), parts);
+pub fn report(outcome: &Outcome, parts: OptionalParts) -> String {
+    let mut text = layout(outcome, &UpperCounts::ours(outcome), parts);
     // Writing to a string cannot fail, here and below.
     let _ = write_beyond(&mut text, outcome);
     text
@@ -70,12 +70,12 @@ pub fn report(outcome: &Outcome, parts: Parts) -> String {
 
 /// Returns the report that `ab` would have printed, with its own account of failures and without
 /// further figures.
-pub fn plain_report(outcome: &Outcome, parts: Parts) -> String {
-    layout(outcome, &Counts::of_ab(outcome), parts)
+pub fn plain_report(outcome: &Outcome, parts: OptionalParts) -> String {
+    layout(outcome, &UpperCounts::of_ab(outcome), parts)
 }
 
 /// Writes the lines of `ab`.
-fn layout(outcome: &Outcome, counts: &Counts, parts: Parts) -> String {
+fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> String {
     let mut text = String::new();
     let _ = write_summary(&mut text, outcome, counts);
     if outcome.complete > 0 {
@@ -120,7 +120,7 @@ pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     text
 }
 
-fn write_summary(text: &mut String, outcome: &Outcome, counts: &Counts) -> std::fmt::Result {
+fn write_summary(text: &mut String, outcome: &Outcome, counts: &UpperCounts) -> std::fmt::Result {
     let plan = &outcome.plan;
     writeln!(text, "Server Software:        {}", outcome.server_software())?;
     writeln!(text, "Server Hostname:        {}", plan.target.host())?;
@@ -181,7 +181,8 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     let each_ms = seconds * 1_000.0 / outcome.complete as f64;
     let kilobytes = |bytes: u64| bytes as f64 / 1024.0 / seconds;
-    let (received, sent) = (kilobytes(outcome.received_bytes), kilobytes(outcome.sent_bytes));
+    let received = kilobytes(outcome.received_bytes);
+    let sent = kilobytes(outcome.sent_bytes);
     writeln!(text, "Requests per second:    {:.2} [#/sec] (mean)", outcome.complete_per_second())?;
     writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * outcome.plan.users as f64)?;
     writeln!(text, "Time per request:       {each_ms:.3} [ms] (mean, across all concurrent requests)")?;
@@ -296,7 +297,7 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 /// Writes the changes between the first good response and the first that differs from it, with
 /// their places.
 pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    let Some(drift) = crate::run::Drift::of(outcome) else { return Ok(()) };
+    let Some(drift) = crate::run::ContentDrift::of(outcome) else { return Ok(()) };
     let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
     writeln!(
         text,
@@ -435,7 +436,7 @@ impl AbCounts {
 }
 
 /// Counts of the report's upper half that differ between Petasos and `ab`.
-struct Counts {
+struct UpperCounts {
     document_bytes: u64,
     failed: u64,
     kinds: AbCounts,
@@ -443,7 +444,7 @@ struct Counts {
     content_bytes: u64,
 }
 
-impl Counts {
+impl UpperCounts {
     fn ours(outcome: &Outcome) -> Self {
         Self {
             document_bytes: outcome.document_bytes.unwrap_or(0),
@@ -517,11 +518,13 @@ fn calendar(unix_s: u64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    let days = unix_s / 86_400;
+    let seconds = unix_s % 86_400;
     // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year.
     // 400 years have 146,097 days.
     let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;

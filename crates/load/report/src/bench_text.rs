@@ -43,7 +43,8 @@ fn write_report(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         write_failures(text, outcome)?;
     }
     write_load(text, outcome)?;
-    let (good, requests) = (grouped(outcome.good), grouped(outcome.requests()));
+    let good = grouped(outcome.good);
+    let requests = grouped(outcome.requests());
     writeln!(text, "Good answers:           {good} of {requests}, {:.2} req/s", outcome.good_per_second())?;
     if !is_dominated_by_failures(outcome) {
         write_failures(text, outcome)?;
@@ -68,7 +69,8 @@ fn write_failures(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let kinds = FailureKind::ALL.map(|kind| (kind.name(), outcome.failures.of(kind)));
     let kinds = kinds.iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
-    let (failed, requests) = (grouped(failed), grouped(outcome.requests()));
+    let failed = grouped(failed);
+    let requests = grouped(outcome.requests());
     writeln!(text, "Failed:                 {failed} of {requests}: {}", kinds.join(", "))
 }
 
@@ -205,7 +207,8 @@ fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 /// Writes rate and failures of each stage.
 fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     for (number, stage) in (1..).zip(&outcome.stages) {
-        let (rate, failed) = (stage.good_per_second(), stage.failures.total());
+        let rate = stage.good_per_second();
+        let failed = stage.failures.total();
         let label = format!("Stage {number}:");
         writeln!(text, "{label:24}{}: {rate:.2} good req/s, {failed} failed", stage.stage.load)?;
     }

@@ -23,7 +23,7 @@ pub use unit::Unit;
 
 use crate::run::{Distribution, Run};
 use serde::Serialize;
-use stats::{Contrast, Interval, RUNS_FOR_INTERVAL, Shown};
+use stats::{Contrast, ContrastVerdict, Interval, RUNS_FOR_INTERVAL};
 
 /// Name and version of the JSON format: the value of its member `schema`.
 pub const SCHEMA: &str = "petasos-compare/1";
@@ -41,7 +41,7 @@ pub const SEED_DEFAULT: u64 = 1;
 /// A figure that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Metric {
+pub enum ComparedMetric {
     /// Good responses per second, or pages per second whose document arrived.
     Throughput,
     /// Mean latency of good responses, or mean page load time, in milliseconds.
@@ -54,7 +54,7 @@ pub enum Metric {
     P99,
 }
 
-impl Metric {
+impl ComparedMetric {
     /// All figures, in the order of the table.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Mean, Self::P50, Self::P95, Self::P99];
 
@@ -100,17 +100,17 @@ pub struct Side {
 
 /// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct CompareOptions {
     /// Figure of the sentence. `None` chooses throughput, or mean latency if the rate was given. If
     /// the first runs show that this figure is noisy, a less noisy percentile is chosen.
-    pub on: Option<Metric>,
+    pub on: Option<ComparedMetric>,
     /// Seed of the resamples for the intervals.
     pub seed: u64,
     /// Whether to judge runs in which the generator was the limit, or may have been.
     pub accept_invalid: bool,
 }
 
-impl Default for Options {
+impl Default for CompareOptions {
     fn default() -> Self {
         Self { on: None, seed: SEED_DEFAULT, accept_invalid: false }
     }
@@ -153,7 +153,7 @@ pub struct Comparison {
     /// Unit of the runs: requests or pages.
     pub unit: Unit,
     /// All sides; the first is the one that the others are compared with.
-    pub sides: Vec<Summary>,
+    pub sides: Vec<SideSummary>,
     /// One comparison for each side but the first.
     pub against: Vec<Against>,
     /// Doubts about the comparison, for the reader.
@@ -162,22 +162,22 @@ pub struct Comparison {
 
 /// A side of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct SideSummary {
     /// Letter of the side: A, B and so on.
     pub letter: char,
     /// Name of the side.
     pub name: String,
     /// Number of runs.
     pub runs: usize,
-    /// Figures of the side, in the order of [`Metric::ALL`].
-    pub figures: Vec<Figure>,
+    /// Figures of the side, in the order of [`ComparedMetric::ALL`].
+    pub figures: Vec<SideFigure>,
 }
 
 /// One figure of a side over its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct SideFigure {
     /// Name of the figure.
-    pub metric: Metric,
+    pub metric: ComparedMetric,
     /// Median over the runs; null if the figure of a run is unknown, as for the following members.
     pub median: Option<f64>,
     /// Smallest value of a run.
@@ -186,7 +186,7 @@ pub struct Figure {
     pub high: Option<f64>,
 }
 
-impl Figure {
+impl SideFigure {
     /// Value of the best run: the highest throughput or the shortest time.
     pub const fn best(&self) -> Option<f64> {
         if self.metric.is_better_larger() { self.high } else { self.low }
@@ -204,9 +204,9 @@ pub struct Against {
     /// Letter of the side.
     pub letter: char,
     /// Figure of the sentence.
-    pub on: Metric,
+    pub on: ComparedMetric,
     /// Verdict on this figure.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// Noise of this figure from one run of a side to the next, as a share of the figure; null if
     /// unknown.
     pub noise: Option<f64>,
@@ -217,15 +217,15 @@ pub struct Against {
     pub is_paired: bool,
     /// The verdict as a sentence.
     pub sentence: String,
-    /// All figures, in the order of [`Metric::ALL`].
-    pub rows: Vec<Row>,
+    /// All figures, in the order of [`ComparedMetric::ALL`].
+    pub rows: Vec<ComparedFigure>,
 }
 
 /// One figure of a side, compared with that of the first side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparedFigure {
     /// Name of the figure.
-    pub metric: Metric,
+    pub metric: ComparedMetric,
     /// Ratio of the side's figure to the first side's; null if unknown. It is the median over all
     /// pairs of runs or, for paired rounds, over means of two rounds.
     pub ratio: Option<f64>,
@@ -235,13 +235,13 @@ pub struct Row {
     /// few runs.
     pub p: Option<f64>,
     /// Verdict on this figure alone; null if it is unknown.
-    pub shown: Option<Verdict>,
+    pub shown: Option<ComparisonVerdict>,
 }
 
 /// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// The side is faster than the first side.
     Faster,
     /// The side is slower than the first side.
@@ -262,7 +262,7 @@ pub enum Verdict {
 /// # Errors
 /// Returns an error if the number of sides, or of the runs of a side, is out of range. Sides of
 /// requests cannot be compared with sides of pages; that is an error, too.
-pub fn compare(sides: &[Side], options: Options) -> Result<Comparison, CompareError> {
+pub fn compare(sides: &[Side], options: CompareOptions) -> Result<Comparison, CompareError> {
     let Some((first, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Err(CompareError::Sides);
     };
@@ -307,27 +307,27 @@ impl Comparison {
 }
 
 /// Values of the figure in all runs; `None` if it is unknown in one of them.
-fn values(metric: Metric, side: &Side) -> Option<Vec<f64>> {
+fn values(metric: ComparedMetric, side: &Side) -> Option<Vec<f64>> {
     side.runs.iter().map(|run| metric.of(run)).collect()
 }
 
-fn summary(letter: char, side: &Side) -> Summary {
+fn summary(letter: char, side: &Side) -> SideSummary {
     let figure = |metric| {
         let values = values(metric, side).unwrap_or_default();
-        Figure {
+        SideFigure {
             metric,
             median: stats::median(&values),
             low: values.iter().copied().min_by(f64::total_cmp),
             high: values.iter().copied().max_by(f64::total_cmp),
         }
     };
-    let figures = Metric::ALL.map(figure).to_vec();
-    Summary { letter, name: side.name.clone(), runs: side.runs.len(), figures }
+    let figures = ComparedMetric::ALL.map(figure).to_vec();
+    SideSummary { letter, name: side.name.clone(), runs: side.runs.len(), figures }
 }
 
-fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Options) -> Against {
+fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: CompareOptions) -> Against {
     let rounds = rounds::rounds(first, other);
-    let mut rows: Vec<Row> = Metric::ALL
+    let mut rows: Vec<ComparedFigure> = ComparedMetric::ALL
         .iter()
         .map(|&metric| {
             let contrast = match &rounds {
@@ -339,7 +339,7 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Op
         .collect();
     let was_rate_given =
         [first, other].iter().any(|side| side.runs.iter().any(|run| run.rate_asked_per_s.is_some()));
-    let preferred = if was_rate_given { Metric::Mean } else { Metric::Throughput };
+    let preferred = if was_rate_given { ComparedMetric::Mean } else { ComparedMetric::Throughput };
     let on = options.on.unwrap_or_else(|| pilot::choose(preferred, first, other));
     let noise = pilot::noise(on, first, other);
     if let Some((row, noise)) = rows.iter_mut().find(|row| row.metric == on).zip(noise) {
@@ -348,10 +348,10 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Op
     let shown = rows.iter().find(|row| row.metric == on).and_then(|row| row.shown);
     let is_invalid = [first, other].into_iter().any(notes::has_doubtful_runs) && !options.accept_invalid;
     let verdict = match shown {
-        None => Verdict::NotKnown,
-        Some(Verdict::Faster | Verdict::Slower | Verdict::NoDifferenceShown) if is_invalid => {
-            Verdict::Invalid
-        }
+        None => ComparisonVerdict::NotKnown,
+        Some(
+            ComparisonVerdict::Faster | ComparisonVerdict::Slower | ComparisonVerdict::NoDifferenceShown,
+        ) if is_invalid => ComparisonVerdict::Invalid,
         Some(shown) => shown,
     };
     let mut against = Against {
@@ -369,33 +369,33 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Op
 }
 
 /// Widens the interval to the noise, and withdraws a verdict of a difference within the noise.
-fn bound_by_noise(row: &mut Row, bound: f64) {
+fn bound_by_noise(row: &mut ComparedFigure, bound: f64) {
     let (Some(ratio), Some(interval)) = (row.ratio, row.interval) else { return };
     row.interval = Some(pilot::widened(interval, ratio, bound));
     let is_within = ratio.ln().abs() <= bound;
-    if is_within && matches!(row.shown, Some(Verdict::Faster | Verdict::Slower)) {
-        row.shown = Some(Verdict::NoDifferenceShown);
+    if is_within && matches!(row.shown, Some(ComparisonVerdict::Faster | ComparisonVerdict::Slower)) {
+        row.shown = Some(ComparisonVerdict::NoDifferenceShown);
     }
 }
 
-fn unpaired(metric: Metric, first: &Side, other: &Side, seed: u64) -> Option<Contrast> {
+fn unpaired(metric: ComparedMetric, first: &Side, other: &Side, seed: u64) -> Option<Contrast> {
     let (a, b) = values(metric, first).zip(values(metric, other))?;
     stats::ratio(&a, &b, seed)
 }
 
-fn paired(metric: Metric, rounds: &[(&Run, &Run)]) -> Option<Contrast> {
+fn paired(metric: ComparedMetric, rounds: &[(&Run, &Run)]) -> Option<Contrast> {
     let figures = |(a, b): &(&Run, &Run)| metric.of(a).zip(metric.of(b));
     stats::paired_ratio(&rounds.iter().map(figures).collect::<Option<Vec<_>>>()?)
 }
 
-fn row(metric: Metric, contrast: Option<Contrast>) -> Row {
+fn row(metric: ComparedMetric, contrast: Option<Contrast>) -> ComparedFigure {
     let shown = contrast.map(|contrast| match (contrast.shown(), metric.is_better_larger()) {
-        (Shown::TooFewRuns, _) => Verdict::TooFewRuns,
-        (Shown::Nothing, _) => Verdict::NoDifferenceShown,
-        (Shown::Larger, true) | (Shown::Smaller, false) => Verdict::Faster,
-        (Shown::Larger, false) | (Shown::Smaller, true) => Verdict::Slower,
+        (ContrastVerdict::TooFewRuns, _) => ComparisonVerdict::TooFewRuns,
+        (ContrastVerdict::Nothing, _) => ComparisonVerdict::NoDifferenceShown,
+        (ContrastVerdict::Larger, true) | (ContrastVerdict::Smaller, false) => ComparisonVerdict::Faster,
+        (ContrastVerdict::Larger, false) | (ContrastVerdict::Smaller, true) => ComparisonVerdict::Slower,
     });
-    Row {
+    ComparedFigure {
         metric,
         ratio: contrast.map(|contrast| contrast.estimate),
         interval: contrast.and_then(|contrast| contrast.interval),

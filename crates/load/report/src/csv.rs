@@ -5,7 +5,7 @@
 
 mod pages;
 
-use crate::run::{Run, Second};
+use crate::run::{Run, RunSecond};
 use load::{CacheVerdict, FailureKind};
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub use pages::page_seconds_csv;
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
 /// A column of a table whose rows have the type `S`.
-struct Column<'a, S> {
+struct CsvColumn<'a, S> {
     name: String,
     cell: Box<dyn Fn(&S) -> String + 'a>,
 }
 
-impl<'a, S> Column<'a, S> {
+impl<'a, S> CsvColumn<'a, S> {
     fn new<T: ToString>(name: &str, of: impl Fn(&S) -> T + 'a) -> Self {
         Self { name: name.to_owned(), cell: Box::new(move |row| of(row).to_string()) }
     }
@@ -37,15 +37,15 @@ fn counts<'a, S: 'a>(
     prefix: &'static str,
     members: impl IntoIterator<Item = &'static str>,
     of: fn(&S) -> &BTreeMap<String, u64>,
-) -> impl Iterator<Item = Column<'a, S>> {
+) -> impl Iterator<Item = CsvColumn<'a, S>> {
     members.into_iter().map(move |member| {
         let name = format!("{prefix}_{}", column(member));
-        Column::new(&name, move |row: &S| of(row).get(member).copied().unwrap_or(0))
+        CsvColumn::new(&name, move |row: &S| of(row).get(member).copied().unwrap_or(0))
     })
 }
 
 /// Formats the table with its header.
-fn table<S>(columns: &[Column<'_, S>], rows: &[S]) -> String {
+fn table<S>(columns: &[CsvColumn<'_, S>], rows: &[S]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let row = |row: &S| columns.iter().map(|column| (column.cell)(row)).collect::<Vec<_>>().join(",");
     let lines = std::iter::once(names.join(",")).chain(rows.iter().map(row));
@@ -65,27 +65,28 @@ fn column(name: &str) -> String {
 
 /// Returns the seconds of a run of requests as CSV.
 pub fn seconds_csv(run: &Run) -> String {
-    let time = |second: &Second| {
+    let time = |second: &RunSecond| {
         run.started_s.map(|started_s| moment(started_s, second.second as f64)).unwrap_or_default()
     };
     let mut columns = vec![
-        Column::new("time_s", time),
-        Column::new("second", |of: &Second| of.second),
-        Column::new("users", |of: &Second| of.users),
-        Column::new("in_flight", |of: &Second| of.in_flight),
-        Column::new("started", |of: &Second| of.started),
-        Column::new("good", |of: &Second| of.good),
-        Column::new("failed", |of: &Second| of.failed),
-        Column::new("not_started", |of: &Second| of.not_started),
-        Column::new("received_bytes", |of: &Second| of.received_bytes),
-        Column::optional("p50_us", |of: &Second| of.p50_us),
-        Column::optional("p95_us", |of: &Second| of.p95_us),
-        Column::optional("p99_us", |of: &Second| of.p99_us),
-        Column::optional("max_us", |of: &Second| of.max_us),
+        CsvColumn::new("time_s", time),
+        CsvColumn::new("second", |of: &RunSecond| of.second),
+        CsvColumn::new("users", |of: &RunSecond| of.users),
+        CsvColumn::new("in_flight", |of: &RunSecond| of.in_flight),
+        CsvColumn::new("started", |of: &RunSecond| of.started),
+        CsvColumn::new("good", |of: &RunSecond| of.good),
+        CsvColumn::new("failed", |of: &RunSecond| of.failed),
+        CsvColumn::new("not_started", |of: &RunSecond| of.not_started),
+        CsvColumn::new("received_bytes", |of: &RunSecond| of.received_bytes),
+        CsvColumn::optional("p50_us", |of: &RunSecond| of.p50_us),
+        CsvColumn::optional("p95_us", |of: &RunSecond| of.p95_us),
+        CsvColumn::optional("p99_us", |of: &RunSecond| of.p99_us),
+        CsvColumn::optional("max_us", |of: &RunSecond| of.max_us),
     ];
-    columns.extend(counts("status", CLASSES, |of: &Second| &of.statuses));
-    columns.extend(counts("cache", CacheVerdict::ALL.map(CacheVerdict::name), |of: &Second| &of.verdicts));
-    columns
-        .extend(counts("failed", FailureKind::ALL.map(FailureKind::name), |of: &Second| &of.failed_by_kind));
+    columns.extend(counts("status", CLASSES, |of: &RunSecond| &of.statuses));
+    columns.extend(counts("cache", CacheVerdict::ALL.map(CacheVerdict::name), |of: &RunSecond| &of.verdicts));
+    columns.extend(counts("failed", FailureKind::ALL.map(FailureKind::name), |of: &RunSecond| {
+        &of.failed_by_kind
+    }));
     table(&columns, &run.seconds)
 }

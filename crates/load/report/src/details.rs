@@ -3,14 +3,14 @@
 //!
 //! Invariant: no line is longer than the given width.
 
-use crate::grid::{Align, Column, Grid, wrapped};
+use crate::grid::{Align, Grid, GridColumn, wrapped};
 use crate::number;
-use crate::results::{CellRecord, Outcome, Results};
+use crate::results::{CellRecord, Results, VisitOutcome};
 use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
 use crate::summary::{
-    Row, Standing, Summary, first_number, row_before, shared_concurrencies, standing, step_of,
+    CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing, step_of,
 };
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -23,7 +23,7 @@ const WIDTH_VERSIONS: usize = 110;
 const NARROW_COLUMNS: usize = 9;
 
 /// Writes all details.
-pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+pub(crate) fn all(results: &Results, rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     if !rows.is_empty() {
         anonymous(results, rows, width, out);
     }
@@ -32,7 +32,7 @@ pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut S
 }
 
 /// Writes the details of the anonymous load.
-fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+fn anonymous(results: &Results, rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     if width < WIDTH_ONE_BLOCK {
         further_figures(rows, width, out);
     }
@@ -50,9 +50,9 @@ fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String
 }
 
 /// Writes the figures of each step that do not fit into the classic table.
-fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn further_figures(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     // The last column, `bound by`, is left out because the step's sentence contains it.
-    let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns(rows));
+    let columns = std::iter::once(GridColumn::new(&["step"], Align::Left)).chain(more_columns(rows));
     let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
     for row in rows {
         match &row.standing {
@@ -68,7 +68,7 @@ fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-fn sentences(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn sentences(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     out.push('\n');
     for (place, row) in rows.iter().enumerate() {
         let said = sentence(row, row_before(rows, place));
@@ -93,7 +93,7 @@ fn keepalive(results: &Results, out: &mut String, width: usize) {
 
 fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     let Some(step) = step_of(results, cell) else { return };
-    let row = Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
+    let row = ClassicRow { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
     match &row.standing {
         Standing::Measured(summary) => grid.row(first_cells(&row, summary)),
         other => grid.row_with_rest(names(&row), &no_figures(other)),
@@ -125,17 +125,17 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
         .unwrap_or_default();
     let has_room = width >= WIDTH_VERSIONS;
     let columns = [
-        Column::new(&["step"], Align::Left),
-        Column::new(&["what"], Align::Left).flexible(),
-        Column::new(&["users"], Align::Right),
-        Column::new(&["through-", "put", "req/s"], Align::Right),
-        Column::new(&["mean ± sd"], Align::Right),
-        Column::new(&["99%", "response"], Align::Right),
-        Column::new(&["failed"], Align::Right),
+        GridColumn::new(&["step"], Align::Left),
+        GridColumn::new(&["what"], Align::Left).flexible(),
+        GridColumn::new(&["users"], Align::Right),
+        GridColumn::new(&["through-", "put", "req/s"], Align::Right),
+        GridColumn::new(&["mean ± sd"], Align::Right),
+        GridColumn::new(&["99%", "response"], Align::Right),
+        GridColumn::new(&["failed"], Align::Right),
     ];
     let units = units.iter().map(|unit| {
         let heading: Vec<&str> = unit.split(' ').chain(["a request"]).collect();
-        Column::new(&heading, Align::Right)
+        GridColumn::new(&heading, Align::Right)
     });
     let mut grid = Grid::new(columns.into_iter().chain(units).collect());
     for staircase in staircases {
@@ -157,7 +157,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
     }
     out.push_str(&grid.text(width));
     for staircase in staircases {
-        let version = staircase.version.filter(|_| !has_room);
+        let version = if has_room { None } else { staircase.version };
         let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
         let said = staircase.said();
         let text = format!("{}. {}{version}: {said}.", staircase.step.number, staircase.step.title);
@@ -165,7 +165,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
     }
 }
 
-fn stair_cells(summary: &Summary) -> Vec<String> {
+fn stair_cells(summary: &CellSummary) -> Vec<String> {
     let mut cells = vec![
         format!("{}{}", number::rate(summary.throughput.median), mark(summary)),
         number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
@@ -176,7 +176,7 @@ fn stair_cells(summary: &Summary) -> Vec<String> {
     cells
 }
 
-fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+fn notes(results: &Results, rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     out.push('\n');
     let mut note = |text: &str| wrapped(text, width, "  ", out);
     note(&rounds_note(results, rows));
@@ -204,10 +204,10 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
 
 /// Note for a step whose pages have lost compression. This is assumed if they are at least twice as
 /// long on the wire as those of the step with the shortest pages.
-pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
+pub(crate) fn uncompressed(rows: &[ClassicRow<'_>], row: &ClassicRow<'_>) -> Option<String> {
     const LOST: f64 = 2.0;
     const BYTES_MIN: f64 = 4096.0;
-    let bytes = |row: &Row<'_>| row.standing.summary()?.bytes_per_page;
+    let bytes = |row: &ClassicRow<'_>| row.standing.summary()?.bytes_per_page;
     let own = bytes(row).filter(|own| *own >= BYTES_MIN)?;
     let (other, least) = rows
         .iter()
@@ -223,7 +223,7 @@ pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
 }
 
 /// Note on the rounds behind each figure, with the intervals of the factors.
-fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
+fn rounds_note(results: &Results, rows: &[ClassicRow<'_>]) -> String {
     let rounds = results.plan.rounds;
     let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
     let texts = factors.map(|(row, factor)| {
@@ -268,9 +268,9 @@ pub(crate) fn place_of_generator(results: &Results) -> &'static str {
     let cells = results.cells.iter().chain(results.loads.iter().flat_map(|load| &load.cells));
     let measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
         // A thread that busy-waits needs no priority.
-        Outcome::Measured(measured) if measured.generator.busy_wait_s > 0.0 => None,
-        Outcome::Measured(measured) => Some(measured.generator.is_real_time),
-        Outcome::Void { .. } => None,
+        VisitOutcome::Measured(measured) if measured.generator.busy_wait_s > 0.0 => None,
+        VisitOutcome::Measured(measured) => Some(measured.generator.is_real_time),
+        VisitOutcome::Void { .. } => None,
     });
     let (real_time, ordinary): (Vec<bool>, Vec<bool>) = measured.partition(|is_real_time| *is_real_time);
     match (real_time.is_empty(), ordinary.is_empty()) {
@@ -289,7 +289,7 @@ pub(crate) fn place_of_generator(results: &Results) -> &'static str {
 }
 
 /// Note on the bystander's times on the idle site, by step, and on its number of requests.
-fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
+fn idle_note(rows: &[ClassicRow<'_>], note: &mut impl FnMut(&str)) {
     let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
     let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));
     let idle = measured().filter_map(|(row, summary)| {

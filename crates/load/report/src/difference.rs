@@ -6,7 +6,7 @@
 //! states the same rule.
 
 use crate::results::CellRecord;
-use crate::summary::{Figure, Summary, factor, standing};
+use crate::summary::{CellSummary, RoundsFigure, factor, standing};
 use stats::Interval;
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ pub struct Gain {
 /// Invariant: the noise at one number of users says nothing about another. Rounds with one user may
 /// differ by half on a machine on which rounds with 25 users differ by one percent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Noise(BTreeMap<(u64, bool), f64>);
+pub(crate) struct CellNoise(BTreeMap<(u64, bool), f64>);
 
-impl Noise {
+impl CellNoise {
     /// Keeps the largest of the factors for each kind of cell.
     pub(crate) fn new(factors: impl Iterator<Item = ((u64, bool), f64)>) -> Self {
         let mut largest = BTreeMap::new();
@@ -58,11 +58,13 @@ impl Noise {
 }
 
 /// Factor of `after` relative to `before`; `None` if either is void, missing or starred.
-pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &Noise) -> Option<Gain> {
+pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
-    let (before, after) = (standing(before), standing(after));
-    let (before, after) = (before.summary()?, after.summary()?);
+    let before = standing(before);
+    let after = standing(after);
+    let before = before.summary()?;
+    let after = after.summary()?;
     let apart = factor.times.max(1.0 / factor.times);
     let is_beyond_rounds = match factor.interval {
         Some(interval) => interval.low > 1.0 || interval.high < 1.0,
@@ -77,8 +79,8 @@ pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &Noise) -> Op
 }
 
 /// Factor up to which two single rounds may differ by chance.
-fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
-    let relative = |of: &Summary| {
+fn one_round_limit(before: &CellSummary, after: &CellSummary) -> f64 {
+    let relative = |of: &CellSummary| {
         let spread = of.response.sd_ms / of.response.mean_ms.max(f64::MIN_POSITIVE);
         spread / (of.answers.max(1) as f64).sqrt()
     };
@@ -88,23 +90,24 @@ fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
 
 /// Whether the ranges of two figures do not overlap, after each is widened at both ends by a share
 /// of its length.
-fn spans_are_apart(one: Figure, other: Figure, widened: f64) -> bool {
-    let span = |of: Figure| {
+fn spans_are_apart(one: RoundsFigure, other: RoundsFigure, widened: f64) -> bool {
+    let span = |of: RoundsFigure| {
         let more = widened * (of.high - of.low);
         (of.low - more, of.high + more)
     };
-    let (one, other) = (span(one), span(other));
+    let one = span(one);
+    let other = span(other);
     one.1 < other.0 || other.1 < one.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::{SPAN_WIDENED, spans_are_apart};
-    use crate::summary::Figure;
+    use crate::summary::RoundsFigure;
 
     #[test]
     fn spans_are_apart_only_beyond_their_widening() {
-        let figure = |low: f64, high: f64| Figure { median: low, low, high, interval: None };
+        let figure = |low: f64, high: f64| RoundsFigure { median: low, low, high, interval: None };
         let apart = |one: (f64, f64), other: (f64, f64), widened| {
             spans_are_apart(figure(one.0, one.1), figure(other.0, other.1), widened)
         };

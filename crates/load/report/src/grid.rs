@@ -22,13 +22,13 @@ pub(crate) enum Align {
 
 /// A column: heading, alignment, and whether it may shrink.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub(crate) struct GridColumn {
     heading: Vec<String>,
     align: Align,
     flexible: bool,
 }
 
-impl Column {
+impl GridColumn {
     /// Creates a column whose heading has one or more lines.
     pub(crate) fn new(heading: &[&str], align: Align) -> Self {
         Self { heading: heading.iter().map(|line| shown(line)).collect(), align, flexible: false }
@@ -41,31 +41,31 @@ impl Column {
     }
 }
 
-enum Line {
+enum GridLine {
     Cells(Vec<String>),
     CellsAndRest(Vec<String>, String),
 }
 
 /// A table under construction.
 pub(crate) struct Grid {
-    columns: Vec<Column>,
-    lines: Vec<Line>,
+    columns: Vec<GridColumn>,
+    lines: Vec<GridLine>,
 }
 
 impl Grid {
-    pub(crate) fn new(columns: Vec<Column>) -> Self {
+    pub(crate) fn new(columns: Vec<GridColumn>) -> Self {
         Self { columns, lines: Vec::new() }
     }
 
     /// Adds a row with a text for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.lines.push(Line::Cells(cells.iter().map(|cell| shown(cell)).collect()));
+        self.lines.push(GridLine::Cells(cells.iter().map(|cell| shown(cell)).collect()));
     }
 
     /// Adds a row whose first columns are given. `rest` follows on separate lines and may use the
     /// whole width.
     pub(crate) fn row_with_rest(&mut self, cells: Vec<String>, rest: &str) {
-        self.lines.push(Line::CellsAndRest(cells.iter().map(|cell| shown(cell)).collect(), shown(rest)));
+        self.lines.push(GridLine::CellsAndRest(cells.iter().map(|cell| shown(cell)).collect(), shown(rest)));
     }
 
     /// Formats the table for a width.
@@ -75,7 +75,7 @@ impl Grid {
         let depth = self.columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
         for line in 0..depth {
             // Shorter headings are aligned at the bottom of the head.
-            let heading = |column: &Column| {
+            let heading = |column: &GridColumn| {
                 (line + column.heading.len())
                     .checked_sub(depth)
                     .and_then(|line| column.heading.get(line))
@@ -86,8 +86,8 @@ impl Grid {
         }
         for line in &self.lines {
             match line {
-                Line::Cells(cells) => self.logical(cells, &widths, &mut out),
-                Line::CellsAndRest(cells, rest) => self.with_rest(cells, rest, &widths, width, &mut out),
+                GridLine::Cells(cells) => self.logical(cells, &widths, &mut out),
+                GridLine::CellsAndRest(cells, rest) => self.with_rest(cells, rest, &widths, width, &mut out),
             }
         }
         out
@@ -96,9 +96,9 @@ impl Grid {
     /// Widths of the columns. Each is as wide as its widest text; then flexible ones shrink until
     /// all fit.
     fn widths(&self, width: usize) -> Vec<usize> {
-        let natural = |index: usize, column: &Column| {
+        let natural = |index: usize, column: &GridColumn| {
             let cells = self.lines.iter().filter_map(|line| match line {
-                Line::Cells(cells) | Line::CellsAndRest(cells, _) => cells.get(index),
+                GridLine::Cells(cells) | GridLine::CellsAndRest(cells, _) => cells.get(index),
             });
             cells.chain(&column.heading).map(|text| chars(text)).max().unwrap_or(0)
         };
@@ -196,15 +196,15 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str, out: &mut String) 
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Column, Grid, broken, chars, wrapped};
+    use super::{Align, Grid, GridColumn, broken, chars, wrapped};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
     fn columns_are_aligned_and_flexible_ones_break() {
         let mut grid = Grid::new(vec![
-            Column::new(&["step"], Align::Left),
-            Column::new(&["caching"], Align::Left).flexible(),
-            Column::new(&["through-", "put"], Align::Right),
+            GridColumn::new(&["step"], Align::Left),
+            GridColumn::new(&["caching"], Align::Left).flexible(),
+            GridColumn::new(&["through-", "put"], Align::Right),
         ]);
         grid.row(["1", "no cache", "7 req/s"].map(str::to_owned).to_vec());
         grid.row(["2", "opcode cache + page cache", "700 req/s"].map(str::to_owned).to_vec());
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn commands_for_a_terminal_are_not_printed() {
         let hostile = "a\u{1b}[2Jb \u{202e}c";
-        let mut grid = Grid::new(vec![Column::new(&[hostile], Align::Left)]);
+        let mut grid = Grid::new(vec![GridColumn::new(&[hostile], Align::Left)]);
         grid.row(vec![hostile.to_owned()]);
         grid.row_with_rest(vec![hostile.to_owned()], hostile);
         let mut text = grid.text(80);

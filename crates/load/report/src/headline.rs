@@ -8,21 +8,21 @@
 //! * A starred figure is compared with no other.
 
 use crate::number;
-use crate::results::Bound;
+use crate::results::LimitingResource;
 use crate::sentence::interval;
 use crate::star::MARK;
-use crate::summary::{Row, Summary};
+use crate::summary::{CellSummary, ClassicRow};
 
 /// A part of the headline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum HeadlinePart {
     /// Ordinary text.
     Plain(String),
     /// A figure that is emphasised.
     Strong(String),
 }
 
-impl Part {
+impl HeadlinePart {
     /// Text of the part.
     pub(crate) fn text(&self) -> &str {
         match self {
@@ -32,19 +32,20 @@ impl Part {
 }
 
 /// Returns the headline as plain text; `None` if no row has figures.
-pub(crate) fn headline(rows: &[Row<'_>]) -> Option<String> {
-    Some(parts(rows)?.iter().map(Part::text).collect())
+pub(crate) fn headline(rows: &[ClassicRow<'_>]) -> Option<String> {
+    Some(parts(rows)?.iter().map(HeadlinePart::text).collect())
 }
 
 /// Returns the headline in parts; `None` if no row has figures.
-pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
+pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
     let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
     let &(first, from) = measured.first()?;
     let &(row, to) = measured
         .iter()
         .max_by(|(_, one), (_, other)| one.throughput.median.total_cmp(&other.throughput.median))?;
-    let (plain, strong) = (|text: &str| Part::Plain(text.to_owned()), Part::Strong);
-    let name = |row: &Row<'_>| {
+    let plain = |text: &str| HeadlinePart::Plain(text.to_owned());
+    let strong = HeadlinePart::Strong;
+    let name = |row: &ClassicRow<'_>| {
         let users = number::grouped(row.cell.concurrency);
         plain(&format!(" in step {} ({}, {users} users)", row.step.number, row.step.title))
     };
@@ -76,7 +77,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
     parts.extend(factor(row, is_limited(from), is_limited(to)));
     parts.push(plain("."));
     let is_compared = from.star.is_none() && to.star.is_none();
-    if let Some((before, after)) = from.observed_load.zip(to.observed_load).filter(|_| is_compared) {
+    if is_compared && let Some((before, after)) = from.observed_load.zip(to.observed_load) {
         parts.extend([plain(" The site's load went from "), strong(number::load(before))]);
         parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
     }
@@ -86,7 +87,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
 }
 
 /// Statement that no rows can be compared, if fewer than two measured rows are unstarred.
-fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
+fn disturbed(measured: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
     let counting = measured.iter().filter(|(_, of)| of.star.is_none()).count();
     let steps = match counting {
         0 => "every step",
@@ -96,18 +97,18 @@ fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     let text = format!(
         " The generator or other processes disturbed {steps} ({MARK}), so none is compared with another."
     );
-    (measured.len() > 1).then_some(Part::Plain(text))
+    (measured.len() > 1).then_some(HeadlinePart::Plain(text))
 }
 
 /// Throughput of a row: called a lower bound if the generator was the limit, and marked if the row
 /// is starred.
-fn rate(of: &Summary) -> String {
+fn rate(of: &CellSummary) -> String {
     let mark = of.star.as_ref().map(|_| MARK.to_string()).unwrap_or_default();
     format!("{}{}{mark}", at_least(is_limited(of)), number::rate(of.throughput.median))
 }
 
 /// Statement that the load generator was the limit in some of these rows.
-fn limits(rows: &[(&Row<'_>, &Summary)]) -> Option<Part> {
+fn limits(rows: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
     let limited: Vec<&str> =
         rows.iter().filter(|(_, of)| is_limited(of)).map(|(row, _)| row.step.number.as_str()).collect();
     let steps = match &limited[..] {
@@ -115,27 +116,32 @@ fn limits(rows: &[(&Row<'_>, &Summary)]) -> Option<Part> {
         [step] => format!("step {step}"),
         several => format!("steps {}", several.join(" and ")),
     };
-    Some(Part::Plain(format!(" The load generator was the limit in {steps}.")))
+    Some(HeadlinePart::Plain(format!(" The load generator was the limit in {steps}.")))
 }
 
 /// Factor of a row over the first step. There is none if the first step's throughput is itself a
 /// lower bound. A lower bound within the noise shows neither a difference nor its absence, so
 /// nothing is said.
-fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part> {
-    match row.factor_first.filter(|_| !from_is_limited) {
+fn factor(row: &ClassicRow<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<HeadlinePart> {
+    let gain = if from_is_limited { None } else { row.factor_first };
+    match gain {
         Some(gain) if gain.is_step => {
             let times = format!("{}{}", at_least(to_is_limited), number::times(gain.times));
             let bounds = if to_is_limited { String::new() } else { interval(gain) };
-            vec![Part::Plain(": ".to_owned()), Part::Strong(times), Part::Plain(bounds)]
+            vec![
+                HeadlinePart::Plain(": ".to_owned()),
+                HeadlinePart::Strong(times),
+                HeadlinePart::Plain(bounds),
+            ]
         }
-        Some(_) if !to_is_limited => vec![Part::Plain(", no difference beyond the noise".to_owned())],
+        Some(_) if !to_is_limited => vec![HeadlinePart::Plain(", no difference beyond the noise".to_owned())],
         _ => Vec::new(),
     }
 }
 
 /// Whether the load generator instead of the site may have been the limit of a cell.
-pub(crate) fn is_limited(summary: &Summary) -> bool {
-    summary.bound_by == Bound::Generator || summary.trust == "invalid"
+pub(crate) fn is_limited(summary: &CellSummary) -> bool {
+    summary.bound_by == LimitingResource::Generator || summary.trust == "invalid"
 }
 
 fn at_least(is_limited: bool) -> &'static str {

@@ -20,10 +20,10 @@ mod visits;
 pub use run::run_page;
 pub use visits::visits_page;
 
-use crate::headline::{Part, parts};
+use crate::headline::{HeadlinePart, parts};
 use crate::number;
 use crate::results::{LoadRecord, Results};
-use crate::summary::{Row, Standing, first_number, one_concurrency, rows, standing};
+use crate::summary::{ClassicRow, Standing, first_number, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -40,7 +40,7 @@ const ACCENT: &str = "ca";
 
 /// Size of a chart.
 #[derive(Clone, Copy, Debug)]
-struct Size {
+struct ChartSize {
     width: f64,
     narrow: bool,
 }
@@ -94,8 +94,8 @@ fn document(title: &str, content: &Markup) -> String {
 }
 
 /// Colour of a row. The last kind of caching is distinguished from the steps before it.
-fn colour(rows: &[Row<'_>], position: usize) -> &'static str {
-    let title = |row: &Row<'_>| row.step.title.clone();
+fn colour(rows: &[ClassicRow<'_>], position: usize) -> &'static str {
+    let title = |row: &ClassicRow<'_>| row.step.title.clone();
     let last = rows.last().map(title);
     if rows.get(position).map(title) == last {
         return ACCENT;
@@ -105,7 +105,7 @@ fn colour(rows: &[Row<'_>], position: usize) -> &'static str {
     RAMP.get(shade).copied().unwrap_or("c5")
 }
 
-fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
+fn head(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     let rounds = results.plan.rounds;
     html! {
         header {
@@ -133,13 +133,13 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
 }
 
 /// The headline: from the first step to the fastest.
-fn verdict(results: &Results, rows: &[Row<'_>]) -> Markup {
+fn verdict(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     let Some(parts) = parts(rows) else { return without_anonymous(results) };
     html! {
         @for part in &parts {
             @match part {
-                Part::Plain(text) => (text),
-                Part::Strong(text) => strong { (text) },
+                HeadlinePart::Plain(text) => (text),
+                HeadlinePart::Strong(text) => strong { (text) },
             }
         }
     }
@@ -156,7 +156,7 @@ fn without_anonymous(results: &Results) -> Markup {
 }
 
 /// Charts above the details.
-fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
+fn first_charts(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     let alike = one_concurrency(results);
     html! {
         @let caption = format!("Good responses a second, on a linear axis. Rings: the rounds. Grey: factor over step {}.", first_number(rows));
@@ -170,7 +170,7 @@ fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     }
 }
 
-fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
+fn charts(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     let has_bystander =
         rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.bystander.is_some()));
     html! {
@@ -195,13 +195,19 @@ fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
 }
 
 /// A chart, drawn for wide and for narrow pages, with its heading and explanation.
-fn figure(id: &str, heading: &str, caption: &str, width: f64, draw: impl Fn(&str, Size) -> Markup) -> Markup {
+fn figure(
+    id: &str,
+    heading: &str,
+    caption: &str,
+    width: f64,
+    draw: impl Fn(&str, ChartSize) -> Markup,
+) -> Markup {
     html! {
         figure id=(id) {
             h2 { (heading) }
             figcaption { (caption) }
-            div.chart.wide { (draw(&format!("{id}-wide"), Size { width, narrow: false })) }
-            div.chart.narrow { (draw(&format!("{id}-narrow"), Size { width: NARROW, narrow: true })) }
+            div.chart.wide { (draw(&format!("{id}-wide"), ChartSize { width, narrow: false })) }
+            div.chart.narrow { (draw(&format!("{id}-narrow"), ChartSize { width: NARROW, narrow: true })) }
         }
     }
 }

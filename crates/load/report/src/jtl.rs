@@ -20,7 +20,7 @@ pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,t
 /// Returns the errors of `out`.
 pub fn write(outcome: &Outcome, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "{HEADER}")?;
-    let columns = Columns::new(outcome);
+    let columns = SharedColumns::new(outcome);
     let mut line = String::new();
     for sample in &outcome.samples {
         line.clear();
@@ -32,7 +32,7 @@ pub fn write(outcome: &Outcome, out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 /// Values that all rows share.
-struct Columns {
+struct SharedColumns {
     started_us: u64,
     /// URLs, quoted as needed.
     urls: Vec<String>,
@@ -43,7 +43,7 @@ struct Columns {
     users: u64,
 }
 
-impl Columns {
+impl SharedColumns {
     fn new(outcome: &Outcome) -> Self {
         let targets = outcome.urls.iter().map(|of| quoted(&of.target.target.to_string()));
         let mut urls: Vec<String> = targets.collect();

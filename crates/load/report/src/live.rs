@@ -22,7 +22,7 @@ const GAP: &str = "  ";
 
 /// Progress of a run, and its most recent figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveFigures {
     /// Time since the measured part began; `None` before that and during the warm-up.
     pub elapsed: Option<Duration>,
     /// Planned duration of the measured part, if it is known.
@@ -58,7 +58,7 @@ impl Glyphs {
 }
 
 /// Returns the lines for a terminal with `width` columns and `height` rows.
-pub fn screen(live: &Live, width: usize, height: usize, glyphs: Glyphs) -> Vec<String> {
+pub fn screen(live: &LiveFigures, width: usize, height: usize, glyphs: Glyphs) -> Vec<String> {
     let room = width.saturating_sub(1);
     let lines = match live.elapsed {
         None => vec![fitting(&["warming up".to_owned()], room)],
@@ -79,7 +79,7 @@ pub fn screen(live: &Live, width: usize, height: usize, glyphs: Glyphs) -> Vec<S
 }
 
 /// Returns one line for a log; `None` before the measured part.
-pub fn log_line(live: &Live) -> Option<String> {
+pub fn log_line(live: &LiveFigures) -> Option<String> {
     let elapsed = live.elapsed?;
     let mut parts = headline(live, elapsed);
     parts.extend(latencies(live));
@@ -104,7 +104,7 @@ fn fitting(parts: &[String], room: usize) -> String {
     line
 }
 
-fn headline(live: &Live, elapsed: Duration) -> Vec<String> {
+fn headline(live: &LiveFigures, elapsed: Duration) -> Vec<String> {
     let of_time = live.time_max.map(|time| format!("/{}", short(time.as_secs_f64()))).unwrap_or_default();
     let mut parts = vec![
         format!("{}{of_time} s", short(elapsed.as_secs_f64().floor())),
@@ -124,7 +124,7 @@ fn short(seconds: f64) -> String {
 
 /// Requests that ended in the last second. Before the first second is complete, the mean rate so
 /// far.
-fn rate_now(live: &Live, elapsed: Duration) -> f64 {
+fn rate_now(live: &LiveFigures, elapsed: Duration) -> f64 {
     match live.recent.last() {
         Some(second) => ended(second) as f64,
         None => live.done as f64 / elapsed.as_secs_f64().max(1.0),
@@ -157,14 +157,14 @@ fn sparkline(recent: &[Second], room: usize, glyphs: Glyphs) -> String {
 }
 
 /// Percentiles of the last second that had responses.
-fn latencies(live: &Live) -> Vec<String> {
+fn latencies(live: &LiveFigures) -> Vec<String> {
     let Some(second) = live.recent.iter().rev().find(|second| second.max_us > 0) else { return Vec::new() };
     let part = |name: &str, us: u64| format!("{name} {}", number::milliseconds(us as f64 / 1000.0));
     vec![part("p50", second.p50_us), part("p95", second.p95_us), part("p99", second.p99_us)]
 }
 
 /// Cache verdicts as shares of the good responses in the last second.
-fn verdicts(live: &Live) -> Vec<String> {
+fn verdicts(live: &LiveFigures) -> Vec<String> {
     let Some(second) = live.recent.last() else { return Vec::new() };
     let share = |count: u64| number::percent(count as f64 / second.good.max(1) as f64);
     let told = CacheVerdict::ALL.into_iter().zip(second.verdicts).filter(|&(_, count)| count > 0);
@@ -177,7 +177,7 @@ fn verdicts(live: &Live) -> Vec<String> {
 }
 
 /// Failures by kind, most frequent first.
-fn failures(live: &Live) -> Vec<String> {
+fn failures(live: &LiveFigures) -> Vec<String> {
     let counts = FailureKind::ALL.into_iter().map(|kind| (kind, live.failures.of(kind)));
     let mut counts: Vec<_> = counts.filter(|&(_, count)| count > 0).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
@@ -190,7 +190,7 @@ fn failures(live: &Live) -> Vec<String> {
 }
 
 /// Number of requests, unless a plan limits it, and of users.
-fn requests(live: &Live) -> Vec<String> {
+fn requests(live: &LiveFigures) -> Vec<String> {
     let mut parts = Vec::new();
     if live.requests_max.is_none() {
         parts.push(format!("{} requests", number::grouped(live.done)));
@@ -209,19 +209,22 @@ fn requests(live: &Live) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Glyphs, Live, log_line, screen};
+    use super::{Glyphs, LiveFigures, log_line, screen};
     use load::{FailureKind, Failures, Second};
     use std::time::Duration;
 
     fn second(good: u64) -> Second {
-        let (p50_us, p95_us, p99_us, max_us) = (1_200, 3_400, 12_100, 15_000);
+        let p50_us = 1_200;
+        let p95_us = 3_400;
+        let p99_us = 12_100;
+        let max_us = 15_000;
         let verdicts = [good - good / 10, 0, 0, 0, good / 10, 0, 0];
         let users = 100;
         Second { good, verdicts, p50_us, p95_us, p99_us, max_us, users, in_flight: 87, ..Second::default() }
     }
 
-    fn live() -> Live {
-        Live {
+    fn live() -> LiveFigures {
+        LiveFigures {
             elapsed: Some(Duration::from_millis(12_345)),
             time_max: Some(Duration::from_secs(60)),
             done: 1_234_567,
@@ -250,9 +253,9 @@ mod tests {
 
     #[test]
     fn output_fits_every_terminal_size() {
-        let many = Live { recent: [14_000; 200].map(second).to_vec(), ..live() };
-        let counted = Live { requests_max: Some(2_000_000), ..live() };
-        for live in [live(), many, counted, Live::default()] {
+        let many = LiveFigures { recent: [14_000; 200].map(second).to_vec(), ..live() };
+        let counted = LiveFigures { requests_max: Some(2_000_000), ..live() };
+        for live in [live(), many, counted, LiveFigures::default()] {
             for (width, height) in (0..90).flat_map(|width| (0..12).map(move |height| (width, height))) {
                 let lines = screen(&live, width, height, Glyphs::Blocks);
                 let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -277,7 +280,7 @@ mod tests {
     fn chart_shows_the_latest_seconds() {
         let mut recent = vec![second(90_000)];
         recent.extend([1_000, 2_000, 4_000, 8_000, 8_000, 0].map(second));
-        let lines = screen(&Live { recent, ..live() }, 17, 3, Glyphs::Ascii);
+        let lines = screen(&LiveFigures { recent, ..live() }, 17, 3, Glyphs::Ascii);
         assert_eq!(
             lines[1], ".-=##_  max 8k",
             "the highest rate is no longer shown, so the label must not name it"
@@ -286,9 +289,10 @@ mod tests {
 
     #[test]
     fn warm_up_and_first_second_are_shown() {
-        assert_eq!(screen(&Live::default(), 40, 10, Glyphs::Blocks), ["warming up"]);
-        assert_eq!(log_line(&Live::default()), None);
-        let begun = Live { elapsed: Some(Duration::from_millis(100)), done: 7, ..Live::default() };
+        assert_eq!(screen(&LiveFigures::default(), 40, 10, Glyphs::Blocks), ["warming up"]);
+        assert_eq!(log_line(&LiveFigures::default()), None);
+        let begun =
+            LiveFigures { elapsed: Some(Duration::from_millis(100)), done: 7, ..LiveFigures::default() };
         assert_eq!(screen(&begun, 40, 10, Glyphs::Blocks), ["0 s  7.00 req/s  0 failed", "7 requests"]);
     }
 

@@ -5,12 +5,13 @@
 //! step without figures in the classic table has none here either. No line is longer than the given
 //! width.
 
-use crate::grid::{Align, Column, Grid, wrapped};
+use crate::grid::{Align, Grid, GridColumn, wrapped};
 use crate::number;
 use crate::results::{LoadRecord, Measured, ResponseTimes, Results, VerdictRecord};
 use crate::star::note;
 use crate::summary::{
-    Bystander, Row, Standing, Summary, Verdict, Visitors, Writes, load_rows, times as median_times,
+    BystanderFigures, CellSummary, ClassicRow, Standing, VerdictFigures, VisitorFigures, WriteFigures,
+    load_rows, times as median_times,
 };
 use crate::table::{bystander, first_cells, first_columns, names, no_figures};
 
@@ -18,7 +19,7 @@ use crate::table::{bystander, first_cells, first_columns, names, no_figures};
 pub(crate) const SILENT: &str = "none";
 
 /// Good responses by verdict, in the order in which the runs list them.
-pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
+pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<VerdictFigures> {
     let all = || runs.iter().flat_map(|run| run.verdicts.iter().map(move |verdict| (*run, verdict)));
     let mut names: Vec<&str> = Vec::new();
     all().for_each(|(_, verdict)| {
@@ -36,7 +37,7 @@ pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
             mine.iter().map(|(run, verdict)| verdict.answers as f64 / run.answers.max(1) as f64).collect();
         let responses: Vec<&ResponseTimes> =
             mine.iter().filter_map(|(_, verdict)| verdict.response.as_ref()).collect();
-        Some(Verdict {
+        Some(VerdictFigures {
             name: (*name).to_owned(),
             per_s: stats::median(&per_s)?,
             share: stats::median(&shares)?,
@@ -47,11 +48,11 @@ pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
 }
 
 /// Responses by kind of visitor.
-pub(crate) fn visitors(runs: &[&Measured]) -> Vec<Visitors> {
+pub(crate) fn visitors(runs: &[&Measured]) -> Vec<VisitorFigures> {
     let kinds = runs.first().map_or(&[][..], |run| &run.visitors);
     let kind = |(place, first): (usize, &crate::results::VisitorRecord)| {
         let mine: Vec<_> = runs.iter().filter_map(|run| run.visitors.get(place)).collect();
-        Visitors {
+        VisitorFigures {
             name: first.name.clone(),
             answers: mine.iter().map(|of| of.answers).sum(),
             failed: mine.iter().map(|of| of.failed).sum(),
@@ -62,12 +63,12 @@ pub(crate) fn visitors(runs: &[&Measured]) -> Vec<Visitors> {
 }
 
 /// Writes by kind.
-pub(crate) fn writes(runs: &[&Measured]) -> Vec<Writes> {
+pub(crate) fn writes(runs: &[&Measured]) -> Vec<WriteFigures> {
     let kinds = runs.first().map_or(&[][..], |run| &run.writes);
     let kind = |(place, first): (usize, &crate::results::WriteRecord)| {
         let mine: Vec<_> = runs.iter().filter_map(|run| run.writes.get(place)).collect();
         let took: Vec<f64> = mine.iter().flat_map(|of| of.took_ms.iter().copied()).collect();
-        Writes {
+        WriteFigures {
             name: first.name.clone(),
             done: took.len(),
             failed: mine.iter().map(|of| of.failed).sum(),
@@ -78,22 +79,22 @@ pub(crate) fn writes(runs: &[&Measured]) -> Vec<Writes> {
 }
 
 /// The measured rows with their figures.
-fn measured<'a>(rows: &'a [Row<'a>]) -> impl Iterator<Item = (&'a Row<'a>, &'a Summary)> {
+fn measured<'a>(rows: &'a [ClassicRow<'a>]) -> impl Iterator<Item = (&'a ClassicRow<'a>, &'a CellSummary)> {
     rows.iter().filter_map(|row| Some((row, row.standing.summary()?)))
 }
 
 /// Whether any response had a verdict.
-pub(crate) fn has_verdicts(rows: &[Row<'_>]) -> bool {
+pub(crate) fn has_verdicts(rows: &[ClassicRow<'_>]) -> bool {
     measured(rows).any(|(_, summary)| summary.verdicts.iter().any(|verdict| verdict.name != SILENT))
 }
 
 /// Whether a logged-in bystander was measured.
-pub(crate) fn has_twin(rows: &[Row<'_>]) -> bool {
+pub(crate) fn has_twin(rows: &[ClassicRow<'_>]) -> bool {
     measured(rows).any(|(_, summary)| summary.twin.is_some())
 }
 
 /// Writes the tables that the anonymous load has in addition to its own.
-pub(crate) fn beside(rows: &[Row<'_>], width: usize, out: &mut String) {
+pub(crate) fn beside(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     by_verdict(rows, width, out);
     bystanders(rows, width, out);
 }
@@ -125,18 +126,18 @@ fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String)
 }
 
 /// Writes the processor time per page, and the meters' values per second and per page.
-fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn costs(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let Some((_, first)) = measured(rows).next() else { return };
     let mut columns = vec![
-        Column::new(&["step"], Align::Left),
-        Column::new(&["failed"], Align::Right),
-        Column::new(&["CPU per", "page"], Align::Right),
+        GridColumn::new(&["step"], Align::Left),
+        GridColumn::new(&["failed"], Align::Right),
+        GridColumn::new(&["CPU per", "page"], Align::Right),
     ];
     for meter in &first.meters {
         // Each word of the name gets its own line, so that columns stay narrow.
         let heading: Vec<&str> = meter.name.split(' ').chain(["a second"]).collect();
-        columns.push(Column::new(&heading, Align::Right));
-        columns.push(Column::new(&["for a", "page"], Align::Right));
+        columns.push(GridColumn::new(&heading, Align::Right));
+        columns.push(GridColumn::new(&["for a", "page"], Align::Right));
     }
     let mut grid = Grid::new(columns);
     for (row, summary) in measured(rows) {
@@ -155,13 +156,13 @@ fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
 }
 
 /// Writes rates and times of the responses by verdict.
-fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn by_verdict(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     if !has_verdicts(rows) {
         return;
     }
     let columns = ["step", "verdict", "req/s", "share", "mean", "50%", "95%", "99%"];
     let align = |place: usize| if place < 2 { Align::Left } else { Align::Right };
-    let columns = columns.iter().enumerate().map(|(place, name)| Column::new(&[name], align(place)));
+    let columns = columns.iter().enumerate().map(|(place, name)| GridColumn::new(&[name], align(place)));
     let mut grid = Grid::new(columns.collect());
     for (row, summary) in measured(rows) {
         for (place, verdict) in summary.verdicts.iter().enumerate() {
@@ -186,22 +187,22 @@ fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
 }
 
 /// Writes the bystander and its twin, on the idle site and under load.
-fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn bystanders(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     if !has_twin(rows) {
         return;
     }
     let mut grid = Grid::new(vec![
-        Column::new(&["step"], Align::Left),
-        Column::new(&["anonymous,", "idle site"], Align::Right),
-        Column::new(&["under", "load"], Align::Right),
-        Column::new(&["logged in,", "idle site"], Align::Right),
-        Column::new(&["under", "load"], Align::Right),
-        Column::new(&["requests"], Align::Right),
-        Column::new(&["failed"], Align::Right),
+        GridColumn::new(&["step"], Align::Left),
+        GridColumn::new(&["anonymous,", "idle site"], Align::Right),
+        GridColumn::new(&["under", "load"], Align::Right),
+        GridColumn::new(&["logged in,", "idle site"], Align::Right),
+        GridColumn::new(&["under", "load"], Align::Right),
+        GridColumn::new(&["requests"], Align::Right),
+        GridColumn::new(&["failed"], Align::Right),
     ]);
     for (row, summary) in measured(rows) {
         let both = || [summary.bystander, summary.twin].into_iter().flatten();
-        let time = |figure: Option<Bystander>| or_dash(figure.map(bystander));
+        let time = |figure: Option<BystanderFigures>| or_dash(figure.map(bystander));
         grid.row(vec![
             row.step.number.clone(),
             time(summary.idle),
@@ -217,7 +218,7 @@ fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
 }
 
 /// Writes the sentences below a load's tables.
-fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn who(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let sentences = sentences(rows);
     if !sentences.is_empty() {
         out.push('\n');
@@ -229,7 +230,7 @@ fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
 
 /// One sentence for each step that has figures of visitors or writes. Notes on disturbed rows
 /// follow.
-pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
+pub(crate) fn sentences(rows: &[ClassicRow<'_>]) -> Vec<String> {
     let who = measured(rows).map(|(row, summary)| (&row.step.number, said(summary)));
     let told = who.filter(|(_, said)| !said.is_empty());
     let told = told.map(|(number, said)| format!("Step {number}: {said}."));
@@ -237,13 +238,13 @@ pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
 }
 
 /// Figures of visitors and writes in words.
-fn said(summary: &Summary) -> String {
-    let kind = |of: &Visitors| {
+fn said(summary: &CellSummary) -> String {
+    let kind = |of: &VisitorFigures| {
         let mean =
             of.mean_ms.map(|mean| format!(", mean {}", number::milliseconds(mean))).unwrap_or_default();
         format!("{} {} good, {} failed or not theirs{mean}", of.name, number::grouped(of.answers), of.failed)
     };
-    let write = |of: &Writes| {
+    let write = |of: &WriteFigures| {
         let p95 = of.p95_ms.map(|p95| format!(", 95% {}", number::milliseconds(p95))).unwrap_or_default();
         format!("{} written {} times, {} failed{p95}", of.name, of.done, of.failed)
     };

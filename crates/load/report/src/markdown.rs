@@ -7,7 +7,9 @@ use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
-use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, first_number, load_rows, rows, standing, step_of};
+use crate::summary::{
+    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing, step_of,
+};
 use crate::table::{no_figures, times};
 use difference::is_hidden;
 use std::fmt::{self, Write as _};
@@ -24,7 +26,7 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
     let rows = rows(results);
     writeln!(out, "# {}\n", escaped(&results.title))?;
     section(&rows, out)?;
-    let kept: Vec<Row<'_>> =
+    let kept: Vec<ClassicRow<'_>> =
         results.cells.iter().filter(|cell| cell.keepalive).filter_map(|cell| alone(results, cell)).collect();
     if !kept.is_empty() {
         writeln!(out, "## With keep-alive\n")?;
@@ -44,9 +46,9 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
 }
 
 /// A further cell as a row without factors.
-fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<Row<'a>> {
+fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<ClassicRow<'a>> {
     let step = step_of(results, cell)?;
-    Some(Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None })
+    Some(ClassicRow { step, cell, standing: standing(cell), factor_before: None, factor_first: None })
 }
 
 fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Result {
@@ -55,7 +57,7 @@ fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Resul
 }
 
 /// Writes the headline and the table of some rows.
-fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
+fn section(rows: &[ClassicRow<'_>], out: &mut String) -> fmt::Result {
     if let Some(headline) = headline(rows) {
         writeln!(out, "{}\n", escaped(&headline))?;
     }
@@ -63,7 +65,7 @@ fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
 }
 
 /// Writes a table. `first` is the number of the step that factors are relative to.
-fn table(rows: &[Row<'_>], first: &str, out: &mut String) -> fmt::Result {
+fn table(rows: &[ClassicRow<'_>], first: &str, out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "| step | users | caching | req/s | mean | 95% response | bytes a page | observed load | × step {} |",
@@ -88,7 +90,7 @@ fn table(rows: &[Row<'_>], first: &str, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn figures(row: &Row<'_>, summary: &Summary) -> [String; 6] {
+fn figures(row: &ClassicRow<'_>, summary: &CellSummary) -> [String; 6] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     [
         format!("{}{}", number::rate(summary.throughput.median), escaped(mark(summary))),
@@ -107,7 +109,8 @@ fn commands(results: &Results, out: &mut String) -> fmt::Result {
     }
     writeln!(out, "## Again with ab\n\n{HOW}\n")?;
     for repeat in repeats {
-        let (step, users) = (repeat.step, number::grouped(repeat.cell.concurrency));
+        let step = repeat.step;
+        let users = number::grouped(repeat.cell.concurrency);
         writeln!(
             out,
             "Step {}, {}, {users} users, {}:\n",

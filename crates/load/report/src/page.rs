@@ -8,10 +8,10 @@
 //! * Names end with their units.
 
 use crate::number::{grouped, milliseconds, three_digits};
-use crate::run::{Condition, Distribution, Round};
+use crate::run::{Distribution, FailCondition, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
-use page::{Class, Limit};
+use page::{PageLimit, ResourceClass};
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ pub struct PageRun {
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
     pub protocol: String,
     /// Counts of pages.
-    pub pages: Pages,
+    pub pages: PagesByResult,
     /// Pages per second whose document arrived.
     pub pages_per_s: f64,
     /// Load times of pages whose document arrived.
@@ -97,19 +97,19 @@ pub struct PageRun {
     /// How often each limit was reached; lists all limits.
     pub limits: BTreeMap<String, u64>,
     /// Resources of the first page of a new visitor, and what happened to each.
-    pub trace: Vec<Traced>,
+    pub trace: Vec<TracedResource>,
     /// Figures of each second.
     pub seconds: Vec<PageSecond>,
     /// Trustworthiness of the figures.
-    pub generator: Generator,
+    pub generator: PageGenerator,
     /// Conditions that the run was judged by, in the order of the command line.
-    pub thresholds: Vec<Condition>,
+    pub thresholds: Vec<FailCondition>,
 }
 
 /// Pages by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Pages {
+pub struct PagesByResult {
     /// Pages that arrived completely.
     pub good: u64,
     /// Pages whose document arrived, but not all of the rest.
@@ -155,7 +155,7 @@ pub struct Example {
 /// One resource of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traced {
+pub struct TracedResource {
     /// URL of the resource.
     pub url: String,
     /// Class of the resource.
@@ -216,7 +216,7 @@ pub struct PageSecond {
 /// Trustworthiness of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Generator {
+pub struct PageGenerator {
     /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: String,
     /// Reasons why the self-check is not clean.
@@ -252,7 +252,7 @@ impl From<&PageOutcome> for PageRun {
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
             protocol: protocol(outcome).name().to_owned(),
-            pages: Pages {
+            pages: PagesByResult {
                 good: pages.good,
                 incomplete: pages.incomplete,
                 failed: pages.failed,
@@ -265,7 +265,7 @@ impl From<&PageOutcome> for PageRun {
             returning_times: Distribution::from(&figures.returning_times),
             first_octet_times: Distribution::from(&figures.first_octet_times),
             request_times: Distribution::from(&figures.request_times()),
-            classes: Class::ALL.into_iter().zip(&figures.classes).map(class_run).collect(),
+            classes: ResourceClass::ALL.into_iter().zip(&figures.classes).map(class_run).collect(),
             statuses: figures.statuses.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             failed_by_kind: FetchFailure::ALL
                 .into_iter()
@@ -282,13 +282,13 @@ impl From<&PageOutcome> for PageRun {
             connections: figures.connections,
             closed_early: figures.closed_early,
             received_bytes: figures.received_bytes(),
-            limits: Limit::ALL
+            limits: PageLimit::ALL
                 .into_iter()
                 .map(|limit| (limit.name().to_owned(), figures.limits.of(limit)))
                 .collect(),
             trace: trace(outcome),
             seconds: outcome.seconds.iter().map(second).collect(),
-            generator: Generator {
+            generator: PageGenerator {
                 trust: outcome.check.trust.to_string(),
                 reasons: outcome.check.reasons.clone(),
                 cpu_s: outcome.cpu.iter().map(Duration::as_secs_f64).collect(),
@@ -313,7 +313,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRun) {
+fn class_run((class, found): (ResourceClass, &browse::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -334,7 +334,8 @@ fn class_of_status(code: u16) -> String {
 }
 
 fn second(of: &browse::PageSecond) -> PageSecond {
-    let (page, request) = (of.page_times, of.request_times);
+    let page = of.page_times;
+    let request = of.request_times;
     let mut failed_by_kind: BTreeMap<String, u64> =
         FetchFailure::ALL.into_iter().map(|kind| kind.name().to_owned()).zip(of.failures).collect();
     failed_by_kind.retain(|_, count| *count > 0);
@@ -372,10 +373,10 @@ fn examples(outcome: &PageOutcome) -> Vec<Example> {
     examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name().to_owned() }).collect()
 }
 
-fn trace(outcome: &PageOutcome) -> Vec<Traced> {
+fn trace(outcome: &PageOutcome) -> Vec<TracedResource> {
     let traced = outcome.figures.trace.iter();
     traced
-        .map(|one| Traced {
+        .map(|one| TracedResource {
             url: one.url.clone(),
             class: one.class.name().to_owned(),
             what: one.what.to_owned(),
@@ -504,7 +505,7 @@ fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         "\n{:<14}{:>10}{:>8}{:>10}{:>8}{:>14}{:>10}{:>10}",
         "Requests", "count", "304", "cached", "failed", "bytes", "mean", "p95"
     )?;
-    for (class, found) in Class::ALL.into_iter().zip(&outcome.figures.classes) {
+    for (class, found) in ResourceClass::ALL.into_iter().zip(&outcome.figures.classes) {
         if found.requests + found.from_cache + found.failed == 0 {
             continue;
         }

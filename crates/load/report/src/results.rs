@@ -150,12 +150,12 @@ pub struct CellRecord {
     /// ApacheBench command that repeats the load; empty for loads other than the anonymous one.
     pub ab: String,
     /// Runs of the cell, at most one per round, in the order of the rounds.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CellRun>,
 }
 
 /// One visit to a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct CellRun {
     /// Id of the cell.
     pub cell: String,
     /// Number of the round, counted from 1.
@@ -165,13 +165,13 @@ pub struct Run {
     /// Duration of the whole visit in seconds.
     pub visit_s: f64,
     /// Result of the visit.
-    pub outcome: Outcome,
+    pub outcome: VisitOutcome,
 }
 
 /// Result of a visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum VisitOutcome {
     /// The layer was on and the page was right: the measurement counts.
     Measured(Box<Measured>),
     /// The visit does not count.
@@ -216,7 +216,7 @@ pub struct Measured {
     /// Watched groups of processes.
     pub groups: Vec<GroupRecord>,
     /// Figures of the host.
-    pub host: probe::HostWatch,
+    pub host: probe::HostFigures,
     /// Good responses by verdict of the nearest cache.
     #[serde(default)]
     pub verdicts: Vec<VerdictRecord>,
@@ -238,7 +238,7 @@ pub struct Measured {
     /// Findings of the proofs, before and after the load.
     pub proofs: Vec<String>,
     /// Resource that limited the throughput.
-    pub bound_by: Bound,
+    pub bound_by: LimitingResource,
     /// Reasons to star the run, which excludes it from comparisons; empty for a run that counts.
     #[serde(default)]
     pub starred: Vec<String>,
@@ -343,7 +343,7 @@ pub struct GeneratorRecord {
     pub reasons: Vec<String>,
     /// Account of the users' time; null in results of earlier versions.
     #[serde(default)]
-    pub account: Option<crate::run::Account>,
+    pub account: Option<crate::run::UserTime>,
     /// Whether the threads ran at a real-time priority, above all ordinary programs.
     #[serde(default)]
     pub is_real_time: bool,
@@ -398,7 +398,7 @@ pub struct MeterRecord {
 /// Resource that limited the throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
+pub enum LimitingResource {
     /// The accelerator used most of the processor time, and the cores were busy.
     AcceleratorCpu,
     /// The load generator was at its limit.
@@ -415,7 +415,7 @@ pub enum Bound {
     Workers,
 }
 
-impl Bound {
+impl LimitingResource {
     /// The name in tables.
     pub const fn words(self) -> &'static str {
         match self {

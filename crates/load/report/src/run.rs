@@ -16,10 +16,10 @@ mod white_space;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use account::Account;
-pub use drift::{Drift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
-pub use pages::AskedOfPages;
-pub use read::{ReadError, read_runs};
+pub use account::UserTime;
+pub use drift::{ContentDrift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
+pub use pages::RequestedPages;
+pub use read::{RunReadError, read_runs};
 pub use white_space::{is_white_space_alone, visible_space};
 
 /// Name and version of the format: the value of the member `schema`.
@@ -50,11 +50,11 @@ pub struct Run {
     /// Round of the comparison that this run belongs to; null for a single run.
     pub round: Option<Round>,
     /// Requested load.
-    pub plan: Asked,
+    pub plan: RequestedLoad,
     /// Requested page mode, if each request of the run is a page. This member is not written,
     /// because runs of page mode have a separate JSON schema.
     #[serde(skip)]
-    pub pages: Option<AskedOfPages>,
+    pub pages: Option<RequestedPages>,
     /// Requests that ended, successful or not.
     pub requests: Option<u64>,
     /// Responses received completely.
@@ -98,7 +98,7 @@ pub struct Run {
     /// Duration of the name resolution in seconds.
     pub dns_s: Option<f64>,
     /// Counts of connections.
-    pub connections: Connections,
+    pub connections: ConnectionCounts,
     /// Times of good responses.
     pub good_times: Phases,
     /// Times of complete responses with an unexpected status, length or content.
@@ -106,17 +106,17 @@ pub struct Run {
     /// Total times of good responses by verdict of the nearest cache.
     pub verdicts: BTreeMap<String, Distribution>,
     /// Figures of each second.
-    pub seconds: Vec<Second>,
+    pub seconds: Vec<RunSecond>,
     /// Stages in order; empty for a plan without stages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
     /// URLs in the order of the plan; empty if there was only one.
     pub urls: Vec<Url>,
     /// Differences between responses; null if the compared responses were equal.
-    pub drift: Option<Drift>,
+    pub drift: Option<ContentDrift>,
     /// Trustworthiness of the figures.
-    pub generator: Generator,
+    pub generator: GeneratorCheck,
     /// Conditions that the run was judged by, in the order of the command line.
-    pub thresholds: Vec<Condition>,
+    pub thresholds: Vec<FailCondition>,
     /// Machine of the load generator; null if it was not examined.
     pub machine: Option<probe::Environment>,
 }
@@ -134,7 +134,7 @@ pub struct Round {
 /// A condition for failing a run, and the run's result for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Condition {
+pub struct FailCondition {
     /// The condition as it was given, for example `p95 > 300ms`.
     pub condition: String,
     /// Whether the condition holds, so that the run has failed.
@@ -146,7 +146,7 @@ pub struct Condition {
 /// Requested load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Asked {
+pub struct RequestedLoad {
     /// Users of the closed loop; null in an open one.
     pub users: Option<u64>,
     /// Arrival process, which decides when requests should start: `closed`, `constant`, `poisson`,
@@ -187,7 +187,7 @@ pub struct Asked {
 /// Counts of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Connections {
+pub struct ConnectionCounts {
     /// Connections opened in the measured part.
     pub opened: Option<u64>,
     /// Opened connections whose TLS handshake resumed an earlier session; 0 without TLS.
@@ -265,7 +265,7 @@ impl Distribution {
 /// One second of a run. A response belongs to the second in which it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Second {
+pub struct RunSecond {
     /// Number of the second; 0 is the first of the measured part.
     pub second: u64,
     /// Users at the end of the second; 0 in an open loop.
@@ -306,7 +306,7 @@ pub struct Second {
 /// One stage. A request belongs to the stage in which its start was intended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Stage {
+pub struct StageFigures {
     /// Requested number of users; null if a rate was requested.
     pub users: Option<u64>,
     /// Requested requests per second; null if users were requested.
@@ -352,7 +352,7 @@ pub struct Url {
 /// Trustworthiness of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Generator {
+pub struct GeneratorCheck {
     /// Result of the self-check: `clean`, `tight` or `invalid`.
     pub trust: Option<String>,
     /// Reasons why the self-check is not clean.
@@ -371,7 +371,7 @@ pub struct Generator {
     /// generator. False if the tool does not report it.
     pub may_have_lost: bool,
     /// Account of the users' time; null if the tool does not report it.
-    pub account: Option<Account>,
+    pub account: Option<UserTime>,
 }
 
 impl Run {

@@ -3,11 +3,11 @@
 
 use crate::difference::Gain;
 use crate::number;
-use crate::results::{Bound, Results};
-use crate::summary::{Row, Standing, Summary, twins};
+use crate::results::{LimitingResource, Results};
+use crate::summary::{CellSummary, ClassicRow, Standing, twins};
 
 /// Returns the sentence of a row; `before` is the row that it is compared with.
-pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
+pub(crate) fn sentence(row: &ClassicRow<'_>, before: Option<&ClassicRow<'_>>) -> String {
     let about = row.step.about.trim().trim_end_matches('.');
     match &row.standing {
         Standing::Missing => format!("{about}: not measured yet."),
@@ -23,8 +23,8 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
                 None => "",
             };
             let bound = match now.bound_by {
-                Bound::Unclear => "the limiting factor is unclear".to_owned(),
-                Bound::Users => "bound by its few users".to_owned(),
+                LimitingResource::Unclear => "the limiting factor is unclear".to_owned(),
+                LimitingResource::Users => "bound by its few users".to_owned(),
                 bound => format!("bound by the {}", bound.words()),
             };
             format!("{about}: {brought}; {bound}{star}.")
@@ -33,7 +33,7 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
 }
 
 /// Figures of a step that is compared with no other: the first, or one without a valid factor.
-fn alone(now: &Summary, concurrency: u64) -> String {
+fn alone(now: &CellSummary, concurrency: u64) -> String {
     let cpu = now.cpu_per_page_ms.map(|cpu| format!(", {} of CPU a page", number::milliseconds(cpu)));
     format!(
         "{} pages a second at {concurrency} users, 95% of them within {}{}",
@@ -44,7 +44,7 @@ fn alone(now: &Summary, concurrency: u64) -> String {
 }
 
 /// Gain of a step over the one that it is compared with.
-fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) -> String {
+fn gained(number_before: &str, before: &CellSummary, now: &CellSummary, factor: Gain) -> String {
     if !factor.is_step {
         return format!(
             "no difference from step {number_before} beyond the noise of the rounds ({} after {} req/s), 95% of the responses within {}",

@@ -7,8 +7,8 @@
 //! either and is reported as starred. docs/ladder.md states the same rule.
 
 use crate::number;
-use crate::results::{CellRecord, Outcome, Results, StepRecord};
-use crate::summary::{Figure, Standing, shared_concurrencies, standing};
+use crate::results::{CellRecord, Results, StepRecord, VisitOutcome};
+use crate::summary::{RoundsFigure, Standing, shared_concurrencies, standing};
 use std::fmt;
 
 /// A staircase needs this many numbers of users at which most steps were measured.
@@ -44,7 +44,7 @@ pub struct Stair {
     /// Users, each with one request at a time.
     pub users: u64,
     /// Good responses per second.
-    pub throughput: Figure,
+    pub throughput: RoundsFigure,
     /// 99th percentile of the response times in milliseconds.
     pub p99_ms: f64,
     /// Share of failed requests among all that ended.
@@ -59,12 +59,12 @@ pub struct Tip {
     /// Number of users.
     pub users: u64,
     /// Evidence; at least one sign.
-    pub signs: Vec<Sign>,
+    pub signs: Vec<TippingSign>,
 }
 
 /// Evidence that there are too many users.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sign {
+pub enum TippingSign {
     /// Good responses per second: the best with fewer users, and the value here.
     Throughput(f64, f64),
     /// 99th percentile in milliseconds: at the preceding stair, and here.
@@ -111,7 +111,7 @@ fn staircase<'a>(
 
 /// Figures that a cell shows; `None` if it is missing, void or starred.
 fn seen(cell: &CellRecord, users: u64, standing: &Standing) -> Option<Stair> {
-    if cell.runs.iter().any(|run| matches!(run.outcome, Outcome::Void { is_silent: true, .. })) {
+    if cell.runs.iter().any(|run| matches!(run.outcome, VisitOutcome::Void { is_silent: true, .. })) {
         return Some(Stair { users, is_silent: true, ..Stair::default() });
     }
     let summary = standing.summary().filter(|summary| summary.star.is_none())?;
@@ -160,31 +160,31 @@ impl Staircase<'_> {
 pub fn tipping_point(stairs: &[Stair]) -> Option<Tip> {
     stairs.iter().enumerate().find_map(|(place, stair)| {
         if stair.is_silent {
-            return Some(Tip { users: stair.users, signs: vec![Sign::Silent] });
+            return Some(Tip { users: stair.users, signs: vec![TippingSign::Silent] });
         }
         let before = stairs.get(..place).unwrap_or_default();
-        let signs: Vec<Sign> =
+        let signs: Vec<TippingSign> =
             [falls(before, stair), jumps(before, stair), fails(stair)].into_iter().flatten().collect();
         (!signs.is_empty()).then_some(Tip { users: stair.users, signs })
     })
 }
 
-fn falls(before: &[Stair], stair: &Stair) -> Option<Sign> {
+fn falls(before: &[Stair], stair: &Stair) -> Option<TippingSign> {
     let medians = |a: &&Stair, b: &&Stair| a.throughput.median.total_cmp(&b.throughput.median);
     let best = before.iter().max_by(medians)?.throughput;
     let here = stair.throughput;
     let is_lower = here.median < THROUGHPUT_SHARE * best.median && here.high < best.low;
-    is_lower.then_some(Sign::Throughput(best.median, here.median))
+    is_lower.then_some(TippingSign::Throughput(best.median, here.median))
 }
 
-fn jumps(before: &[Stair], stair: &Stair) -> Option<Sign> {
+fn jumps(before: &[Stair], stair: &Stair) -> Option<TippingSign> {
     let last = before.last()?;
     let in_proportion = last.p99_ms * stair.users as f64 / last.users as f64;
-    (stair.p99_ms > P99_FACTOR * in_proportion).then_some(Sign::Response(last.p99_ms, stair.p99_ms))
+    (stair.p99_ms > P99_FACTOR * in_proportion).then_some(TippingSign::Response(last.p99_ms, stair.p99_ms))
 }
 
-fn fails(stair: &Stair) -> Option<Sign> {
-    (stair.failed_share > FAILED_SHARE).then_some(Sign::Failed(stair.failed_share))
+fn fails(stair: &Stair) -> Option<TippingSign> {
+    (stair.failed_share > FAILED_SHARE).then_some(TippingSign::Failed(stair.failed_share))
 }
 
 impl fmt::Display for Tip {
@@ -195,7 +195,7 @@ impl fmt::Display for Tip {
     }
 }
 
-impl fmt::Display for Sign {
+impl fmt::Display for TippingSign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = number::milliseconds;
         match *self {
@@ -223,12 +223,12 @@ pub(crate) fn share_text(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sign, Stair, share_text, tipping_point};
-    use crate::summary::Figure;
+    use super::{Stair, TippingSign, share_text, tipping_point};
+    use crate::summary::RoundsFigure;
 
     /// A stair whose rounds are within 1% of its median.
     fn stair(users: u64, rate: f64, p99_ms: f64, failed_share: f64) -> Stair {
-        let throughput = Figure { median: rate, low: rate * 0.99, high: rate * 1.01, interval: None };
+        let throughput = RoundsFigure { median: rate, low: rate * 0.99, high: rate * 1.01, interval: None };
         Stair { users, throughput, p99_ms, failed_share, is_silent: false }
     }
 
@@ -252,7 +252,7 @@ mod tests {
             stair(2_000, 8_900.0, 240.0, 0.0),
         ];
         let tip = tipping_point(&stairs).unwrap();
-        assert_eq!((tip.users, &tip.signs[..]), (2_000, &[Sign::Throughput(10_000.0, 8_900.0)][..]));
+        assert_eq!((tip.users, &tip.signs[..]), (2_000, &[TippingSign::Throughput(10_000.0, 8_900.0)][..]));
         assert_eq!(tip.to_string(), "tips over at 2,000 users: throughput falls from 10,000 to 8,900 req/s");
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let at = |p99_ms| tipping_point(&[stair(100, rate, 10.0, 0.0), stair(500, rate, p99_ms, 0.0)]);
         assert_eq!(at(50.0), None);
         assert_eq!(at(100.0), None, "exactly twice the proportion of five times the users");
-        assert_eq!(at(101.0).unwrap().signs, [Sign::Response(10.0, 101.0)]);
+        assert_eq!(at(101.0).unwrap().signs, [TippingSign::Response(10.0, 101.0)]);
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
         let silent = Stair { users: 500, is_silent: true, ..Stair::default() };
         let stairs = [stair(100, 9_000.0, 12.0, 0.0), silent, stair(1_000, 1.0, 9.0, 1.0)];
         let tip = tipping_point(&stairs).unwrap();
-        assert_eq!((tip.users, &tip.signs[..]), (500, &[Sign::Silent][..]));
+        assert_eq!((tip.users, &tip.signs[..]), (500, &[TippingSign::Silent][..]));
         assert_eq!(tipping_point(&stairs[1..]).unwrap().users, 500);
     }
 

@@ -6,9 +6,9 @@
 //! points and the measure of noise.
 
 use crate::number;
-use crate::results::{CellRecord, Outcome};
-use crate::run::Account;
-use crate::summary::{Row, Summary};
+use crate::results::{CellRecord, VisitOutcome};
+use crate::run::UserTime;
+use crate::summary::{CellSummary, ClassicRow};
 
 /// Mark behind the throughput of a starred cell.
 pub const MARK: char = '★';
@@ -26,23 +26,24 @@ pub struct Star {
     /// Reasons of that round.
     pub reasons: Vec<String>,
     /// Account of the users' time in that round.
-    pub account: Option<Account>,
+    pub account: Option<UserTime>,
 }
 
 /// Returns the star of a cell; `None` for a cell that counts.
 pub fn star(cell: &CellRecord) -> Option<Star> {
     let measured = cell.runs.iter().filter_map(|run| match &run.outcome {
-        Outcome::Measured(measured) => Some((run.round, measured)),
-        Outcome::Void { .. } => None,
+        VisitOutcome::Measured(measured) => Some((run.round, measured)),
+        VisitOutcome::Void { .. } => None,
     });
     let mut starred = measured.filter(|(_, measured)| !measured.starred.is_empty());
     let (first, measured) = starred.next()?;
-    let (reasons, account) = (measured.starred.clone(), measured.generator.account);
+    let reasons = measured.starred.clone();
+    let account = measured.generator.account;
     Some(Star { rounds: 1 + starred.count(), first, reasons, account })
 }
 
 /// Mark of a cell: a star, an asterisk for few responses, both, or nothing.
-pub(crate) fn mark(summary: &Summary) -> &'static str {
+pub(crate) fn mark(summary: &CellSummary) -> &'static str {
     match (&summary.star, summary.few) {
         (Some(_), true) => "★*",
         (Some(_), false) => "★",
@@ -54,7 +55,7 @@ pub(crate) fn mark(summary: &Summary) -> &'static str {
 /// Note on a row whose figures do not show the server alone. For a starred row it gives the reasons
 /// and the account of the users' time. Older results have no stars; their note says that the
 /// generator may have been the limit.
-pub(crate) fn note(row: &Row<'_>, summary: &Summary) -> Option<String> {
+pub(crate) fn note(row: &ClassicRow<'_>, summary: &CellSummary) -> Option<String> {
     let number = &row.step.number;
     let Some(star) = &summary.star else {
         return (summary.trust == "invalid").then(|| {

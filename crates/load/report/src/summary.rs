@@ -11,9 +11,10 @@
 //! * The bystander and the writes are the exception, because one run has too few of their requests
 //!   for a percentile. Their times are pooled, and reports show their number.
 
-use crate::difference::{Gain, Noise, gain};
+use crate::difference::{CellNoise, Gain, gain};
 use crate::results::{
-    Bound, BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, StepRecord,
+    BystanderRecord, CellRecord, LimitingResource, LoadRecord, Measured, ResponseTimes, Results, StepRecord,
+    VisitOutcome,
 };
 use crate::star::{Star, star};
 use crate::{loads, processes};
@@ -26,7 +27,7 @@ pub const ANSWERS_FEW: u64 = 100;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
     /// The figures of the cell.
-    Measured(Box<Summary>),
+    Measured(Box<CellSummary>),
     /// The cell has no run yet.
     Missing,
     /// At least one run is void; this is the reason of the first.
@@ -35,7 +36,7 @@ pub enum Standing {
 
 impl Standing {
     /// Returns the figures, if there are any.
-    pub fn summary(&self) -> Option<&Summary> {
+    pub fn summary(&self) -> Option<&CellSummary> {
         match self {
             Self::Measured(summary) => Some(summary),
             _ => None,
@@ -45,7 +46,7 @@ impl Standing {
 
 /// A number over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figure {
+pub struct RoundsFigure {
     /// Median of the rounds.
     pub median: f64,
     /// Smallest value of a round.
@@ -58,7 +59,7 @@ pub struct Figure {
 
 /// Figures of the bystander: an uncached page requested beside the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Bystander {
+pub struct BystanderFigures {
     /// 95th percentile of the response times in milliseconds.
     pub p95_ms: f64,
     /// Whether `p95_ms` is only a lower bound, because requests had no response when the load
@@ -72,7 +73,7 @@ pub struct Bystander {
 
 /// A named figure of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
+pub struct NamedFigure {
     /// Name of the group; or unit of the meter, with its name if another meter has this unit.
     pub name: String,
     /// Median of the rounds.
@@ -82,7 +83,7 @@ pub struct Named {
 /// Good responses with the same verdict of the nearest cache. Figures are medians over the rounds
 /// with that verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct VerdictFigures {
     /// The verdict, or `none`.
     pub name: String,
     /// Responses per second.
@@ -95,7 +96,7 @@ pub struct Verdict {
 
 /// Responses to one kind of visitor, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Visitors {
+pub struct VisitorFigures {
     /// Name of the session, or `anonymous`.
     pub name: String,
     /// Number of good responses.
@@ -108,7 +109,7 @@ pub struct Visitors {
 
 /// Writes of one kind, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Writes {
+pub struct WriteFigures {
     /// Name of the write.
     pub name: String,
     /// Number of successful writes.
@@ -121,7 +122,7 @@ pub struct Writes {
 
 /// Figures of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct CellSummary {
     /// Number of measured rounds.
     pub rounds: usize,
     /// Good responses in all rounds.
@@ -129,11 +130,11 @@ pub struct Summary {
     /// Whether a round had fewer good responses than [`ANSWERS_FEW`].
     pub few: bool,
     /// Good responses per second.
-    pub throughput: Figure,
+    pub throughput: RoundsFigure,
     /// Response times: each is the median of the rounds' values.
     pub response: ResponseTimes,
     /// 95th percentile of the response times in milliseconds, over the rounds.
-    pub p95: Figure,
+    pub p95: RoundsFigure,
     /// Received bytes per good response, heads included.
     pub bytes_per_page: Option<f64>,
     /// Failed requests in all rounds.
@@ -153,34 +154,34 @@ pub struct Summary {
     /// Memory (proportional set size) of site and database in bytes.
     pub site_pss_bytes: Option<f64>,
     /// Bystander during the load; `None` if it sent no request.
-    pub bystander: Option<Bystander>,
+    pub bystander: Option<BystanderFigures>,
     /// Bystander on the idle site.
-    pub idle: Option<Bystander>,
+    pub idle: Option<BystanderFigures>,
     /// Logged-in bystander during the load.
-    pub twin: Option<Bystander>,
+    pub twin: Option<BystanderFigures>,
     /// Logged-in bystander on the idle site.
-    pub idle_twin: Option<Bystander>,
+    pub idle_twin: Option<BystanderFigures>,
     /// Good responses by verdict of the nearest cache.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<VerdictFigures>,
     /// Responses by kind of visitor, in all rounds.
-    pub visitors: Vec<Visitors>,
+    pub visitors: Vec<VisitorFigures>,
     /// Writes in all rounds.
-    pub writes: Vec<Writes>,
-    /// Limit of more than half of the rounds; else [`Bound::Unclear`].
-    pub bound_by: Bound,
+    pub writes: Vec<WriteFigures>,
+    /// Limit of more than half of the rounds; else [`LimitingResource::Unclear`].
+    pub bound_by: LimitingResource,
     /// Worst result of the generator's self-checks.
     pub trust: String,
     /// Reason to star the cell; `None` if it counts.
     pub star: Option<Star>,
     /// Cores used by each watched group; the last one is the generator.
-    pub cores: Vec<Named>,
+    pub cores: Vec<NamedFigure>,
     /// Counted units per second, for each meter.
-    pub meters: Vec<Named>,
+    pub meters: Vec<NamedFigure>,
     /// Counted units per good response, for each meter.
-    pub meters_per_page: Vec<Named>,
+    pub meters_per_page: Vec<NamedFigure>,
 }
 
-impl Summary {
+impl CellSummary {
     /// Share of failed requests among all that ended, in all rounds.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.failed + self.answers).max(1) as f64
@@ -190,16 +191,16 @@ impl Summary {
 /// The measured runs of a cell with their rounds.
 fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
     cell.runs.iter().filter_map(|run| match &run.outcome {
-        Outcome::Measured(measured) => Some((run.round, &**measured)),
-        Outcome::Void { .. } => None,
+        VisitOutcome::Measured(measured) => Some((run.round, &**measured)),
+        VisitOutcome::Void { .. } => None,
     })
 }
 
 /// Computes the result of a cell.
 pub fn standing(cell: &CellRecord) -> Standing {
     let void = cell.runs.iter().find_map(|run| match &run.outcome {
-        Outcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
-        Outcome::Measured(_) => None,
+        VisitOutcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
+        VisitOutcome::Measured(_) => None,
     });
     if let Some(reason) = void {
         return Standing::Void(reason);
@@ -208,18 +209,18 @@ pub fn standing(cell: &CellRecord) -> Standing {
     if runs.is_empty() {
         Standing::Missing
     } else {
-        Standing::Measured(Box::new(Summary { star: star(cell), ..summary(&runs) }))
+        Standing::Measured(Box::new(CellSummary { star: star(cell), ..summary(&runs) }))
     }
 }
 
-fn summary(runs: &[&Measured]) -> Summary {
+fn summary(runs: &[&Measured]) -> CellSummary {
     let of = |field: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(|run| field(run)).collect() };
     let maybe = |field: fn(&Measured) -> Option<f64>| -> Option<f64> {
         stats::median(&runs.iter().filter_map(|run| field(run)).collect::<Vec<_>>())
     };
     let p95 = figure(&of(|run| run.response.p95_ms));
     let response = times(&runs.iter().map(|run| &run.response).collect::<Vec<_>>());
-    Summary {
+    CellSummary {
         rounds: runs.len(),
         answers: runs.iter().map(|run| run.answers).sum(),
         few: runs.iter().any(|run| run.answers < ANSWERS_FEW),
@@ -272,8 +273,8 @@ pub(crate) fn times(of: &[&ResponseTimes]) -> ResponseTimes {
     }
 }
 
-fn figure(values: &[f64]) -> Figure {
-    Figure {
+fn figure(values: &[f64]) -> RoundsFigure {
+    RoundsFigure {
         median: stats::median(values).unwrap_or(0.0),
         low: values.iter().copied().fold(f64::INFINITY, f64::min),
         high: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -294,7 +295,7 @@ fn site_pss(run: &Measured) -> Option<f64> {
     bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.iter().sum::<u64>() as f64)
 }
 
-fn bystander(runs: &[&BystanderRecord]) -> Option<Bystander> {
+fn bystander(runs: &[&BystanderRecord]) -> Option<BystanderFigures> {
     // The few times of each run are pooled; one run has too few for a percentile.
     let answered: Vec<f64> = runs.iter().flat_map(|run| run.loaded_ms.iter().copied()).collect();
     let unanswered: Vec<f64> = runs.iter().flat_map(|run| run.unanswered_ms.iter().copied()).collect();
@@ -307,19 +308,22 @@ fn bystander(runs: &[&BystanderRecord]) -> Option<Bystander> {
     // A waiting request would have taken at least as long as it waited. If more than 5% of the
     // requests were waiting, the percentile is only a lower bound.
     let at_least = unanswered.len() as f64 > 0.05 * all.len() as f64;
-    Some(Bystander { p95_ms, at_least, requests: all.len(), failed })
+    Some(BystanderFigures { p95_ms, at_least, requests: all.len(), failed })
 }
 
-fn idle(runs: &[&BystanderRecord]) -> Option<Bystander> {
+fn idle(runs: &[&BystanderRecord]) -> Option<BystanderFigures> {
     let all: Vec<f64> = runs.iter().flat_map(|run| run.idle_ms.iter().copied()).collect();
     let p95_ms = stats::quantile(&all, 0.95)?;
-    Some(Bystander { p95_ms, at_least: false, requests: all.len(), failed: 0 })
+    Some(BystanderFigures { p95_ms, at_least: false, requests: all.len(), failed: 0 })
 }
 
 /// Returns the limit of more than half of the runs, or `Unclear`.
-fn most_frequent(runs: &[&Measured]) -> Bound {
-    let count = |bound: Bound| runs.iter().filter(|run| run.bound_by == bound).count();
-    runs.iter().map(|run| run.bound_by).find(|bound| 2 * count(*bound) > runs.len()).unwrap_or(Bound::Unclear)
+fn most_frequent(runs: &[&Measured]) -> LimitingResource {
+    let count = |bound: LimitingResource| runs.iter().filter(|run| run.bound_by == bound).count();
+    runs.iter()
+        .map(|run| run.bound_by)
+        .find(|bound| 2 * count(*bound) > runs.len())
+        .unwrap_or(LimitingResource::Unclear)
 }
 
 fn worst_trust(runs: &[&Measured]) -> String {
@@ -348,7 +352,7 @@ pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
 
 /// A row of the classic table, which has one row per step.
 #[derive(Clone, Debug)]
-pub struct Row<'a> {
+pub struct ClassicRow<'a> {
     /// The step.
     pub step: &'a StepRecord,
     /// The step's own cell.
@@ -362,28 +366,28 @@ pub struct Row<'a> {
 }
 
 /// Returns the rows of the classic table, in order.
-pub fn rows(results: &Results) -> Vec<Row<'_>> {
+pub fn rows(results: &Results) -> Vec<ClassicRow<'_>> {
     let own = |step: &StepRecord| results.cells.iter().find(|cell| cell.id == step.cell);
     rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
 }
 
 /// Returns the rows of a load other than the anonymous one, in the order of the steps.
-pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<Row<'a>> {
+pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<ClassicRow<'a>> {
     let own = |step: &StepRecord| load.cells.iter().find(|cell| cell.step == step.id);
     rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
 }
 
-fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &Noise) -> Vec<Row<'a>> {
+fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) -> Vec<ClassicRow<'a>> {
     let first = cells.first().map(|(_, cell)| *cell);
     let steps: Vec<&StepRecord> = cells.iter().map(|(step, _)| *step).collect();
     let row = |(place, (step, cell)): (usize, &(&'a StepRecord, &'a CellRecord))| {
         let before = place_before(&steps, place).and_then(|before| cells.get(before));
-        Row {
+        ClassicRow {
             step,
             cell,
             standing: standing(cell),
             factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
-            factor_first: first.filter(|_| place > 0).and_then(|first| gain(first, cell, noise)),
+            factor_first: if place > 0 { first.and_then(|first| gain(first, cell, noise)) } else { None },
         }
     };
     cells.iter().enumerate().map(row).collect()
@@ -391,13 +395,13 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &Noise) -> V
 
 /// Number of the first row's step, which the factors of `factor_first` are relative to. A load may
 /// begin with a later step than the first of the ladder.
-pub(crate) fn first_number<'a>(rows: &'a [Row<'_>]) -> &'a str {
+pub(crate) fn first_number<'a>(rows: &'a [ClassicRow<'_>]) -> &'a str {
     rows.first().map_or("1", |row| &row.step.number)
 }
 
 /// Returns the row that a row is compared with: the one that its step names in `against`, or else
 /// the preceding one.
-pub fn row_before<'a>(rows: &'a [Row<'a>], place: usize) -> Option<&'a Row<'a>> {
+pub fn row_before<'a>(rows: &'a [ClassicRow<'a>], place: usize) -> Option<&'a ClassicRow<'a>> {
     let steps: Vec<&StepRecord> = rows.iter().map(|row| row.step).collect();
     rows.get(place_before(&steps, place)?)
 }
@@ -430,8 +434,8 @@ pub fn shared_concurrencies(results: &Results, keepalive: bool) -> Vec<u64> {
 
 /// Returns the concurrency without keep-alive at which most steps were measured, with its rows. Of
 /// several, the highest is chosen. `None` if no two steps share a concurrency.
-pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
-    let at = |users: u64| -> Vec<Row<'_>> {
+pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<ClassicRow<'_>>)> {
+    let at = |users: u64| -> Vec<ClassicRow<'_>> {
         let cell = |step: &StepRecord| {
             let is_it =
                 |cell: &&CellRecord| cell.step == step.id && cell.concurrency == users && !cell.keepalive;
@@ -442,7 +446,8 @@ pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
             &noise_of(results),
         )
     };
-    let measured = |rows: &[Row<'_>]| rows.iter().filter(|row| row.standing.summary().is_some()).count();
+    let measured =
+        |rows: &[ClassicRow<'_>]| rows.iter().filter(|row| row.standing.summary().is_some()).count();
     let mut all: Vec<u64> = results.cells.iter().map(|cell| cell.concurrency).collect();
     all.sort_unstable();
     all.dedup();
@@ -452,7 +457,7 @@ pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
 
 /// Two cells that measured the same thing. Their difference is noise.
 #[derive(Clone, Copy, Debug)]
-pub struct Twins<'a> {
+pub struct EqualCells<'a> {
     /// The earlier step.
     pub first: &'a StepRecord,
     /// The later step.
@@ -466,13 +471,13 @@ pub struct Twins<'a> {
 }
 
 /// Noise between cells that measured the same thing.
-fn noise_of(results: &Results) -> Noise {
-    Noise::new(twins(results).iter().map(|twins| ((twins.concurrency, twins.keepalive), twins.ratio)))
+fn noise_of(results: &Results) -> CellNoise {
+    CellNoise::new(twins(results).iter().map(|twins| ((twins.concurrency, twins.keepalive), twins.ratio)))
 }
 
 /// Finds pairs of cells of different steps with the same title, concurrency and keep-alive. Starred
 /// cells are left out.
-pub fn twins(results: &Results) -> Vec<Twins<'_>> {
+pub fn twins(results: &Results) -> Vec<EqualCells<'_>> {
     let measured: Vec<(&StepRecord, &CellRecord, f64)> = results
         .cells
         .iter()
@@ -489,7 +494,7 @@ pub fn twins(results: &Results) -> Vec<Twins<'_>> {
     for (position, first) in measured.iter().enumerate() {
         for second in measured.iter().skip(position + 1).filter(|second| same(first, second)) {
             let ratio = (second.2 / first.2).max(first.2 / second.2);
-            twins.push(Twins {
+            twins.push(EqualCells {
                 first: first.0,
                 second: second.0,
                 concurrency: first.1.concurrency,

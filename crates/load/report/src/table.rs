@@ -7,13 +7,13 @@
 
 use crate::details;
 use crate::difference::Gain;
-use crate::grid::{Align, Column, Grid, wrapped};
+use crate::grid::{Align, Grid, GridColumn, wrapped};
 use crate::headline::headline;
 use crate::number;
 use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
 use crate::summary::{
-    ANSWERS_FEW, Bystander, Row, Standing, Summary, first_number, load_rows, rows, standing,
+    ANSWERS_FEW, BystanderFigures, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing,
 };
 
 /// Smallest supported width in columns. A smaller width is raised to it.
@@ -48,7 +48,7 @@ pub fn text(results: &Results, width: usize, is_verbose: bool) -> String {
 }
 
 /// Writes the headline and the table of a load.
-fn summary(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn summary(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     if let Some(headline) = headline(rows) {
         wrapped(&headline, width, "", out);
         out.push('\n');
@@ -64,7 +64,7 @@ fn load_alone(results: &Results, load: &LoadRecord, width: usize, out: &mut Stri
 }
 
 /// Writes the classic columns, and more columns if the width allows.
-fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
+fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let columns = match width {
         WIDTH_ONE_BLOCK.. => more_columns(rows),
         WIDTH_FACTORS.. => factor_columns(rows).into(),
@@ -88,7 +88,7 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
 }
 
 /// Writes the meaning of the table's signs, and notes on what else was measured.
-fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, out: &mut String) {
+fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: usize, out: &mut String) {
     let mut say = |text: &str| wrapped(text, width, "  ", out);
     let few = |cell| standing(cell).summary().is_some_and(|summary| summary.few);
     let has_few = if is_verbose || rows.is_empty() {
@@ -99,8 +99,9 @@ fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, ou
     if has_few {
         say(&format!("* fewer than {ANSWERS_FEW} responses in a round: percentiles are coarse."));
     }
-    let has_noise =
-        |row: &Row<'_>| [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step);
+    let has_noise = |row: &ClassicRow<'_>| {
+        [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step)
+    };
     if width >= WIDTH_FACTORS && rows.iter().any(has_noise) {
         say("≈1×: no difference beyond the noise of the rounds.");
     }
@@ -127,26 +128,26 @@ pub(crate) fn no_figures(standing: &Standing) -> String {
 }
 
 /// Columns of the classic table.
-pub(crate) fn first_columns() -> Vec<Column> {
+pub(crate) fn first_columns() -> Vec<GridColumn> {
     vec![
-        Column::new(&["step"], Align::Left),
-        Column::new(&["concur-", "rency"], Align::Right),
-        Column::new(&["caching"], Align::Left).flexible(),
-        Column::new(&["throughput"], Align::Right),
-        Column::new(&["mean"], Align::Right),
-        Column::new(&["95%", "response"], Align::Right),
-        Column::new(&["bytes", "a page"], Align::Right),
-        Column::new(&["observed", "load"], Align::Right),
+        GridColumn::new(&["step"], Align::Left),
+        GridColumn::new(&["concur-", "rency"], Align::Right),
+        GridColumn::new(&["caching"], Align::Left).flexible(),
+        GridColumn::new(&["throughput"], Align::Right),
+        GridColumn::new(&["mean"], Align::Right),
+        GridColumn::new(&["95%", "response"], Align::Right),
+        GridColumn::new(&["bytes", "a page"], Align::Right),
+        GridColumn::new(&["observed", "load"], Align::Right),
     ]
 }
 
 /// First cells of a row: number, concurrency and title.
-pub(crate) fn names(row: &Row<'_>) -> Vec<String> {
+pub(crate) fn names(row: &ClassicRow<'_>) -> Vec<String> {
     vec![row.step.number.clone(), number::grouped(row.cell.concurrency), row.step.title.clone()]
 }
 
 /// Cells of a row for the classic columns.
-pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
+pub(crate) fn first_cells(row: &ClassicRow<'_>, summary: &CellSummary) -> Vec<String> {
     let mut cells = names(row);
     cells.extend([
         format!("{}{} req/s", number::rate(summary.throughput.median), mark(summary)),
@@ -163,30 +164,30 @@ pub(crate) fn times(gain: Gain) -> String {
     if gain.is_step { number::times(gain.times) } else { "≈1×".to_owned() }
 }
 
-fn factor_columns(rows: &[Row<'_>]) -> [Column; 2] {
-    ["before", first_number(rows)].map(|other| Column::new(&["× step", other], Align::Right))
+fn factor_columns(rows: &[ClassicRow<'_>]) -> [GridColumn; 2] {
+    ["before", first_number(rows)].map(|other| GridColumn::new(&["× step", other], Align::Right))
 }
 
-fn factor_cells(row: &Row<'_>) -> Vec<String> {
+fn factor_cells(row: &ClassicRow<'_>) -> Vec<String> {
     [row.factor_before, row.factor_first].map(|gain| or_dash(gain.map(times))).to_vec()
 }
 
-pub(crate) fn more_columns(rows: &[Row<'_>]) -> Vec<Column> {
+pub(crate) fn more_columns(rows: &[ClassicRow<'_>]) -> Vec<GridColumn> {
     let [before, first] = factor_columns(rows);
     vec![
-        Column::new(&["failed"], Align::Right),
-        Column::new(&["sd"], Align::Right),
-        Column::new(&["system", "load"], Align::Right),
-        Column::new(&["CPU per", "page"], Align::Right),
-        Column::new(&["memory", "(PSS)"], Align::Right),
+        GridColumn::new(&["failed"], Align::Right),
+        GridColumn::new(&["sd"], Align::Right),
+        GridColumn::new(&["system", "load"], Align::Right),
+        GridColumn::new(&["CPU per", "page"], Align::Right),
+        GridColumn::new(&["memory", "(PSS)"], Align::Right),
         before,
         first,
-        Column::new(&["by-", "stander", "p95"], Align::Right),
-        Column::new(&["bound by"], Align::Left).flexible(),
+        GridColumn::new(&["by-", "stander", "p95"], Align::Right),
+        GridColumn::new(&["bound by"], Align::Left).flexible(),
     ]
 }
 
-pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
+pub(crate) fn more_cells(row: &ClassicRow<'_>, summary: &CellSummary) -> Vec<String> {
     vec![
         summary.failed.to_string(),
         number::milliseconds(summary.response.sd_ms),
@@ -201,7 +202,7 @@ pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
 }
 
 /// The bystander's 95th percentile, with `>` before it if it is only a lower bound.
-pub(crate) fn bystander(figure: Bystander) -> String {
+pub(crate) fn bystander(figure: BystanderFigures) -> String {
     if figure.requests == 0 {
         return "failed".to_owned();
     }

@@ -8,7 +8,7 @@ mod pages;
 mod reference;
 
 use crate::number;
-use crate::run::{Condition, Distribution, Run};
+use crate::run::{Distribution, FailCondition, Run};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub const EXPRESSION_BYTES_MAX: usize = 200;
 
 /// Kind of value that a metric has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     /// A time; the value needs a unit.
     Time,
     /// A number of requests or responses; with `%`, a share of a whole.
@@ -30,11 +30,11 @@ enum Kind {
 }
 
 /// A metric other than a time.
-struct Metric {
+struct ThresholdMetric {
     /// Name of the metric. A name with a dot at the end is a family; the name of a member follows
     /// the dot.
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     /// Meaning of the metric, for the documentation.
     about: &'static str,
     of: Find,
@@ -45,55 +45,55 @@ struct Metric {
 type Find = fn(&Run, &str) -> Option<(f64, Option<f64>)>;
 
 /// Metrics other than times.
-const METRICS: &[Metric] = &[
-    Metric {
+const METRICS: &[ThresholdMetric] = &[
+    ThresholdMetric {
         name: "rate",
-        kind: Kind::Rate,
+        kind: MetricKind::Rate,
         about: "good responses a second",
         of: |run, _| Some((run.good_per_s?, None)),
     },
-    Metric {
+    ThresholdMetric {
         name: "requests",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "requests that ended, good or failed",
         of: |run, _| Some((count(run.requests)?, None)),
     },
-    Metric {
+    ThresholdMetric {
         name: "good",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "good responses; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.good)?, count(run.requests))),
     },
-    Metric {
+    ThresholdMetric {
         name: "errors",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "failed requests; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.failed)?, count(run.requests))),
     },
-    Metric {
+    ThresholdMetric {
         name: "errors.",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "failed requests of one kind, such as `errors.timeout` ([run-json.md](run-json.md) lists the kinds); with %, the share of all requests that ended",
         of: |run, kind| Some((named(&run.failed_by_kind, kind), count(run.requests))),
     },
-    Metric {
+    ThresholdMetric {
         name: "status.",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "complete responses with a status or a class of statuses, such as `status.503` or `status.5xx`; with %, the share of all complete responses",
         of: |run, status| Some((statuses(run, status), count(run.complete))),
     },
-    Metric {
+    ThresholdMetric {
         name: "cache.",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "good responses with this verdict of the nearest cache: `hit`, `stale`, `revalidated`, `miss`, `pass` or `other`; with %, the share of all good responses",
         of: |run, verdict| {
             let found = run.verdicts.get(verdict).and_then(|times| times.count).unwrap_or(0);
             Some((found as f64, count(run.good)))
         },
     },
-    Metric {
+    ThresholdMetric {
         name: "not_started",
-        kind: Kind::Amount,
+        kind: MetricKind::Amount,
         about: "requests of an open loop that fell due and were not started; with %, the share of these and of all requests that ended",
         of: |run, _| {
             let not_started = count(run.not_started)?;
@@ -120,10 +120,10 @@ const FIGURES: &[(&str, &str, Pick)] = &[
 ];
 
 /// Reads the distribution of a phase's times.
-type Phase = fn(&Run) -> &Distribution;
+type PhasePick = fn(&Run) -> &Distribution;
 
 /// Phases of good responses. The first one is used for figures without a phase.
-const PHASES: &[(&str, &str, Phase)] = &[
+const PHASES: &[(&str, &str, PhasePick)] = &[
     ("latency", "intended start to last byte", |run| &run.good_times.latency),
     ("total", "start to last byte", |run| &run.good_times.total),
     ("connect", "start to established connection", |run| &run.good_times.connect),
@@ -154,7 +154,7 @@ fn statuses(run: &Run, wanted: &str) -> f64 {
 
 /// Comparison of the figure with the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+enum ThresholdOperator {
     Above,
     AtLeast,
     Below,
@@ -163,21 +163,21 @@ enum Operator {
 
 /// The figure that is compared.
 #[derive(Clone, Copy)]
-enum Subject {
+enum ThresholdSubject {
     /// A figure of a phase's times.
-    Time { name: &'static str, phase: Phase, figure: Pick },
+    Time { name: &'static str, phase: PhasePick, figure: Pick },
     /// Any other metric.
-    Other(&'static Metric),
+    Other(&'static ThresholdMetric),
 }
 
 /// A condition for failing a run.
 #[derive(Clone)]
 pub struct Threshold {
     text: String,
-    subject: Subject,
+    subject: ThresholdSubject,
     /// Member of a family; empty for other metrics.
     member: String,
-    operator: Operator,
+    operator: ThresholdOperator,
     /// Value in the subject's unit: microseconds, a share (0 to 1), a number, or a rate per second.
     value: f64,
     is_share: bool,
@@ -207,7 +207,7 @@ pub struct ThresholdError {
 
 /// A threshold with the judgement of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct JudgedThreshold {
     /// The expression.
     pub text: String,
     /// Whether the condition holds, so that the run has failed.
@@ -216,9 +216,9 @@ pub struct Judged {
     pub found: String,
 }
 
-impl From<&Judged> for Condition {
-    fn from(judged: &Judged) -> Self {
-        let Judged { text, is_missed, found } = judged.clone();
+impl From<&JudgedThreshold> for FailCondition {
+    fn from(judged: &JudgedThreshold) -> Self {
+        let JudgedThreshold { text, is_missed, found } = judged.clone();
         Self { condition: text, missed: is_missed, found }
     }
 }
@@ -242,21 +242,21 @@ impl FromStr for Threshold {
         };
         let (name, rest) = text.split_at(middle);
         let (operator, width) = match rest.as_bytes() {
-            [b'>', b'=', ..] => (Operator::AtLeast, 2),
-            [b'<', b'=', ..] => (Operator::AtMost, 2),
-            [b'>', ..] => (Operator::Above, 1),
-            [b'<', ..] => (Operator::Below, 1),
+            [b'>', b'=', ..] => (ThresholdOperator::AtLeast, 2),
+            [b'<', b'=', ..] => (ThresholdOperator::AtMost, 2),
+            [b'>', ..] => (ThresholdOperator::Above, 1),
+            [b'<', ..] => (ThresholdOperator::Below, 1),
             _ => return Err(error(middle, "the operator must be >, >=, < or <=".to_owned())),
         };
         let (subject, member) = subject(name.trim()).map_err(|reason| error(start, reason))?;
         let after = rest.get(width..).unwrap_or_default();
         let place = middle + width + (after.len() - after.trim_start().len());
         let kind = match subject {
-            Subject::Time { .. } => Kind::Time,
-            Subject::Other(metric) => metric.kind,
+            ThresholdSubject::Time { .. } => MetricKind::Time,
+            ThresholdSubject::Other(metric) => metric.kind,
         };
         let (value, is_share) = value(after.trim(), kind).map_err(|reason| error(place, reason))?;
-        if let Subject::Other(metric) = subject
+        if let ThresholdSubject::Other(metric) = subject
             && is_share
             && (metric.of)(&whole_of_one(), &member).is_some_and(|(_, whole)| whole.is_none())
         {
@@ -280,7 +280,7 @@ fn whole_of_one() -> Run {
     }
 }
 
-fn subject(name: &str) -> Result<(Subject, String), String> {
+fn subject(name: &str) -> Result<(ThresholdSubject, String), String> {
     let (phase_name, figure_name) = match name.split_once('.') {
         Some((phase, figure)) if PHASES.iter().any(|(name, ..)| *name == phase) => (Some(phase), figure),
         _ => (None, name),
@@ -289,7 +289,7 @@ fn subject(name: &str) -> Result<(Subject, String), String> {
     let mut phases = PHASES.iter();
     let phase = phases.find(|(name, ..)| phase_name.is_none_or(|wanted| *name == wanted));
     if let (Some((_, _, figure)), Some((name, _, phase))) = (figure, phase) {
-        return Ok((Subject::Time { name, phase: *phase, figure: *figure }, String::new()));
+        return Ok((ThresholdSubject::Time { name, phase: *phase, figure: *figure }, String::new()));
     }
     if let Some(phase) = phase_name {
         return Err(format!(
@@ -299,10 +299,12 @@ fn subject(name: &str) -> Result<(Subject, String), String> {
     }
     for metric in METRICS {
         match name.strip_prefix(metric.name) {
-            Some("") if !metric.name.ends_with('.') => return Ok((Subject::Other(metric), String::new())),
+            Some("") if !metric.name.ends_with('.') => {
+                return Ok((ThresholdSubject::Other(metric), String::new()));
+            }
             Some(member) if metric.name.ends_with('.') => {
                 check_member(metric.name, member)?;
-                return Ok((Subject::Other(metric), member.to_owned()));
+                return Ok((ThresholdSubject::Other(metric), member.to_owned()));
             }
             _ => {}
         }
@@ -344,21 +346,21 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
 }
 
 /// Parses a value; the flag tells whether it is a share.
-fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
+fn value(text: &str, kind: MetricKind) -> Result<(f64, bool), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let number: f64 = digits.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     match (kind, unit.trim()) {
-        (Kind::Time, "us" | "µs") => Ok((number, false)),
-        (Kind::Time, "ms") => Ok((number * 1e3, false)),
-        (Kind::Time, "s") => Ok((number * 1e6, false)),
-        (Kind::Time, "m") => Ok((number * 60e6, false)),
-        (Kind::Time, "") => Err(format!("{number} has no unit; a time needs us, ms, s or m")),
-        (Kind::Time, unit) => Err(format!("{unit:?} is not a unit of time; write us, ms, s or m")),
-        (Kind::Rate, "" | "/s" | "req/s") | (Kind::Amount, "") => Ok((number, false)),
-        (Kind::Rate, unit) => Err(format!("{unit:?} is not a unit of a rate; write /s or no unit")),
-        (Kind::Amount, "%") => Ok((number / 100.0, true)),
-        (Kind::Amount, unit) => Err(format!("{unit:?} is not a unit of an amount; write % or no unit")),
+        (MetricKind::Time, "us" | "µs") => Ok((number, false)),
+        (MetricKind::Time, "ms") => Ok((number * 1e3, false)),
+        (MetricKind::Time, "s") => Ok((number * 1e6, false)),
+        (MetricKind::Time, "m") => Ok((number * 60e6, false)),
+        (MetricKind::Time, "") => Err(format!("{number} has no unit; a time needs us, ms, s or m")),
+        (MetricKind::Time, unit) => Err(format!("{unit:?} is not a unit of time; write us, ms, s or m")),
+        (MetricKind::Rate, "" | "/s" | "req/s") | (MetricKind::Amount, "") => Ok((number, false)),
+        (MetricKind::Rate, unit) => Err(format!("{unit:?} is not a unit of a rate; write /s or no unit")),
+        (MetricKind::Amount, "%") => Ok((number / 100.0, true)),
+        (MetricKind::Amount, unit) => Err(format!("{unit:?} is not a unit of an amount; write % or no unit")),
     }
 }
 
@@ -367,15 +369,15 @@ impl Threshold {
     /// accepted. A limit of one kind, or of the number of good responses, says nothing about the
     /// other failures.
     pub fn is_about_errors(&self) -> bool {
-        let Subject::Other(metric) = self.subject else { return false };
+        let ThresholdSubject::Other(metric) = self.subject else { return false };
         metric.name == "errors" || metric.name == "good" && self.is_share
     }
 
     /// Judges a run by this condition.
-    pub fn judge(&self, run: &Run) -> Judged {
+    pub fn judge(&self, run: &Run) -> JudgedThreshold {
         let found = match self.subject {
-            Subject::Time { phase, figure, .. } => figure(&phase(run).or_unknown()),
-            Subject::Other(metric) => (metric.of)(run, &self.member).and_then(|(amount, whole)| {
+            ThresholdSubject::Time { phase, figure, .. } => figure(&phase(run).or_unknown()),
+            ThresholdSubject::Other(metric) => (metric.of)(run, &self.member).and_then(|(amount, whole)| {
                 if !self.is_share {
                     return Some(amount);
                 }
@@ -383,34 +385,38 @@ impl Threshold {
             }),
         };
         let is_missed = found.is_none_or(|found| match self.operator {
-            Operator::Above => found > self.value,
-            Operator::AtLeast => found >= self.value,
-            Operator::Below => found < self.value,
-            Operator::AtMost => found <= self.value,
+            ThresholdOperator::Above => found > self.value,
+            ThresholdOperator::AtLeast => found >= self.value,
+            ThresholdOperator::Below => found < self.value,
+            ThresholdOperator::AtMost => found <= self.value,
         });
         let words = found.map_or_else(
             || "its value is not known".to_owned(),
             |found| format!("it is {}", self.words(found)),
         );
-        Judged { text: self.text.clone(), is_missed, found: words }
+        JudgedThreshold { text: self.text.clone(), is_missed, found: words }
     }
 
     fn words(&self, found: f64) -> String {
         match self.subject {
-            Subject::Time { .. } => number::milliseconds(found / 1e3),
-            Subject::Other(Metric { kind: Kind::Rate, .. }) => format!("{} req/s", number::rate(found)),
-            Subject::Other(_) if self.is_share => format!("{}%", number::three_digits(found * 100.0)),
-            Subject::Other(_) => number::grouped(found as u64),
+            ThresholdSubject::Time { .. } => number::milliseconds(found / 1e3),
+            ThresholdSubject::Other(ThresholdMetric { kind: MetricKind::Rate, .. }) => {
+                format!("{} req/s", number::rate(found))
+            }
+            ThresholdSubject::Other(_) if self.is_share => {
+                format!("{}%", number::three_digits(found * 100.0))
+            }
+            ThresholdSubject::Other(_) => number::grouped(found as u64),
         }
     }
 }
 
 /// Returns the judgements as lines of text; empty if there are none.
-pub fn text(judged: &[Judged]) -> String {
+pub fn text(judged: &[JudgedThreshold]) -> String {
     if judged.is_empty() {
         return String::new();
     }
-    let line = |of: &Judged| {
+    let line = |of: &JudgedThreshold| {
         format!("  {}  {}: {}\n", if of.is_missed { "FAILED" } else { "passed" }, of.text, of.found)
     };
     format!("\nThresholds\n{}", judged.iter().map(line).collect::<String>())

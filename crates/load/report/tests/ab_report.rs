@@ -8,7 +8,7 @@ use load::{
     AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
 };
 use petasos_report::ab::html::{self, Attributes};
-use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, plain_report, report};
+use petasos_report::ab::{OptionalParts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
 use std::time::Duration;
 
@@ -117,12 +117,12 @@ Times of good answers:  mean 17.600 ms, sd 8.618, p50 15.007, p95 41.000, p99 41
 Connections:            10 opened
 Generator:              clean; threads 2, busiest 10% of a core, lag p99 0.000 ms, +1.2% off Little's law
 ";
-    assert_eq!(report(&ten_good(), Parts::default()), expected);
+    assert_eq!(report(&ten_good(), OptionalParts::default()), expected);
 }
 
 #[test]
 fn error_pages_count_as_failed_and_counts_of_ab_are_quoted() {
-    let text = report(&with_failures(), Parts::default());
+    let text = report(&with_failures(), OptionalParts::default());
     for line in [
         "Complete requests:      10\n",
         "Failed requests:        4\n   (Connect: 0, Receive: 0, Length: 0, Exceptions: 1)\n",
@@ -141,10 +141,10 @@ fn error_pages_count_as_failed_and_counts_of_ab_are_quoted() {
 #[test]
 fn report_tells_if_ab_would_have_ended_without_one() {
     let account = AbAccount { complete: 9, silent: 1, ..AbAccount::default() };
-    let text = report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
+    let text = report(&Outcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
     let says = "ab would have ended without a report: apr_pollset_poll: The timeout specified has expired (70007).\n";
     assert!(text.contains(says), "{text}");
-    let without_account = report(&Outcome { ab: None, ..with_failures() }, Parts::default());
+    let without_account = report(&Outcome { ab: None, ..with_failures() }, OptionalParts::default());
     assert!(!without_account.contains("ab would have"), "{without_account}");
 }
 
@@ -152,7 +152,7 @@ fn report_tells_if_ab_would_have_ended_without_one() {
 fn plain_report_has_only_the_counts_of_ab() {
     let account =
         AbAccount { complete: 10, non_2xx: 3, length: 3, document_bytes: 7, ..AbAccount::default() };
-    let text = plain_report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
+    let text = plain_report(&Outcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
     for line in
         ["Document Length:        7 bytes\n", "Failed requests:        3\n", "Non-2xx responses:      3\n"]
     {
@@ -168,7 +168,7 @@ fn optional_lines_appear_where_ab_has_them() {
     outcome.kept = 9;
     outcome.plan.body = Some(load::Body { content: "x".into(), content_type: "text/plain".into() });
     outcome.failures = Failures::of_kinds(&[(FailureKind::Send, 2), (FailureKind::Address, 1)]);
-    let text = report(&outcome, Parts { percentiles: false, spread: false });
+    let text = report(&outcome, OptionalParts { percentiles: false, spread: false });
     let expected = "\
 Failed requests:        3
    (Connect: 1, Receive: 0, Length: 0, Exceptions: 0)
@@ -204,7 +204,7 @@ fn report_names_the_tls_server_name_that_was_sent() {
         let mut outcome = ten_good();
         outcome.plan.target = HttpUrl::parse(url).unwrap();
         change(&mut outcome.plan);
-        let text = report(&outcome, Parts::default());
+        let text = report(&outcome, OptionalParts::default());
         text.lines().find_map(|line| line.strip_prefix("TLS Server Name:        ")).map(str::to_owned)
     };
     assert_eq!(said("https://example.test/", |_| {}).as_deref(), Some("example.test"));
@@ -256,7 +256,7 @@ fn run_without_responses_has_no_times() {
         statuses: StatusCounts::default(),
         ..ten_good()
     };
-    let text = report(&outcome, Parts::default());
+    let text = report(&outcome, OptionalParts::default());
     assert!(text.contains("Complete requests:      0\nFailed requests:        2\n"), "{text}");
     assert!(!text.contains("Connection Times") && !text.contains("per second:"), "{text}");
 }
@@ -269,7 +269,7 @@ fn mean_far_from_the_median_causes_a_warning() {
         let mut values = vec![others_us; 6];
         values.resize(11, largest_us);
         let outcome = Outcome { good_times: times_us(values), complete: 11, good: 11, ..ten_good() };
-        let text = report(&outcome, Parts::default());
+        let text = report(&outcome, OptionalParts::default());
         let about =
             |word: &str| text.contains(&format!("{word}: The median and mean for the processing time"));
         (about("WARNING"), about("ERROR"))

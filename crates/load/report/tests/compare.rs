@@ -9,9 +9,11 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_report::compare::{CompareError, Metric, Options, Side, Verdict, compare};
+use petasos_report::compare::{
+    CompareError, CompareOptions, ComparedMetric, ComparisonVerdict, Side, compare,
+};
 use petasos_report::page::PageRun;
-use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS, read_runs};
+use petasos_report::run::{RequestedPages, Round, Run, SOURCE_PETASOS, read_runs};
 
 const RECORDED: &str = include_str!("data/runs.csv");
 
@@ -37,7 +39,7 @@ fn recorded(kind: &str) -> Vec<Run> {
 }
 
 /// Verdicts on one figure alone, in 100 comparisons of `runs` rounds each.
-fn shown(second: &str, runs: usize, metric: Metric) -> Vec<Verdict> {
+fn shown(second: &str, runs: usize, metric: ComparedMetric) -> Vec<ComparisonVerdict> {
     shown_between(&recorded("a1"), &recorded(second), runs, metric, false)
 }
 
@@ -45,14 +47,14 @@ fn shown_between(
     first: &[Run],
     second: &[Run],
     runs: usize,
-    metric: Metric,
+    metric: ComparedMetric,
     is_paired: bool,
-) -> Vec<Verdict> {
+) -> Vec<ComparisonVerdict> {
     let comparisons = first.chunks_exact(runs).zip(second.chunks_exact(runs));
-    let verdicts: Vec<Verdict> = comparisons
+    let verdicts: Vec<ComparisonVerdict> = comparisons
         .take(100)
         .map(|(a, b)| {
-            let comparison = compare(&[side("a", a), side("b", b)], Options::default()).unwrap();
+            let comparison = compare(&[side("a", a), side("b", b)], CompareOptions::default()).unwrap();
             assert_eq!(comparison.against[0].is_paired, is_paired);
             comparison.against[0].rows.iter().find(|row| row.metric == metric).unwrap().shown.unwrap()
         })
@@ -75,43 +77,47 @@ fn in_rounds(kind: &str) -> Vec<Run> {
 }
 
 /// Like [`shown`], with the rounds compared as pairs.
-fn shown_in_rounds(second: &str, rounds: usize, metric: Metric) -> Vec<Verdict> {
+fn shown_in_rounds(second: &str, rounds: usize, metric: ComparedMetric) -> Vec<ComparisonVerdict> {
     shown_between(&in_rounds("a1"), &in_rounds(second), rounds, metric, true)
 }
 
-fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
+fn count(verdicts: &[ComparisonVerdict], verdict: ComparisonVerdict) -> usize {
     verdicts.iter().filter(|found| **found == verdict).count()
 }
 
 #[test]
 fn paired_rounds_find_differences_and_rarely_err() {
     for (rounds, metric) in [
-        (7, Metric::Throughput),
-        (10, Metric::Throughput),
-        (10, Metric::Mean),
-        (10, Metric::P50),
-        (10, Metric::P95),
-        (10, Metric::P99),
+        (7, ComparedMetric::Throughput),
+        (10, ComparedMetric::Throughput),
+        (10, ComparedMetric::Mean),
+        (10, ComparedMetric::P50),
+        (10, ComparedMetric::P95),
+        (10, ComparedMetric::P99),
     ] {
-        let none = count(&shown_in_rounds("a2", rounds, metric), Verdict::NoDifferenceShown);
+        let none = count(&shown_in_rounds("a2", rounds, metric), ComparisonVerdict::NoDifferenceShown);
         println!("the same server twice, {rounds} rounds, {metric:?}: no difference {none} times in 100");
         assert!(none >= 95, "{metric:?}, {rounds} rounds: {none} of 100");
     }
-    for (rounds, metric, least) in
-        [(7, Metric::Throughput, 50), (10, Metric::Throughput, 80), (10, Metric::P50, 90)]
-    {
+    for (rounds, metric, least) in [
+        (7, ComparedMetric::Throughput, 50),
+        (10, ComparedMetric::Throughput, 80),
+        (10, ComparedMetric::P50, 90),
+    ] {
         let verdicts = shown_in_rounds("b", rounds, metric);
-        let slower = count(&verdicts, Verdict::Slower);
+        let slower = count(&verdicts, ComparisonVerdict::Slower);
         println!("a server slowed by a tenth, {rounds} rounds, {metric:?}: found {slower} times in 100");
         assert!(slower >= least, "{metric:?}, {rounds} rounds: {slower} of 100");
-        assert_eq!(count(&verdicts, Verdict::Faster), 0);
+        assert_eq!(count(&verdicts, ComparisonVerdict::Faster), 0);
     }
 }
 
 #[test]
 fn same_server_twice_shows_no_difference() {
-    for (runs, metric) in [(5, Metric::Throughput), (10, Metric::Throughput), (10, Metric::P95)] {
-        let none = count(&shown("a2", runs, metric), Verdict::NoDifferenceShown);
+    for (runs, metric) in
+        [(5, ComparedMetric::Throughput), (10, ComparedMetric::Throughput), (10, ComparedMetric::P95)]
+    {
+        let none = count(&shown("a2", runs, metric), ComparisonVerdict::NoDifferenceShown);
         println!("the same server twice, {runs} runs a side, {metric:?}: no difference {none} times in 100");
         assert!(none >= 95, "{metric:?}, {runs} runs: {none} of 100");
     }
@@ -119,14 +125,16 @@ fn same_server_twice_shows_no_difference() {
 
 #[test]
 fn server_slowed_by_ten_percent_is_found() {
-    for (runs, metric, least) in
-        [(5, Metric::Throughput, 60), (10, Metric::Throughput, 80), (10, Metric::P50, 80)]
-    {
+    for (runs, metric, least) in [
+        (5, ComparedMetric::Throughput, 60),
+        (10, ComparedMetric::Throughput, 80),
+        (10, ComparedMetric::P50, 80),
+    ] {
         let verdicts = shown("b", runs, metric);
-        let slower = count(&verdicts, Verdict::Slower);
+        let slower = count(&verdicts, ComparisonVerdict::Slower);
         println!("a server slowed by a tenth, {runs} runs a side, {metric:?}: found {slower} times in 100");
         assert!(slower >= least, "{metric:?}, {runs} runs: {slower} of 100");
-        assert_eq!(count(&verdicts, Verdict::Faster), 0);
+        assert_eq!(count(&verdicts, ComparisonVerdict::Faster), 0);
     }
 }
 
@@ -147,9 +155,10 @@ fn around(good_per_s: f64) -> Vec<Run> {
 
 #[test]
 fn text_has_a_table_and_ends_with_the_sentence() {
-    let text = compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
-        .unwrap()
-        .text(100, false);
+    let text =
+        compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], CompareOptions::default())
+            .unwrap()
+            .text(100, false);
     let expected = "\
 A  before  (10 runs)
 B  after  (10 runs)
@@ -170,7 +179,7 @@ mean            10.0 ms    11.0 ms       +10.5%  +9.8% to +11.2%  <0.0001  slowe
 #[test]
 fn best_runs_are_shown_beside_the_medians_on_request() {
     let comparison =
-        compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
+        compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], CompareOptions::default())
             .unwrap();
     let text = comparison.text(120, true);
     let cells = |line: &'_ str| -> Vec<String> {
@@ -192,7 +201,7 @@ fn best_runs_are_shown_beside_the_medians_on_request() {
     );
 }
 
-fn sentence(a: &[Run], b: &[Run], options: Options) -> (Verdict, String) {
+fn sentence(a: &[Run], b: &[Run], options: CompareOptions) -> (ComparisonVerdict, String) {
     let mut comparison = compare(&[side("a", a), side("b", b)], options).unwrap();
     let against = comparison.against.remove(0);
     (against.verdict, against.sentence)
@@ -200,28 +209,28 @@ fn sentence(a: &[Run], b: &[Run], options: Options) -> (Verdict, String) {
 
 #[test]
 fn every_verdict_has_its_sentence() {
-    let (verdict, text) = sentence(&around(1000.0), &around(10_000.0), Options::default());
-    assert_eq!(verdict, Verdict::Faster);
+    let (verdict, text) = sentence(&around(1000.0), &around(10_000.0), CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::Faster);
     assert!(text.starts_with("B is faster than A by a factor of 10.0 ("), "{text}");
-    let (verdict, text) = sentence(&around(1000.0), &around(1001.0), Options::default());
-    assert_eq!(verdict, Verdict::NoDifferenceShown);
+    let (verdict, text) = sentence(&around(1000.0), &around(1001.0), CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::NoDifferenceShown);
     assert!(
         text.starts_with(
             "No difference between A and B is shown: the throughput of B is 0.1% above that of A (10 and"
         ),
         "{text}"
     );
-    let (verdict, text) = sentence(&around(1000.0)[..4], &around(2500.0), Options::default());
-    assert_eq!(verdict, Verdict::TooFewRuns);
+    let (verdict, text) = sentence(&around(1000.0)[..4], &around(2500.0), CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::TooFewRuns);
     assert_eq!(
         text,
         "No verdict on B: it takes 5 runs a side; the throughput of B is 2.52 times that of A (4 and 10 runs)."
     );
-    let (verdict, _) = sentence(&around(1000.0), &[Run::of_source("wrk")], Options::default());
-    assert_eq!(verdict, Verdict::NotKnown);
-    let on = |metric| Options { on: Some(metric), ..Options::default() };
-    let (verdict, text) = sentence(&around(1000.0), &around(900.0), on(Metric::P95));
-    assert_eq!(verdict, Verdict::Slower);
+    let (verdict, _) = sentence(&around(1000.0), &[Run::of_source("wrk")], CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::NotKnown);
+    let on = |metric| CompareOptions { on: Some(metric), ..CompareOptions::default() };
+    let (verdict, text) = sentence(&around(1000.0), &around(900.0), on(ComparedMetric::P95));
+    assert_eq!(verdict, ComparisonVerdict::Slower);
     assert!(text.starts_with("B is slower than A by 11.1% (10."), "{text}");
     assert!(text.contains(": p95 of the latency, 95% interval"), "{text}");
 }
@@ -231,11 +240,11 @@ fn invalid_runs_are_judged_on_demand_only() {
     let mut b = around(500.0);
     b[3].generator.trust = Some("invalid".to_owned());
     b[3].generator.reasons = vec!["the generator was busy".to_owned()];
-    let (verdict, text) = sentence(&around(1000.0), &b, Options::default());
-    assert_eq!(verdict, Verdict::Invalid);
+    let (verdict, text) = sentence(&around(1000.0), &b, CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::Invalid);
     assert!(text.starts_with("No verdict on B: runs are invalid"), "{text}");
-    let accepting = Options { accept_invalid: true, ..Options::default() };
-    assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
+    let accepting = CompareOptions { accept_invalid: true, ..CompareOptions::default() };
+    assert_eq!(sentence(&around(1000.0), &b, accepting).0, ComparisonVerdict::Slower);
     let comparison = compare(&[side("a", &around(1000.0)), side("b", &b)], accepting).unwrap();
     assert_eq!(comparison.notes, ["1 of 10 runs of B are invalid: the generator was busy"]);
 }
@@ -245,11 +254,11 @@ fn runs_that_may_have_lost_time_are_judged_on_demand_only() {
     let mut b = around(500.0);
     b[3].generator.trust = Some("tight".to_owned());
     b[3].generator.reasons = vec!["beginnings of responses waited".to_owned()];
-    assert_eq!(sentence(&around(1000.0), &b, Options::default()).0, Verdict::Slower);
+    assert_eq!(sentence(&around(1000.0), &b, CompareOptions::default()).0, ComparisonVerdict::Slower);
     b[3].generator.may_have_lost = true;
-    assert_eq!(sentence(&around(1000.0), &b, Options::default()).0, Verdict::Invalid);
-    let accepting = Options { accept_invalid: true, ..Options::default() };
-    assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
+    assert_eq!(sentence(&around(1000.0), &b, CompareOptions::default()).0, ComparisonVerdict::Invalid);
+    let accepting = CompareOptions { accept_invalid: true, ..CompareOptions::default() };
+    assert_eq!(sentence(&around(1000.0), &b, accepting).0, ComparisonVerdict::Slower);
     // Runs of earlier versions lack this member.
     let text = b[3].to_json().replace("may_have_lost", "of_a_later_version");
     assert!(!read_runs(&text).unwrap()[0].generator.may_have_lost);
@@ -257,14 +266,18 @@ fn runs_that_may_have_lost_time_are_judged_on_demand_only() {
 
 #[test]
 fn notes_tell_why_a_comparison_is_doubtful() {
-    let (mut a, mut b) = (around(1000.0), around(900.0));
+    let mut a = around(1000.0);
+    let mut b = around(900.0);
     for (place, (a, b)) in a.iter_mut().zip(&mut b).enumerate() {
-        (a.plan.users, b.plan.users) = (Some(10), Some(20));
-        (a.document_bytes, b.document_bytes) = (Some(48_046), Some(0));
-        (b.requests, b.failed) = (Some(1000), Some(1));
+        a.plan.users = Some(10);
+        b.plan.users = Some(20);
+        a.document_bytes = Some(48_046);
+        b.document_bytes = Some(0);
+        b.requests = Some(1000);
+        b.failed = Some(1);
         b.started_s = Some(100.0 + place as f64);
     }
-    let notes = compare(&[side("a", &a), side("b", &b)], Options::default()).unwrap().notes;
+    let notes = compare(&[side("a", &a), side("b", &b)], CompareOptions::default()).unwrap().notes;
     assert_eq!(
         notes,
         [
@@ -274,7 +287,7 @@ fn notes_tell_why_a_comparison_is_doubtful() {
             "the runs of A and B were not interleaved, so the difference includes all other changes between them",
         ]
     );
-    assert!(compare(&[side("a", &a), side("b", &a)], Options::default()).unwrap().notes.is_empty());
+    assert!(compare(&[side("a", &a), side("b", &a)], CompareOptions::default()).unwrap().notes.is_empty());
 }
 
 #[test]
@@ -283,7 +296,7 @@ fn notes_have_no_commands_for_a_terminal() {
     b[0].generator.trust = Some("tight".to_owned());
     b[0].generator.reasons = vec!["a \u{1b}[2J\u{202e}reason".to_owned()];
     let sides = [side("a\u{9b}", &around(900.0)), side("b", &b)];
-    let text = compare(&sides, Options::default()).unwrap().text(80, false);
+    let text = compare(&sides, CompareOptions::default()).unwrap().text(80, false);
     assert!(text.contains("reason") && !text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text}");
 }
 
@@ -293,15 +306,15 @@ fn sentence_is_about_the_mean_at_a_given_rate() {
         let rated = |of: Run| Run { rate_asked_per_s: Some(100.0), good_per_s: Some(100.0), ..of };
         around(mean).into_iter().map(rated).collect()
     };
-    let (verdict, text) = sentence(&at_rate(1000.0), &at_rate(1200.0), Options::default());
-    assert_eq!(verdict, Verdict::Faster);
+    let (verdict, text) = sentence(&at_rate(1000.0), &at_rate(1200.0), CompareOptions::default());
+    assert_eq!(verdict, ComparisonVerdict::Faster);
     assert!(text.starts_with("B is faster than A by 16.7%") && text.contains(": mean latency, "), "{text}");
 }
 
 #[test]
 fn incomparable_sides_are_refused_by_name() {
     let runs = around(1.0);
-    let error = |sides: &[Side]| compare(sides, Options::default()).unwrap_err().to_string();
+    let error = |sides: &[Side]| compare(sides, CompareOptions::default()).unwrap_err().to_string();
     assert_eq!(
         error(&[side("a", &runs)]),
         "a comparison needs at least two sides; name another file, directory or URL"
@@ -317,7 +330,7 @@ fn incomparable_sides_are_refused_by_name() {
 #[test]
 fn json_has_the_sentence_and_every_figure() {
     let comparison =
-        compare(&[side("a", &around(1000.0)), side("b", &around(900.0))], Options::default()).unwrap();
+        compare(&[side("a", &around(1000.0)), side("b", &around(900.0))], CompareOptions::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&comparison.to_json()).unwrap();
     let at = |pointer: &str| json.pointer(pointer).unwrap().clone();
     assert_eq!(at("/schema"), "petasos-compare/1");
@@ -334,7 +347,8 @@ fn pages_at_different_rates_were_not_loaded_alike() {
         let run = PageRun { rate_asked_per_s: Some(rate), users: 5_000, ..PageRun::default() };
         side(name, &[Run::from(&run)])
     };
-    let text = compare(&[side_at("a", 5.0), side_at("b", 8.0)], Options::default()).unwrap().text(200, false);
+    let text =
+        compare(&[side_at("a", 5.0), side_at("b", 8.0)], CompareOptions::default()).unwrap().text(200, false);
     assert!(text.contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{text}");
 }
 
@@ -344,7 +358,7 @@ fn requests_at_different_rates_were_not_loaded_alike() {
         side(name, &[Run { rate_asked_per_s: Some(rate), ..run(100.0, 1_000.0, [1_000; 3]) }])
     };
     let text = |rate| {
-        compare(&[side_at("a", 5.0), side_at("b", rate)], Options::default()).unwrap().text(200, false)
+        compare(&[side_at("a", 5.0), side_at("b", rate)], CompareOptions::default()).unwrap().text(200, false)
     };
     assert!(text(8.0).contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{}", text(8.0));
     // The mean over a run's time is never quite the rate of the plan.
@@ -356,15 +370,15 @@ fn pages_are_compared_with_pages_alone() {
     let requests: Vec<Run> = (0..5_u32).map(|n| run(100.0 + f64::from(n), 1_000.0, [1_000; 3])).collect();
     let pages = |scale: f64, returning: f64| {
         let of_pages = |run: &Run| {
-            let pages = Some(AskedOfPages { returning, ..AskedOfPages::default() });
+            let pages = Some(RequestedPages { returning, ..RequestedPages::default() });
             let good_per_s = run.good_per_s.map(|rate| rate * scale);
             Run { pages, good_per_s, requests: Some(10), failed: Some(1), ..run.clone() }
         };
         requests.iter().map(of_pages).collect::<Vec<Run>>()
     };
     let sides = [side("a", &pages(1.0, 0.0)), side("b", &pages(0.5, 0.3))];
-    let on = |metric| Options { on: Some(metric), ..Options::default() };
-    let text = compare(&sides, on(Metric::Throughput)).unwrap().text(100, false);
+    let on = |metric| CompareOptions { on: Some(metric), ..CompareOptions::default() };
+    let text = compare(&sides, on(ComparedMetric::Throughput)).unwrap().text(100, false);
     assert!(text.contains("102 pages/s") && !text.contains("req/s"), "{text}");
     for note in
         ["5 of 50 pages of A failed or were incomplete", "were not loaded alike: returning 0.0 and 0.3"]
@@ -372,8 +386,8 @@ fn pages_are_compared_with_pages_alone() {
         assert!(text.contains(note), "{text}");
     }
     assert!(text.contains("B is slower than A by "), "{text}");
-    let sentence = compare(&sides, on(Metric::P95)).unwrap().against[0].sentence.clone();
+    let sentence = compare(&sides, on(ComparedMetric::P95)).unwrap().against[0].sentence.clone();
     assert!(sentence.contains("the p95 of the page time of B"), "{sentence}");
-    let mixed = compare(&[side("a", &requests), side("b", &pages(1.0, 0.0))], Options::default());
+    let mixed = compare(&[side("a", &requests), side("b", &pages(1.0, 0.0))], CompareOptions::default());
     assert_eq!(mixed, Err(CompareError::Mixed));
 }

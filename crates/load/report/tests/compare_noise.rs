@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_report::compare::{Against, Metric, Options, Side, Verdict, compare};
+use petasos_report::compare::{Against, CompareOptions, ComparedMetric, ComparisonVerdict, Side, compare};
 use petasos_report::run::{Round, Run, SOURCE_PETASOS};
 use stats::Random;
 
@@ -17,7 +17,7 @@ fn bell(random: &mut Random) -> f64 {
 
 /// Kind of noise on the simulated machine.
 #[derive(Clone, Copy, Debug)]
-enum Noise {
+enum SimulatedNoise {
     /// Throughput varies by 10% from run to run, the median by 2%.
     Stalls,
     /// All figures vary by 4%.
@@ -28,13 +28,13 @@ enum Noise {
     Drift,
 }
 
-fn simulated(noise: Noise, number: u64, times_slower: f64, random: &mut Random) -> Run {
+fn simulated(noise: SimulatedNoise, number: u64, times_slower: f64, random: &mut Random) -> Run {
     let (of_rate, of_median) = match noise {
-        Noise::Stalls => (0.10, 0.02),
-        Noise::Even | Noise::OddRuns | Noise::Drift => (0.04, 0.04),
+        SimulatedNoise::Stalls => (0.10, 0.02),
+        SimulatedNoise::Even | SimulatedNoise::OddRuns | SimulatedNoise::Drift => (0.04, 0.04),
     };
-    let odd = matches!(noise, Noise::OddRuns) && random.below(10) == 0;
-    let drift = if matches!(noise, Noise::Drift) { 1.0 + number as f64 / 30.0 } else { 1.0 };
+    let odd = matches!(noise, SimulatedNoise::OddRuns) && random.below(10) == 0;
+    let drift = if matches!(noise, SimulatedNoise::Drift) { 1.0 + number as f64 / 30.0 } else { 1.0 };
     let slower = times_slower * drift * if odd { 1.33 } else { 1.0 };
     let rate = 2_000.0 * (of_rate * bell(random)).exp() / slower;
     let median_us = 4_000.0 * (of_median * bell(random)).exp() * slower;
@@ -52,11 +52,11 @@ fn run(number: u64, good_per_s: f64, mean_us: f64, percentiles_us: [u64; 3]) -> 
 
 fn against(a: Vec<Run>, b: Vec<Run>) -> Against {
     let side = |name: &str, runs| Side { name: name.to_owned(), runs };
-    compare(&[side("a", a), side("b", b)], Options::default()).unwrap().against.remove(0)
+    compare(&[side("a", a), side("b", b)], CompareOptions::default()).unwrap().against.remove(0)
 }
 
 /// Forty comparisons of ten rounds each, with the second side slower by a factor.
-fn forty(noise: Noise, times_slower: f64) -> Vec<Against> {
+fn forty(noise: SimulatedNoise, times_slower: f64) -> Vec<Against> {
     let mut random = Random::from_seed(14);
     let mut rounds = |times_slower| -> Vec<Run> {
         (1..=10).map(|number| simulated(noise, number, times_slower, &mut random)).collect()
@@ -64,14 +64,16 @@ fn forty(noise: Noise, times_slower: f64) -> Vec<Against> {
     (0..40).map(|_| against(rounds(1.0), rounds(times_slower))).collect()
 }
 
-fn count(comparisons: &[Against], verdict: Verdict) -> usize {
+fn count(comparisons: &[Against], verdict: ComparisonVerdict) -> usize {
     comparisons.iter().filter(|against| against.verdict == verdict).count()
 }
 
 #[test]
 fn same_server_gets_no_verdict_in_40_comparisons() {
-    for noise in [Noise::Stalls, Noise::Even, Noise::OddRuns, Noise::Drift] {
-        let none = count(&forty(noise, 1.0), Verdict::NoDifferenceShown);
+    for noise in
+        [SimulatedNoise::Stalls, SimulatedNoise::Even, SimulatedNoise::OddRuns, SimulatedNoise::Drift]
+    {
+        let none = count(&forty(noise, 1.0), ComparisonVerdict::NoDifferenceShown);
         assert_eq!(none, 40, "{noise:?}");
     }
 }
@@ -90,30 +92,33 @@ fn recorded(kind: &str) -> Vec<Run> {
 
 #[test]
 fn recorded_runs_of_one_server_get_no_verdict() {
-    let (first, same, slower) = (recorded("a1"), recorded("a2"), recorded("b"));
+    let first = recorded("a1");
+    let same = recorded("a2");
+    let slower = recorded("b");
     let chunks = |other: &[Run]| -> Vec<Against> {
         let pairs = first.chunks_exact(10).zip(other.chunks_exact(10));
         pairs.map(|(a, b)| against(a.to_vec(), b.to_vec())).collect()
     };
-    assert_eq!(count(&chunks(&same), Verdict::NoDifferenceShown), 100);
-    let found = count(&chunks(&slower), Verdict::Slower);
+    assert_eq!(count(&chunks(&same), ComparisonVerdict::NoDifferenceShown), 100);
+    let found = count(&chunks(&slower), ComparisonVerdict::Slower);
     assert!(found >= 90, "a tenth slower: found {found} times in 100");
 }
 
 #[test]
 fn five_percent_is_found_by_the_least_noisy_figure() {
-    let comparisons = forty(Noise::Stalls, 1.05);
-    let found = count(&comparisons, Verdict::Slower);
+    let comparisons = forty(SimulatedNoise::Stalls, 1.05);
+    let found = count(&comparisons, ComparisonVerdict::Slower);
     assert!(found >= 32, "found {found} times in 40");
-    assert_eq!(count(&comparisons, Verdict::Faster), 0);
-    let quieter = comparisons.iter().filter(|against| against.on != Metric::Throughput).count();
+    assert_eq!(count(&comparisons, ComparisonVerdict::Faster), 0);
+    let quieter = comparisons.iter().filter(|against| against.on != ComparedMetric::Throughput).count();
     assert!(quieter >= 38, "a percentile was chosen {quieter} times in 40");
 }
 
 #[test]
 fn comparison_without_verdict_tells_the_needed_rounds() {
-    for against in forty(Noise::Even, 1.0) {
-        let (noise, rounds) = (against.noise.unwrap(), against.rounds_for_5_percent.unwrap());
+    for against in forty(SimulatedNoise::Even, 1.0) {
+        let noise = against.noise.unwrap();
+        let rounds = against.rounds_for_5_percent.unwrap();
         assert!((0.02..0.08).contains(&noise) && (7..=90).contains(&rounds), "{noise} {rounds}");
         let end = format!("a difference of 5% takes {rounds} rounds.");
         assert!(against.sentence.ends_with(&end), "{}", against.sentence);

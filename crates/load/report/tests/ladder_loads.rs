@@ -14,10 +14,10 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::results::{
-    BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, Outcome, ResponseTimes, Results,
-    VerdictRecord, VisitorRecord, WriteRecord,
+    BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, ResponseTimes, Results, VerdictRecord,
+    VisitOutcome, VisitorRecord, WriteRecord,
 };
-use petasos_report::summary::{Named, standing};
+use petasos_report::summary::{NamedFigure, standing};
 
 /// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
@@ -31,7 +31,7 @@ const ROUNDS: u64 = 3;
 /// 0.
 fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured)) {
     for (round, run) in cell.runs.iter_mut().enumerate() {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(round, measured);
     }
 }
@@ -39,7 +39,8 @@ fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured))
 /// A cell of the further load, with the runs of the step's own cell.
 fn under_load(results: &Results, step: &str) -> CellRecord {
     let mut cell = results.cells.iter().find(|cell| cell.id == step).unwrap().clone();
-    (cell.id, cell.ab) = (format!("{step}-editors"), String::new());
+    cell.id = format!("{step}-editors");
+    cell.ab = String::new();
     each_run(&mut cell, |_, measured| {
         measured.visitors = vec![visitor("anonymous", measured.answers, 0, None)];
     });
@@ -66,7 +67,8 @@ fn verdict(name: &str, answers: u64, per_s: f64, mean_ms: f64) -> VerdictRecord 
 /// failed once, and a twin.
 fn full(round: usize, measured: &mut Measured) {
     let hits = [700, 750, 900][round];
-    let (per_s, mean_ms) = ([500.0, 300.0, 400.0][round], [5.0, 1.0, 2.0][round]);
+    let per_s = [500.0, 300.0, 400.0][round];
+    let mean_ms = [5.0, 1.0, 2.0][round];
     measured.answers = 1_000;
     measured.verdicts = vec![
         verdict("hit", hits, per_s, mean_ms),
@@ -102,7 +104,7 @@ fn with_load() -> Results {
     let mut results = made_up(ROUNDS);
     let mut cells = ["none", "page-cache", "petasos"].map(|step| under_load(&results, step));
     cells[0].runs[1].outcome =
-        Outcome::Void { reason: "<editor> got somebody else's page".to_owned(), is_silent: false };
+        VisitOutcome::Void { reason: "<editor> got somebody else's page".to_owned(), is_silent: false };
     each_run(&mut cells[2], full);
     results.loads.push(LoadRecord {
         id: "editors".to_owned(),
@@ -117,7 +119,8 @@ fn with_load() -> Results {
 fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
     let mut results = made_up(rounds);
     let cells = steps.iter().map(|step| under_load(&results, step)).collect();
-    let (id, title) = ("editors".to_owned(), "Editors".to_owned());
+    let id = "editors".to_owned();
+    let title = "Editors".to_owned();
     results.loads.push(LoadRecord { id, title, about: None, cells });
     results
 }
@@ -125,7 +128,7 @@ fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
 /// Makes every run of these cells void.
 fn make_void(cells: &mut [CellRecord]) {
     for run in cells.iter_mut().flat_map(|cell| &mut cell.runs) {
-        run.outcome = Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
+        run.outcome = VisitOutcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     }
 }
 
@@ -149,7 +152,8 @@ fn section<'a>(page: &'a str, id: &str) -> &'a str {
 
 /// The texts of all elements of a kind, without inner markup.
 fn texts(html: &str, element: &str) -> Vec<String> {
-    let (open, close) = (format!("<{element}"), format!("</{element}>"));
+    let open = format!("<{element}");
+    let close = format!("</{element}>");
     // `<path` begins like `<p`, so the next character decides.
     let is_whole = |after: &&str| after.starts_with([' ', '>']);
     let inner = |after: &str| bare(&format!("<{}", after.split_once(&close).unwrap().0));
@@ -252,7 +256,7 @@ fn void_cell_spans_all_columns_of_figures() {
 }
 
 #[test]
-fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
+fn load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
     let mut results = with_bare_load(ROUNDS, &["petasos"]);
     each_run(&mut results.loads[0].cells[0], |_, measured| {
         measured.meters.clear();
@@ -467,8 +471,9 @@ fn two_meters_of_one_unit_keep_their_figures() {
     });
     let standing = standing(cell);
     let summary = standing.summary().unwrap();
-    let figures = |of: &[Named]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
-    let (reads, writes) = ("reads (queries)".to_owned(), "writes (queries)".to_owned());
+    let figures = |of: &[NamedFigure]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
+    let reads = "reads (queries)".to_owned();
+    let writes = "writes (queries)".to_owned();
     assert_eq!(figures(&summary.meters), [(reads.clone(), 10.0), (writes.clone(), 1_000.0)]);
     assert_eq!(figures(&summary.meters_per_page), [(reads, 1.0), (writes, 100.0)]);
 }
@@ -481,7 +486,8 @@ fn further_load_changes_nothing_of_the_anonymous_load() {
         cell.concurrency = 100;
         each_run(cell, |_, measured| measured.throughput_per_s *= 2.0);
     }
-    let (with, without) = (page(&results), page(&made_up(ROUNDS)));
+    let with = page(&results);
+    let without = page(&made_up(ROUNDS));
     let charts = |page: &str| page.split("<figure").skip(1).map(until("</figure>")).collect::<Vec<_>>();
     assert_eq!(charts(&without).len(), 7);
     assert_eq!(charts(&with), charts(&without));

@@ -12,7 +12,7 @@ mod common;
 
 use common::made_up;
 use petasos_report::html::page;
-use petasos_report::results::Outcome;
+use petasos_report::results::VisitOutcome;
 
 #[test]
 fn page_is_one_file_that_loads_nothing() {
@@ -64,7 +64,7 @@ fn text_from_results_is_escaped() {
 fn void_step_is_reported_with_its_reason() {
     let mut results = made_up(2);
     results.cells[0].runs[1].outcome =
-        Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
+        VisitOutcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     let page = page(&results);
     assert!(page.contains("Step 1 is void."));
     assert_eq!(page.matches("the door was locked").count(), 2, "once at the top, once in the classic table");

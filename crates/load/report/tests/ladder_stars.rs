@@ -8,8 +8,8 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::markdown::markdown;
-use petasos_report::results::{CellRecord, Measured, Outcome, Results};
-use petasos_report::run::Account;
+use petasos_report::results::{CellRecord, Measured, Results, VisitOutcome};
+use petasos_report::run::UserTime;
 use petasos_report::staircase::staircases;
 use petasos_report::star::star as star_of;
 use petasos_report::summary::{factor, standing, twins};
@@ -19,7 +19,7 @@ const REASON: &str = "processes outside of the measurement used 51% of the machi
 
 /// Stars one round of a cell; `round` is its position, counted from 0.
 fn star(cell: &mut CellRecord, round: usize) {
-    let Outcome::Measured(measured) = &mut cell.runs[round].outcome else { return };
+    let VisitOutcome::Measured(measured) = &mut cell.runs[round].outcome else { return };
     measured.starred.push(REASON.to_owned());
 }
 
@@ -30,7 +30,7 @@ fn cell<'a>(results: &'a mut Results, id: &str) -> &'a mut CellRecord {
 
 fn each_run(cell: &mut CellRecord, mut change: impl FnMut(&mut Measured)) {
     for run in &mut cell.runs {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(measured);
     }
 }
@@ -52,7 +52,8 @@ fn starred_step_shows_its_star_in_headline_and_table() {
         assert!(text.contains(&note), "{text}");
         assert!(!text.contains("2,827×"), "no factor of a starred cell: {text}");
     }
-    let (markdown, page) = (markdown(&results), page(&results));
+    let markdown = markdown(&results);
+    let page = page(&results);
     assert!(markdown.contains("to at least 22,900★ in step 7"), "{markdown}");
     assert!(markdown.contains("| 7 | 100 | Petasos | 22,900★ |"), "{markdown}");
     assert!(page.contains("<strong>at least 22,900★</strong>"));
@@ -70,11 +71,11 @@ fn star_tells_how_many_users_were_at_the_server() {
     star(petasos, 1);
     let mut users = [20.0, 10.5, 21.0].into_iter();
     each_run(petasos, |run| {
-        run.generator.account = Some(Account {
+        run.generator.account = Some(UserTime {
             effective_users: users.next(),
             mean_until_received_us: Some(1_234.0),
             mean_until_processed_us: Some(2_938.0),
-            ..Account::default()
+            ..UserTime::default()
         });
     });
     let expected = "10.5 of 25 users were at the server; a good response took 1.23 ms until it had come and 2.94 ms until its user had gone on";
@@ -162,7 +163,8 @@ fn starred_cells_do_not_count_as_noise() {
 #[test]
 fn starred_round_removes_all_factors_of_its_cell() {
     let mut results = made_up(5);
-    let (first, second) = (results.cells[0].clone(), results.cells[1].clone());
+    let first = results.cells[0].clone();
+    let second = results.cells[1].clone();
     assert!(factor(&first, &second).is_some() && star_of(&second).is_none());
     star(&mut results.cells[1], 2);
     let cell = &results.cells[1];

@@ -13,7 +13,7 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::markdown::markdown;
-use petasos_report::results::{Bound, Measured, Outcome, Results};
+use petasos_report::results::{LimitingResource, Measured, Results, VisitOutcome};
 use petasos_report::summary::{one_concurrency, rows};
 use petasos_report::table::text;
 
@@ -27,7 +27,7 @@ fn said(text: &str) -> String {
 fn each_run(results: &mut Results, cell: &str, mut change: impl FnMut(usize, &mut Measured)) {
     let cell = results.cells.iter_mut().find(|one| one.id == cell).unwrap();
     for (round, run) in cell.runs.iter_mut().enumerate() {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(round, measured);
     }
 }
@@ -48,7 +48,8 @@ fn headline_and_classic_table_come_last() {
     for is_verbose in [false, true] {
         let text = text(&results, 80, is_verbose);
         let place = |part: &str| text.rfind(part).unwrap_or_else(|| panic!("no {part:?} in {text}"));
-        let (headline, table) = (place("\nFrom 8.10 pages a second"), place("\n7         100  Petasos"));
+        let headline = place("\nFrom 8.10 pages a second");
+        let table = place("\n7         100  Petasos");
         assert!(headline < table, "{text}");
         let after: Vec<&str> = text[table + 1..].lines().skip(1).collect();
         assert!(after.iter().all(|line| line.starts_with("* ") || line.starts_with("  ")), "{after:?}");
@@ -75,7 +76,7 @@ fn headline_says_at_least_if_the_generator_was_the_limit() {
     );
     assert!(page(&results).contains("<strong>at least 22,900</strong>"));
     assert!(markdown(&results).contains("at least 22,900"));
-    each_run(&mut results, "petasos-100", |_, run| run.bound_by = Bound::AcceleratorCpu);
+    each_run(&mut results, "petasos-100", |_, run| run.bound_by = LimitingResource::AcceleratorCpu);
     let free = said(&text(&results, 120, false));
     assert!(free.contains("to 22,900 in step 7 (Petasos, 100 users): 2,827×"), "{free}");
     each_run(&mut results, "petasos-100", |_, run| run.generator.trust = "invalid".to_owned());
@@ -112,7 +113,8 @@ fn difference_within_the_noise_is_no_step() {
 fn one_round_with_wild_times_shows_less() {
     let mut results = with_rounds(&[1_000.0], &[1_600.0]);
     each_run(&mut results, "objects", |_, run| {
-        (run.answers, run.response.sd_ms) = (30, 2.0 * run.response.mean_ms);
+        run.answers = 30;
+        run.response.sd_ms = 2.0 * run.response.mean_ms;
     });
     assert!(!rows(&results)[4].factor_before.unwrap().is_step);
 }
@@ -148,7 +150,7 @@ fn headline_makes_no_claim_from_lower_bounds() {
         let mut results = made_up(3);
         for cell in ["none", "petasos", "petasos-100"] {
             let is_limited = cells.contains(&cell);
-            let bound = if is_limited { Bound::Generator } else { Bound::OriginCpu };
+            let bound = if is_limited { LimitingResource::Generator } else { LimitingResource::OriginCpu };
             each_run(&mut results, cell, |_, run| run.bound_by = bound);
         }
         results
@@ -201,7 +203,8 @@ fn page_and_markdown_have_a_command_for_each_row() {
         let k = if cell.keepalive { "-k " } else { "" };
         cell.ab = format!("ab -l {k}-t 2 -n 10000000 -c {} \"$URL\"", cell.concurrency);
     }
-    let (page, markdown) = (page(&results), markdown(&results));
+    let page = page(&results);
+    let markdown = markdown(&results);
     assert_eq!(page.matches("<code>ab -l ").count(), 9, "seven rows and two with keep-alive");
     assert_eq!(markdown.matches("\n    ab -l ").count(), 9);
     for text in [&page, &markdown] {

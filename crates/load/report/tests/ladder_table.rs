@@ -11,7 +11,7 @@
 mod common;
 
 use common::made_up;
-use petasos_report::results::{Outcome, Results};
+use petasos_report::results::{Results, VisitOutcome};
 use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing, twins};
 use petasos_report::table::text as table_text;
 
@@ -65,9 +65,10 @@ fn with_stairs(rounds: u64) -> Results {
         {
             let own = results.cells.iter().find(|cell| cell.id == step.cell).unwrap();
             let mut cell = own.clone();
-            (cell.id, cell.concurrency) = (format!("{}-c{users}", step.id), users);
+            cell.id = format!("{}-c{users}", step.id);
+            cell.concurrency = users;
             for run in &mut cell.runs {
-                let Outcome::Measured(measured) = &mut run.outcome else { continue };
+                let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
                 measured.throughput_per_s /= loss;
             }
             results.cells.push(cell);
@@ -82,7 +83,7 @@ fn step_with_uncompressed_pages_is_reported() {
     let mut results = made_up(3);
     assert!(!said(&results).contains("from being compressed"), "all steps have pages of equal length");
     for run in &mut results.cells[0].runs {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         measured.received_bytes = measured.answers * 69_654;
     }
     let said = said(&results);
@@ -121,7 +122,7 @@ fn step_without_good_responses_has_tipped_over() {
     let mut results = with_stairs(2);
     let mut silence = |id: &str, is_silent: bool| {
         let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
-        cell.runs[1].outcome = Outcome::Void { reason: "it did not go".to_owned(), is_silent };
+        cell.runs[1].outcome = VisitOutcome::Void { reason: "it did not go".to_owned(), is_silent };
     };
     silence("objects-c1000", true);
     silence("petasos-c2000", false);
@@ -155,7 +156,7 @@ fn page_has_the_staircases() {
 fn with_void(id: &str) -> Results {
     let mut results = made_up(3);
     let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
-    cell.runs[0].outcome = Outcome::Void {
+    cell.runs[0].outcome = VisitOutcome::Void {
         reason: "the layer is not proven: found X-Cache: MISS; expected “HIT”".to_owned(),
         is_silent: false,
     };
@@ -198,7 +199,8 @@ fn factors_use_only_rounds_that_measured_both() {
     let mut results = made_up(3);
     let cell = |results: &Results, id: &str| results.cells.iter().find(|cell| cell.id == id).unwrap().clone();
     results.cells.iter_mut().find(|cell| cell.id == "none").unwrap().runs.truncate(1);
-    let (before, after) = (cell(&results, "none"), cell(&results, "page-cache"));
+    let before = cell(&results, "none");
+    let after = cell(&results, "page-cache");
     assert!((factor(&before, &after).unwrap().times - 29.6 / 8.1).abs() < 1e-9);
 }
 

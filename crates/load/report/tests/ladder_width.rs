@@ -5,7 +5,7 @@
 mod common;
 
 use common::made_up;
-use petasos_report::results::{Measured, Outcome, Results};
+use petasos_report::results::{Measured, Results, VisitOutcome};
 use petasos_report::table::text;
 
 const URL: &str =
@@ -13,7 +13,7 @@ const URL: &str =
 
 fn each_run(results: &mut Results, mut change: impl FnMut(&mut Measured)) {
     for run in results.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        let VisitOutcome::Measured(measured) = &mut run.outcome else { continue };
         change(measured);
     }
 }
@@ -28,7 +28,8 @@ fn unwieldy() -> Results {
     for step in results.steps.clone() {
         for users in [500, 1_000, 10_000] {
             let mut cell = results.cells.iter().find(|cell| cell.id == step.cell).unwrap().clone();
-            (cell.id, cell.concurrency) = (format!("{}-c{users}", step.id), users);
+            cell.id = format!("{}-c{users}", step.id);
+            cell.concurrency = users;
             results.cells.push(cell);
         }
     }
@@ -37,8 +38,10 @@ fn unwieldy() -> Results {
         measured.answers = 1_234_567;
         measured.throughput_per_s *= 12.0;
         measured.received_bytes = measured.answers * 987_654_321;
-        (measured.response.mean_ms, measured.response.sd_ms) = (1_234.0, 2_345.0);
-        (measured.response.p95_ms, measured.response.p99_ms) = (3_456.0, 4_567.0);
+        measured.response.mean_ms = 1_234.0;
+        measured.response.sd_ms = 2_345.0;
+        measured.response.p95_ms = 3_456.0;
+        measured.response.p99_ms = 4_567.0;
         measured.starred = vec![format!("the generator took 9.0% of the users' time, see {URL}")];
         let meter = |unit: &str| petasos_report::results::MeterRecord {
             unit: unit.to_owned(),
@@ -50,7 +53,8 @@ fn unwieldy() -> Results {
     });
     let void = results.steps[1].cell.clone();
     for run in &mut results.cells.iter_mut().find(|cell| cell.id == void).unwrap().runs {
-        run.outcome = Outcome::Void { reason: format!("GET {URL} was answered with 503"), is_silent: false };
+        run.outcome =
+            VisitOutcome::Void { reason: format!("GET {URL} was answered with 503"), is_silent: false };
     }
     results
 }

@@ -69,14 +69,14 @@ frame.onload = () => {
 </script>"#;
 
 /// Observations of a visit with the browser.
-struct Seen {
+struct BrowserVisit {
     layout: Value,
     console: Vec<String>,
     own_requests: Vec<String>,
     foreign_requests: Vec<String>,
 }
 
-fn browse(page: String, width: u32) -> Seen {
+fn browse(page: String, width: u32) -> BrowserVisit {
     let browser = BROWSERS.iter().find(|path| std::path::Path::new(path).exists());
     let browser = browser.expect("no Chromium here: install Debian's package `chromium`");
     let harness = HARNESS.replace("WIDTH", &width.to_string());
@@ -103,7 +103,7 @@ fn browse(page: String, width: u32) -> Seen {
     let json =
         dom.split("<pre id=\"out\">").nth(1).and_then(|rest| rest.split("</pre>").next()).unwrap_or_default();
     let layout = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {dom}\n{log}"));
-    Seen {
+    BrowserVisit {
         layout,
         console: log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
         own_requests: origin.seen().iter().map(|seen| seen.target().to_owned()).collect(),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use petasos_report::html::run_page;
-use petasos_report::run::{Distribution, Run, Second};
+use petasos_report::run::{Distribution, Run, RunSecond};
 
 fn times(scale: u64) -> Distribution {
     Distribution {
@@ -22,7 +22,7 @@ fn times(scale: u64) -> Distribution {
 }
 
 fn run() -> Run {
-    let second = |n: u64| Second {
+    let second = |n: u64| RunSecond {
         second: n,
         users: 25,
         in_flight: 24,
@@ -37,12 +37,14 @@ fn run() -> Run {
         p50_us: Some(2_000 + 100 * n),
         p95_us: Some(5_000),
         p99_us: Some(9_000),
-        ..Second::default()
+        ..RunSecond::default()
     };
     let mut run = Run::of_source("petasos");
     run.url = Some("http://example.test/<script>alert(1)</script>".to_owned());
     run.elapsed_s = Some(10.0);
-    (run.requests, run.failed, run.good_per_s) = (Some(1_000), Some(9), Some(99.1));
+    run.requests = Some(1_000);
+    run.failed = Some(9);
+    run.good_per_s = Some(99.1);
     run.failed_by_kind = [("status".to_owned(), 9), ("connect".to_owned(), 0)].into();
     run.statuses = [("200".to_owned(), 991), ("503".to_owned(), 9)].into();
     run.verdicts = [("hit".to_owned(), times(1_000)), ("miss".to_owned(), times(30_000))].into();
@@ -112,8 +114,11 @@ fn page_runs_nothing_and_loads_nothing() {
 fn run_without_good_responses_has_no_times() {
     let mut run = run();
     let none = Distribution::from(&stats::Histogram::new());
-    (run.good, run.good_per_s) = (Some(0), Some(0.0));
-    (run.good_times.latency, run.good_times.total, run.good_times.connect) = (none, none, none);
+    run.good = Some(0);
+    run.good_per_s = Some(0.0);
+    run.good_times.latency = none;
+    run.good_times.total = none;
+    run.good_times.connect = none;
     run.verdicts.clear();
     let page = run_page(&run);
     assert!(page.contains("<strong>0</strong> good responses a second. 9 of 1,000"), "{page}");

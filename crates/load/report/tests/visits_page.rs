@@ -13,7 +13,9 @@ use std::time::Duration;
 
 fn run() -> PageRun {
     let mut figures = Figures::new();
-    (figures.pages.good, figures.pages.incomplete, figures.pages.returning) = (95, 5, 30);
+    figures.pages.good = 95;
+    figures.pages.incomplete = 5;
+    figures.pages.returning = 30;
     (1..=100).for_each(|n| figures.page_times.record(n * 10_000));
     (1..=100).for_each(|n| figures.first_octet_times.record(n * 1_000));
     let document = figures.classes.first_mut().unwrap();

@@ -4,10 +4,10 @@
 //! before a status whose accepted number a later status reports as durable. After an orderly end,
 //! it covers everything.
 
-use super::load::{Load, visit};
-use super::model::{Model, Verdict};
-use super::pages::Page;
-use super::{Tally, lock};
+use super::load::{LifeLoad, visit};
+use super::model::{CrashModel, ResponseKind};
+use super::pages::CrashPage;
+use super::{CrashCounts, lock};
 use crate::{Edge, Origin, eventually};
 use stats::Random;
 use std::fs;
@@ -24,34 +24,34 @@ const REQUESTS_MAX: usize = 1_200;
 
 /// The lives of one directory.
 pub(super) struct Family<'a> {
-    model: &'a Model,
+    model: &'a CrashModel,
     origin: &'a Origin,
     directory: Option<TempDir>,
-    room: Room,
+    room: LifeSizes,
     /// Moment of the model up to which the last life has promised durability.
     durable: u64,
 }
 
 /// The sizes of the memory and of the disk.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct LifeSizes {
     memory: &'static str,
     disk: &'static str,
     /// Whether everything fits on the disk, so that no durable response may be evicted.
     is_ample: bool,
 }
 
-const ROOMS: [Room; 3] = [
-    Room { memory: "64MiB", disk: "4GiB", is_ample: true },
+const ROOMS: [LifeSizes; 3] = [
+    LifeSizes { memory: "64MiB", disk: "4GiB", is_ample: true },
     // Most responses are only on disk. Responses may leave memory before they are written.
-    Room { memory: "24MiB", disk: "4GiB", is_ample: true },
+    LifeSizes { memory: "24MiB", disk: "4GiB", is_ample: true },
     // Segments of the disk are evicted all the time.
-    Room { memory: "3MiB", disk: "12MiB", is_ample: false },
+    LifeSizes { memory: "3MiB", disk: "12MiB", is_ample: false },
 ];
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum CrashEnd {
     Kill,
     /// SIGTERM, and SIGKILL shortly afterwards.
     TermAndKill,
@@ -60,7 +60,7 @@ enum End {
 
 impl<'a> Family<'a> {
     /// `number` selects the sizes.
-    pub(super) fn new(model: &'a Model, origin: &'a Origin, number: u64) -> Self {
+    pub(super) fn new(model: &'a CrashModel, origin: &'a Origin, number: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let configuration = "workers = 2\n[limits]\nobject_bytes_max = '64KiB'\n";
         fs::write(directory.path().join("petasos.toml"), configuration).unwrap();
@@ -75,10 +75,11 @@ impl<'a> Family<'a> {
     }
 
     /// Runs one life. In one of four cases, another process is started and killed before it.
-    pub(super) fn live(&mut self, random: &mut Random) -> Result<Tally, String> {
+    pub(super) fn live(&mut self, random: &mut Random) -> Result<CrashCounts, String> {
         let directory = self.directory.as_ref().map(|directory| directory.path().to_owned()).unwrap();
-        let (file, disk) = (directory.join("petasos.toml"), directory.join("disk"));
-        let Room { memory, disk: size, .. } = self.room;
+        let file = directory.join("petasos.toml");
+        let disk = directory.join("disk");
+        let LifeSizes { memory, disk: size, .. } = self.room;
         let arguments = [file.to_str().unwrap(), "--disk", disk.to_str().unwrap(), "--disk-size", size];
         let arguments = [&arguments[..], &["--memory", memory]].concat();
         if random.below(4) == 0 {
@@ -86,41 +87,42 @@ impl<'a> Family<'a> {
             Edge::still_birth(&self.origin.url(), &arguments, life);
         }
         let mut edge = Edge::start(&self.origin.url(), &arguments);
-        let load = Load::new(self.model, &edge);
+        let load = LifeLoad::new(self.model, &edge);
         self.examine(&load, &edge);
         let end = match random.below(6) {
-            0 => End::Term,
-            1 => End::TermAndKill,
-            _ => End::Kill,
+            0 => CrashEnd::Term,
+            1 => CrashEnd::TermAndKill,
+            _ => CrashEnd::Kill,
         };
         // Makes short lives frequent.
         let requests = random.below(REQUESTS_MAX) >> random.below(5);
         let evicted = self.work(&load, &mut edge, requests as u64, end, random);
         self.model.note(&format!("a life ended by {end:?}"));
         let mut tally = load.tally.into_inner().unwrap();
-        (tally.lives, tally.evicted) = (1, evicted);
+        tally.lives = 1;
+        tally.evicted = evicted;
         let problems = load.problems.into_inner().unwrap();
         if problems.is_empty() { Ok(tally) } else { Err(problems.join("\n")) }
     }
 
     /// Requests all pages, and compares the responses with the model.
-    fn examine(&self, load: &Load<'_>, edge: &Edge) {
+    fn examine(&self, load: &LifeLoad<'_>, edge: &Edge) {
         let mut client = None;
-        for page in Page::all() {
+        for page in CrashPage::all() {
             for language in page.languages() {
                 let must_be_there = self.room.is_ample && self.model.is_kept(page, *language, self.durable);
                 let (begun, verdict) = visit(load, &mut client, page, *language, "");
                 let mut tally = lock(&load.tally);
                 tally.count(verdict);
                 match verdict {
-                    Some(Verdict::Hit) if must_be_there => tally.kept += 1,
-                    Some(Verdict::Hit) => tally.found += 1,
+                    Some(ResponseKind::Hit) if must_be_there => tally.kept += 1,
+                    Some(ResponseKind::Hit) => tally.found += 1,
                     _ if must_be_there => {
                         load.complain(self.model.tell(&begun, "it was durable and is lost"))
                     }
                     _ => {}
                 }
-                if verdict == Some(Verdict::Hit) {
+                if verdict == Some(ResponseKind::Hit) {
                     self.model.found(&begun);
                 }
             }
@@ -139,7 +141,7 @@ impl<'a> Family<'a> {
 
     /// Waits until everything accepted is durable; then requests all stored pages again, which must
     /// be hits.
-    fn examine_again(&self, load: &Load<'_>) {
+    fn examine_again(&self, load: &LifeLoad<'_>) {
         let numbers = ["accepted", "durable"];
         eventually("all is durable", || {
             let status = Edge::status(load.admin).unwrap();
@@ -147,11 +149,11 @@ impl<'a> Family<'a> {
             accepted == durable
         });
         let mut client = None;
-        for page in Page::all() {
+        for page in CrashPage::all() {
             for language in page.languages() {
                 if self.model.is_kept(page, *language, u64::MAX) {
                     let (begun, verdict) = visit(load, &mut client, page, *language, "");
-                    if verdict != Some(Verdict::Hit) {
+                    if verdict != Some(ResponseKind::Hit) {
                         load.complain(self.model.tell(&begun, "it was stored and is lost"));
                     }
                 }
@@ -163,10 +165,10 @@ impl<'a> Family<'a> {
     /// evicted responses.
     fn work(
         &mut self,
-        load: &Load<'_>,
+        load: &LifeLoad<'_>,
         edge: &mut Edge,
         requests: u64,
-        end: End,
+        end: CrashEnd,
         random: &mut Random,
     ) -> u64 {
         let mut evicted = 0;
@@ -189,13 +191,13 @@ impl<'a> Family<'a> {
             }
             load.is_ending.store(true, Ordering::SeqCst);
             match end {
-                End::Kill => edge.kill(),
-                End::TermAndKill => {
+                CrashEnd::Kill => edge.kill(),
+                CrashEnd::TermAndKill => {
                     edge.signal("TERM");
                     std::thread::sleep(Duration::from_millis(random.below(20) as u64));
                     edge.kill();
                 }
-                End::Term => {
+                CrashEnd::Term => {
                     edge.signal("TERM");
                     let code = edge.wait();
                     if code != Some(0) {
@@ -205,8 +207,8 @@ impl<'a> Family<'a> {
             }
         });
         self.durable = match end {
-            End::Term => self.model.now(),
-            End::Kill | End::TermAndKill => load.durable.load(Ordering::SeqCst),
+            CrashEnd::Term => self.model.now(),
+            CrashEnd::Kill | CrashEnd::TermAndKill => load.durable.load(Ordering::SeqCst),
         };
         evicted
     }

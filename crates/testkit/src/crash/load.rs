@@ -4,9 +4,9 @@
 //! Invariant: a thread ends when the edge has ended. A response that was received is judged even
 //! then.
 
-use super::model::{Begun, Model, Verdict};
-use super::pages::{LANGUAGES, NO_LANGUAGE, Page};
-use super::{Tally, lock};
+use super::model::{CrashModel, ModelSnapshot, ResponseKind};
+use super::pages::{CrashPage, LANGUAGES, NO_LANGUAGE};
+use super::{CrashCounts, lock};
 use crate::{Client, Edge, Response};
 use clock::Clock;
 use platform::SystemClock;
@@ -23,8 +23,8 @@ const READS_PER_PURGE: usize = 12;
 const STATUS_PAUSE: Duration = Duration::from_millis(5);
 
 /// The load of one life.
-pub(super) struct Load<'a> {
-    pub(super) model: &'a Model,
+pub(super) struct LifeLoad<'a> {
+    pub(super) model: &'a CrashModel,
     pub(super) address: SocketAddr,
     pub(super) admin: SocketAddr,
     /// Whether the edge is about to be ended.
@@ -32,12 +32,12 @@ pub(super) struct Load<'a> {
     pub(super) requests: AtomicU64,
     /// Everything answered before this moment of the model is durable, according to the edge.
     pub(super) durable: AtomicU64,
-    pub(super) tally: Mutex<Tally>,
+    pub(super) tally: Mutex<CrashCounts>,
     pub(super) problems: Mutex<Vec<String>>,
 }
 
-impl<'a> Load<'a> {
-    pub(super) fn new(model: &'a Model, edge: &Edge) -> Self {
+impl<'a> LifeLoad<'a> {
+    pub(super) fn new(model: &'a CrashModel, edge: &Edge) -> Self {
         Self {
             model,
             address: edge.address,
@@ -61,7 +61,7 @@ impl<'a> Load<'a> {
 
     /// Requests pages until the end, as a visitor.
     pub(super) fn read(&self, mut random: Random) {
-        let mut visitor = Visitor { load: self, client: None };
+        let mut visitor = CrashClient { load: self, client: None };
         while !self.is_over() {
             visitor.read(&mut random);
         }
@@ -70,7 +70,7 @@ impl<'a> Load<'a> {
     /// Changes and purges pages until the end, and requests one of the changed pages after each
     /// purge.
     pub(super) fn purge(&self, mut random: Random) {
-        let mut visitor = Visitor { load: self, client: None };
+        let mut visitor = CrashClient { load: self, client: None };
         while !self.is_over() {
             let purge = Purge::any(&mut random, self.admin);
             let answer = purge.carry_out(self.model, self.address);
@@ -92,7 +92,8 @@ impl<'a> Load<'a> {
         // Moments of the model, their times, and the numbers that the edge had accepted by then.
         let mut moments = Vec::new();
         while !self.is_over() {
-            let (moment, at) = (self.model.now(), clock.monotonic());
+            let moment = self.model.now();
+            let at = clock.monotonic();
             let Some(status) = Edge::status(self.admin) else { return };
             let disk = &status["disk"];
             let [accepted, durable] = ["accepted", "durable"].map(|name| disk[name].as_u64().unwrap());
@@ -113,16 +114,16 @@ impl<'a> Load<'a> {
 }
 
 /// A client that opens a new connection whenever the last one has ended.
-struct Visitor<'a> {
-    load: &'a Load<'a>,
+struct CrashClient<'a> {
+    load: &'a LifeLoad<'a>,
     client: Option<Client>,
 }
 
-impl Visitor<'_> {
+impl CrashClient<'_> {
     /// Requests a random page, or a range of it.
     fn read(&mut self, random: &mut Random) {
         // A quarter of the pages receives more than half of the requests.
-        let page = if random.below(2) == 0 { Page::any(random) } else { Page(random.below(24)) };
+        let page = if random.below(2) == 0 { CrashPage::any(random) } else { CrashPage(random.below(24)) };
         let language = page.languages()[random.below(page.languages().len())];
         let first = random.below(150);
         let range = match random.below(12) {
@@ -132,7 +133,7 @@ impl Visitor<'_> {
         self.visit(page, language, &range);
     }
 
-    fn visit(&mut self, page: Page, language: usize, range: &str) {
+    fn visit(&mut self, page: CrashPage, language: usize, range: &str) {
         let load = self.load;
         let (_, verdict) = visit(load, &mut self.client, page, language, range);
         load.requests.fetch_add(1, Ordering::SeqCst);
@@ -142,17 +143,18 @@ impl Visitor<'_> {
 
 /// Requests a page and judges the response. The verdict is `None` if there was no response.
 pub(super) fn visit(
-    load: &Load<'_>,
+    load: &LifeLoad<'_>,
     connection: &mut Option<Client>,
-    page: Page,
+    page: CrashPage,
     language: usize,
     fields: &str,
-) -> (Begun, Option<Verdict>) {
+) -> (ModelSnapshot, Option<ResponseKind>) {
     let language_field = match language {
         NO_LANGUAGE => String::new(),
         language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
     };
-    let (target, host) = (page.target(), page.host());
+    let target = page.target();
+    let host = page.host();
     let begun = load.model.begin(page, language);
     let client = connection.take().or_else(|| Client::try_connect(load.address));
     let Some(mut client) = client else { return (begun, None) };
@@ -160,7 +162,7 @@ pub(super) fn visit(
     let Some(answer) = client.try_ask(asked) else { return (begun, None) };
     let verdict = load.model.judge(&begun, &answer, false).unwrap_or_else(|problem| {
         load.complain(problem);
-        Verdict::Other
+        ResponseKind::Other
     });
     if answer.complete && answer.field("Connection") != Some("close") {
         *connection = Some(client);
@@ -170,7 +172,7 @@ pub(super) fn visit(
 
 /// A purge, or a write that invalidates a page.
 pub(crate) struct Purge {
-    pages: Vec<Page>,
+    pages: Vec<CrashPage>,
     /// Whether it may affect any page: a ban on response fields may also purge responses whose
     /// fields are only on disk.
     may_mean_all: bool,
@@ -182,14 +184,16 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) fn any(random: &mut Random, admin: SocketAddr) -> Self {
-        let page = Page::any(random);
-        let (host, target, section) = (page.host(), page.target(), page.section());
+        let page = CrashPage::any(random);
+        let host = page.host();
+        let target = page.target();
+        let section = page.section();
         let own = vec![page];
-        let of_section = move |other: &Page| other.section() == section;
-        let of_host = move |other: &Page| other.host() == host;
+        let of_section = move |other: &CrashPage| other.section() == section;
+        let of_host = move |other: &CrashPage| other.host() == host;
         let soft = random.below(4) == 0;
         let kind = random.below(100);
-        let purge = |pages: Vec<Page>, method: &str, target: &str, fields: &str| Self {
+        let purge = |pages: Vec<CrashPage>, method: &str, target: &str, fields: &str| Self {
             pages,
             may_mean_all: false,
             what: format!("{method} {host}{target} {}", fields.trim_end().replace("\r\n", ", ")),
@@ -205,12 +209,12 @@ impl Purge {
             30..45 => purge(own, "PURGE", "/", &format!("Surrogate-Key: page-{}\r\n", page.0)),
             45..52 => purge(own, "PURGE", "/", &format!("xkey-softpurge: page-{}\r\n", page.0)),
             52..60 => {
-                let pages = Page::all().filter(|other| of_host(other)).filter(of_section).collect();
+                let pages = CrashPage::all().filter(|other| of_host(other)).filter(of_section).collect();
                 Self::call(admin, pages, soft, "uri-prefix", &format!("\"http://{host}/s{section}/\""))
             }
             60..70 => purge(own, "BAN", "/", &format!("X-Url: ^{target}$\r\n")),
             70..75 => {
-                let pages = Page::all().filter(of_section).collect();
+                let pages = CrashPage::all().filter(of_section).collect();
                 purge(pages, "PURGEKEYS", "/", &format!("Surrogate-Key: section-{section}\r\n"))
             }
             75..78 => {
@@ -218,16 +222,16 @@ impl Purge {
                 Self { may_mean_all: true, ..Self::call(admin, own, soft, "ban", &ban) }
             }
             78..80 => {
-                let pages = Page::all().filter(of_host).collect();
+                let pages = CrashPage::all().filter(of_host).collect();
                 Self::call(admin, pages, soft, "host", &format!("\"{host}\""))
             }
-            80 => Self::call(admin, Page::all().collect(), soft, "all", ""),
+            80 => Self::call(admin, CrashPage::all().collect(), soft, "all", ""),
             _ => Self::write(page),
         }
     }
 
     /// A purge through the JSON API.
-    fn call(admin: SocketAddr, pages: Vec<Page>, is_soft: bool, kind: &str, selectors: &str) -> Self {
+    fn call(admin: SocketAddr, pages: Vec<CrashPage>, is_soft: bool, kind: &str, selectors: &str) -> Self {
         let purge = !is_soft;
         let json = format!("{{\"type\": \"{kind}\", \"selectors\": [{selectors}], \"purge\": {purge}}}");
         let head = format!("POST /purge HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json\r\n");
@@ -236,15 +240,16 @@ impl Purge {
     }
 
     /// A POST to the page, whose successful response invalidates it.
-    fn write(page: Page) -> Self {
-        let (host, target) = (page.host(), page.target());
+    fn write(page: CrashPage) -> Self {
+        let host = page.host();
+        let target = page.target();
         let request = format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\ntext");
         let what = format!("POST {host}{target}");
         Self { pages: vec![page], may_mean_all: false, what, to: None, is_soft: false, request }
     }
 
     /// Sends the request. Returns the response, if there was one.
-    pub(crate) fn carry_out(&self, model: &Model, address: SocketAddr) -> Option<Response> {
+    pub(crate) fn carry_out(&self, model: &CrashModel, address: SocketAddr) -> Option<Response> {
         let change = model.change(&self.pages, self.may_mean_all, &self.what);
         let client = Client::try_connect(self.to.unwrap_or(address));
         let answer = client.and_then(|mut client| client.try_ask(&self.request));
@@ -259,7 +264,7 @@ impl Purge {
     }
 
     /// One of its pages.
-    pub(crate) fn first_page(&self) -> Option<Page> {
+    pub(crate) fn first_page(&self) -> Option<CrashPage> {
         self.pages.first().copied()
     }
 

@@ -5,7 +5,7 @@
 //! its response was received. A purge is in force from then on. A stored response must survive from
 //! the moment when the edge reported it as durable.
 
-use super::pages::{Content, LANGUAGES, NO_LANGUAGE, PAGES, Page};
+use super::pages::{CrashPage, LANGUAGES, NO_LANGUAGE, PAGES, PageVersion};
 use crate::Response;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -18,9 +18,9 @@ const HISTORY_MAX: usize = 40;
 /// Equals `object_bytes_max` in the configuration of a life.
 const MEMORY_BODY_BYTES_MAX: usize = 64 << 10;
 
-pub(crate) struct Model(Mutex<State>);
+pub(crate) struct CrashModel(Mutex<ModelState>);
 
-struct State {
+struct ModelState {
     now: u64,
     pages: Vec<PageState>,
 }
@@ -52,9 +52,9 @@ struct Claim {
 }
 
 /// The state of the model when a request was sent.
-pub(crate) struct Begun {
+pub(crate) struct ModelSnapshot {
     at: u64,
-    page: Page,
+    page: CrashPage,
     language: usize,
     floor: u64,
     soft_floor: u64,
@@ -63,11 +63,11 @@ pub(crate) struct Begun {
 
 /// Pages that a change may affect, with their new versions. The version is 0 for pages that the
 /// change does not name.
-pub(crate) struct Change(Vec<(Page, u64)>);
+pub(crate) struct PageChange(Vec<(CrashPage, u64)>);
 
 /// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ResponseKind {
     /// From the store, without a request to the origin.
     Hit,
     Other,
@@ -77,13 +77,14 @@ pub(crate) enum Verdict {
     Cut,
 }
 
-impl Model {
+impl CrashModel {
     pub(crate) fn new() -> Self {
-        let state = State { now: 0, pages: vec![PageState { version: 1, ..PageState::default() }; PAGES] };
+        let state =
+            ModelState { now: 0, pages: vec![PageState { version: 1, ..PageState::default() }; PAGES] };
         Self(Mutex::new(state))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.0.lock().unwrap()
     }
 
@@ -93,7 +94,7 @@ impl Model {
     }
 
     /// Records a request to the origin, and returns its content.
-    pub(super) fn fetch(&self, page: Page, language: usize) -> Content {
+    pub(super) fn fetch(&self, page: CrashPage, language: usize) -> PageVersion {
         let mut state = self.state();
         let at = state.tick();
         let known = &mut state.pages[page.0];
@@ -104,24 +105,27 @@ impl Model {
         }
         let version = known.version;
         known.note(at, format_args!("fetched in {}: version {version}", LANGUAGES[language]));
-        Content { page, language, version }
+        PageVersion { page, language, version }
     }
 
     /// Records that a visitor's request is about to be sent.
-    pub(crate) fn begin(&self, page: Page, language: usize) -> Begun {
+    pub(crate) fn begin(&self, page: CrashPage, language: usize) -> ModelSnapshot {
         let mut state = self.state();
-        let (at, known) = (state.tick(), &state.pages[page.0]);
-        let (floor, soft_floor, fetches) = (known.floor, known.soft_floor, known.fetches[language]);
-        Begun { at, page, language, floor, soft_floor, fetches }
+        let at = state.tick();
+        let known = &state.pages[page.0];
+        let floor = known.floor;
+        let soft_floor = known.soft_floor;
+        let fetches = known.fetches[language];
+        ModelSnapshot { at, page, language, floor, soft_floor, fetches }
     }
 
     /// Changes pages, and records that the purge described by `what` is about to be sent. With
     /// `may_mean_all`, no page has to be kept any longer.
-    pub(crate) fn change(&self, pages: &[Page], may_mean_all: bool, what: &str) -> Change {
+    pub(crate) fn change(&self, pages: &[CrashPage], may_mean_all: bool, what: &str) -> PageChange {
         let mut state = self.state();
         let at = state.tick();
         let mut changed = Vec::new();
-        for page in Page::all().filter(|page| may_mean_all || pages.contains(page)) {
+        for page in CrashPage::all().filter(|page| may_mean_all || pages.contains(page)) {
             let known = &mut state.pages[page.0];
             known.version += u64::from(pages.contains(&page));
             known.pending += 1;
@@ -130,11 +134,11 @@ impl Model {
             known.note(at, format_args!("{what} is sent, version {version}"));
             changed.push((page, if pages.contains(&page) { version } else { 0 }));
         }
-        Change(changed)
+        PageChange(changed)
     }
 
     /// Records that a purge was answered, or that it never will be.
-    pub(crate) fn changed(&self, change: &Change, what: &str, is_answered: bool, is_soft: bool) {
+    pub(crate) fn changed(&self, change: &PageChange, what: &str, is_answered: bool, is_soft: bool) {
         let mut state = self.state();
         let at = state.tick();
         for (page, version) in &change.0 {
@@ -151,18 +155,24 @@ impl Model {
     }
 
     /// The entity tag that the origin currently gives a page.
-    pub(crate) fn etag(&self, page: Page, language: usize) -> String {
-        Content { page, language, version: self.state().pages[page.0].version }.etag()
+    pub(crate) fn etag(&self, page: CrashPage, language: usize) -> String {
+        PageVersion { page, language, version: self.state().pages[page.0].version }.etag()
     }
 
     /// Judges a response. `is_head`: the request was a HEAD.
     ///
     /// # Errors
     /// The violation, with the history of the page.
-    pub(crate) fn judge(&self, begun: &Begun, answer: &Response, is_head: bool) -> Result<Verdict, String> {
+    pub(crate) fn judge(
+        &self,
+        begun: &ModelSnapshot,
+        answer: &Response,
+        is_head: bool,
+    ) -> Result<ResponseKind, String> {
         let judged = begun.judge(answer, is_head);
         let mut state = self.state();
-        let (at, known) = (state.tick(), &mut state.pages[begun.page.0]);
+        let at = state.tick();
+        let known = &mut state.pages[begun.page.0];
         let status = answer.field("Cache-Status").unwrap_or("without Cache-Status").to_owned();
         let etag = answer.field("ETag").unwrap_or("without ETag").to_owned();
         let language = LANGUAGES[begun.language];
@@ -177,8 +187,8 @@ impl Model {
                 // A body that is written to the disk while it arrives counts as stored only after a
                 // hit.
                 let is_stored = match answer.body.len() > MEMORY_BODY_BYTES_MAX {
-                    true => verdict == Verdict::Hit && fetched == 0,
-                    false => verdict == Verdict::Other && status.contains("; stored") && fetched < 2,
+                    true => verdict == ResponseKind::Hit && fetched == 0,
+                    false => verdict == ResponseKind::Other && status.contains("; stored") && fetched < 2,
                 };
                 if is_stored && answer.status == 200 {
                     let claim = Claim { begun: begun.at, ended: at, fetches: known.fetches[begun.language] };
@@ -194,9 +204,11 @@ impl Model {
     }
 
     /// Describes a problem, with the history of its page.
-    pub(super) fn tell(&self, begun: &Begun, problem: &str) -> String {
-        let Begun { page, language, floor, soft_floor, .. } = *begun;
-        let (host, target, language) = (page.host(), page.target(), LANGUAGES[language]);
+    pub(super) fn tell(&self, begun: &ModelSnapshot, problem: &str) -> String {
+        let ModelSnapshot { page, language, floor, soft_floor, .. } = *begun;
+        let host = page.host();
+        let target = page.target();
+        let language = LANGUAGES[language];
         let mut told = format!("{host}{target} in {language}, which must be of version {floor} or later ");
         told += &format!("({soft_floor} if it is not stale): {problem}\n");
         self.state().pages[page.0].history.iter().for_each(|event| told += &format!("  {event}\n"));
@@ -205,7 +217,7 @@ impl Model {
 
     /// Whether a page must survive a restart, if the edge reported everything up to the moment
     /// `durable` as durable.
-    pub(super) fn is_kept(&self, page: Page, language: usize, durable: u64) -> bool {
+    pub(super) fn is_kept(&self, page: CrashPage, language: usize, durable: u64) -> bool {
         let state = self.state();
         let known = &state.pages[page.0];
         known.claims[language].is_some_and(|claim| {
@@ -216,7 +228,7 @@ impl Model {
     }
 
     /// Records that a page survived a restart. It is durable from now on.
-    pub(super) fn found(&self, begun: &Begun) {
+    pub(super) fn found(&self, begun: &ModelSnapshot) {
         let mut state = self.state();
         let claim = Claim { begun: begun.at, ended: 0, fetches: begun.fetches };
         state.pages[begun.page.0].claims[begun.language] = Some(claim);
@@ -230,7 +242,7 @@ impl Model {
     }
 }
 
-impl State {
+impl ModelState {
     fn tick(&mut self) -> u64 {
         self.now += 1;
         self.now
@@ -248,21 +260,21 @@ impl PageState {
     }
 }
 
-impl Begun {
+impl ModelSnapshot {
     /// The requested page.
-    pub(crate) fn page(&self) -> Page {
+    pub(crate) fn page(&self) -> CrashPage {
         self.page
     }
 
-    fn judge(&self, answer: &Response, is_head: bool) -> Result<Verdict, String> {
+    fn judge(&self, answer: &Response, is_head: bool) -> Result<ResponseKind, String> {
         if answer.status >= 500 {
-            return Ok(Verdict::Refused);
+            return Ok(ResponseKind::Refused);
         }
         if !matches!(answer.status, 200 | 206 | 304) {
             return Err(format!("status {}", answer.status));
         }
         let content =
-            answer.field("ETag").and_then(Content::of_etag).ok_or("no entity tag of the application")?;
+            answer.field("ETag").and_then(PageVersion::of_etag).ok_or("no entity tag of the application")?;
         if content.page != self.page || content.language != self.language {
             return Err(format!("foreign: {content:?}"));
         }
@@ -276,14 +288,14 @@ impl Begun {
             self.compare(&content, answer)?;
         }
         Ok(match reason {
-            _ if !answer.complete => Verdict::Cut,
-            "hit-fresh" => Verdict::Hit,
-            _ => Verdict::Other,
+            _ if !answer.complete => ResponseKind::Cut,
+            "hit-fresh" => ResponseKind::Hit,
+            _ => ResponseKind::Other,
         })
     }
 
     /// Compares the body. If it was truncated, compares the part that arrived.
-    fn compare(&self, content: &Content, answer: &Response) -> Result<(), String> {
+    fn compare(&self, content: &PageVersion, answer: &Response) -> Result<(), String> {
         let whole = content.octets();
         let expected = match answer.field("Content-Range") {
             None => &whole[..],
@@ -292,7 +304,7 @@ impl Begun {
                     let (extent, bytes) = range.split_once('/')?;
                     let (first, last) = extent.split_once('-')?;
                     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-                    whole.get(first..=last).filter(|_| bytes == whole.len().to_string())
+                    if bytes == whole.len().to_string() { whole.get(first..=last) } else { None }
                 });
                 part.ok_or_else(|| format!("range {range} of {}", whole.len()))?
             }
@@ -303,7 +315,8 @@ impl Begun {
             return Ok(());
         }
         let same = answer.body.iter().zip(expected).take_while(|(one, other)| one == other).count();
-        let (bytes, line) = (answer.body.len(), &answer.body[..answer.body.len().min(100)]);
+        let bytes = answer.body.len();
+        let line = &answer.body[..answer.body.len().min(100)];
         let line = line.escape_ascii();
         Err(format!("torn: {bytes} octets of {}, right up to {same}, begins {line}", expected.len()))
     }

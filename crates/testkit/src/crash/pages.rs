@@ -21,9 +21,9 @@ pub(super) const SECTIONS: usize = 4;
 
 /// One page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Page(pub(super) usize);
+pub(crate) struct CrashPage(pub(super) usize);
 
-impl Page {
+impl CrashPage {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         (0..PAGES).map(Self)
     }
@@ -89,19 +89,22 @@ impl Page {
 
 /// One version of a page's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) page: Page,
+pub(super) struct PageVersion {
+    pub(super) page: CrashPage,
     pub(super) language: usize,
     pub(super) version: u64,
 }
 
-impl Content {
+impl PageVersion {
     /// Parses an entity tag. `None` if it does not name a known page and language.
     pub(super) fn of_etag(etag: &str) -> Option<Self> {
         let mut parts = etag.trim_matches('"').split('-').map(str::parse);
-        let (page, language, version) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+        let page = parts.next()?.ok()?;
+        let language = parts.next()?.ok()?;
+        let version = parts.next()?.ok()?;
         let is_known = page < PAGES as u64 && language < LANGUAGES.len() as u64;
-        let (page, language) = (Page(page as usize), language as usize);
+        let page = CrashPage(page as usize);
+        let language = language as usize;
         (is_known && parts.next().is_none()).then_some(Self { page, language, version })
     }
 
@@ -127,7 +130,9 @@ impl Content {
         let seed = version << 16 | (page.0 << 2 | language) as u64;
         let mut random = Random::from_seed(seed);
         let bytes = page.bytes(&mut random);
-        let (host, target, language) = (page.host(), page.target(), LANGUAGES[*language]);
+        let host = page.host();
+        let target = page.target();
+        let language = LANGUAGES[*language];
         let mut octets =
             format!("{host}{target} in {language}, version {version}, {bytes} octets, {}\n", page.tags())
                 .into_bytes();

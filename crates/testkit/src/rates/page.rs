@@ -4,7 +4,7 @@
 //! Invariant: every figure is from a round, or follows from the number of URLs by the formula that
 //! the page states.
 
-use super::{EdgeFigures, RATES, ROUNDS_PATH, Round, Rounds, SAVES_EVERY_SECS, is_hit};
+use super::{EdgeFigures, RATES, ROUNDS_PATH, RateRound, Rounds, SAVES_EVERY_SECS, is_hit};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn hit_ratio_reference() -> Result<String, String> {
     Ok(page(&Rounds::read(Path::new(ROUNDS_PATH))?.rounds))
 }
 
-fn page(rounds: &[Round]) -> String {
+fn page(rounds: &[RateRound]) -> String {
     let urls = rounds.first().map_or(0, |round| round.urls);
     let mut page = HEAD.to_owned();
     // Writing into a String cannot fail.
@@ -69,29 +69,30 @@ fn page(rounds: &[Round]) -> String {
 }
 
 /// Adds a row of hit ratios for each round, with a column for each rate.
-fn table(page: &mut String, rounds: &[Round], hits: fn(&EdgeFigures) -> u64) {
+fn table(page: &mut String, rounds: &[RateRound], hits: fn(&EdgeFigures) -> u64) {
     for round in rounds {
         let cells: Vec<_> = round.edges.iter().map(|edge| percent(hits(edge), edge.requests())).collect();
-        let (plugin, saves) = (plugin(round.has_plugin), saves(round.save_every_secs));
+        let plugin = plugin(round.has_plugin);
+        let saves = saves(round.save_every_secs);
         // Writing into a String cannot fail.
         let _ = writeln!(page, "| {plugin} | {saves} | {} |", cells.join(" | "));
     }
 }
 
 /// Adds the upper bound of each rate. It is the same for all rounds, because the requests are.
-fn most(page: &mut String, rounds: &[Round]) {
+fn most(page: &mut String, rounds: &[RateRound]) {
     let Some(round) = rounds.first() else { return };
     let most = round.edges.iter().map(|edge| percent(edge.requests() - edge.first, edge.requests()));
     let most: Vec<_> = most.collect();
     let _ = writeln!(page, "| | at most, as the store is empty at the start | {} |", most.join(" | "));
 }
 
-fn each(rounds: &[Round]) -> impl Iterator<Item = (&Round, &EdgeFigures)> {
+fn each(rounds: &[RateRound]) -> impl Iterator<Item = (&RateRound, &EdgeFigures)> {
     rounds.iter().flat_map(|round| round.edges.iter().map(move |edge| (round, edge)))
 }
 
 /// The durations of the rounds, missing rounds, and the remarks.
-fn lengths(rounds: &[Round]) -> String {
+fn lengths(rounds: &[RateRound]) -> String {
     let minutes: std::collections::BTreeSet<u64> = rounds.iter().map(|round| round.secs / 60).collect();
     let minutes: Vec<_> = minutes.iter().map(u64::to_string).collect();
     let longest = rounds.iter().map(|round| round.took_secs).max().unwrap_or_default();
@@ -106,7 +107,8 @@ fn lengths(rounds: &[Round]) -> String {
         }
     }
     for round in rounds.iter().filter(|round| !round.remark.is_empty()) {
-        let (plugin, saves) = (plugin(round.has_plugin), saves(round.save_every_secs));
+        let plugin = plugin(round.has_plugin);
+        let saves = saves(round.save_every_secs);
         let _ = write!(text, "\n\nPlugin: {plugin}; saves: {saves}. {}", round.remark);
     }
     text
@@ -253,9 +255,9 @@ does so when they are requested more than ten seconds after the save. Their old 
 #[cfg(test)]
 mod tests {
     use super::{bound, page};
-    use crate::rates::{EdgeFigures, RATES, Round};
+    use crate::rates::{EdgeFigures, RATES, RateRound};
 
-    fn round(has_plugin: bool, save_every_secs: u64) -> Round {
+    fn round(has_plugin: bool, save_every_secs: u64) -> RateRound {
         let edges = RATES.map(|rate| {
             let counts = [
                 ("hit-fresh", 6),
@@ -269,7 +271,7 @@ mod tests {
             EdgeFigures { rate, first: 2, reasons, saves, must_be_new: 5, ..EdgeFigures::default() }
         });
         let remark = if has_plugin { "A build ran." } else { "" }.to_owned();
-        Round {
+        RateRound {
             has_plugin,
             save_every_secs,
             secs: 600,

@@ -3,9 +3,9 @@
 //!
 //! Invariant: the content of a further target depends only on the target ([`octets`]).
 
-use super::health::{Failure, Health};
-use super::{Stage, lock};
-use crate::crash::{self, Model, Page};
+use super::health::{FailureLog, SoakFailure};
+use super::{SoakState, lock};
+use crate::crash::{self, CrashModel, CrashPage};
 use crate::{Action, Gate, Origin, Seen, response};
 use stats::Random;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ const ILL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The running origin.
-pub(super) struct Application {
+pub(super) struct SoakOrigin {
     origin: Origin,
     failing: Arc<Mutex<Failing>>,
-    health: Arc<Health>,
+    health: Arc<FailureLog>,
 }
 
 /// The current failure.
@@ -39,11 +39,13 @@ enum Failing {
     Hangs(Gate),
 }
 
-impl Application {
-    pub(super) fn start(model: &Arc<Model>, health: &Arc<Health>, seed: u64) -> Self {
+impl SoakOrigin {
+    pub(super) fn start(model: &Arc<CrashModel>, health: &Arc<FailureLog>, seed: u64) -> Self {
         let failing = Arc::new(Mutex::new(Failing::Not));
         let random = Mutex::new(Random::from_seed(seed));
-        let (model, known, theirs) = (Arc::clone(model), Arc::clone(health), Arc::clone(&failing));
+        let model = Arc::clone(model);
+        let known = Arc::clone(health);
+        let theirs = Arc::clone(&failing);
         let origin = Origin::start(move |seen| {
             let chance = lock(&random).next_u64();
             let is_head = seen.head.starts_with("HEAD");
@@ -73,8 +75,8 @@ impl Application {
     }
 
     /// Fails from time to time, until the end.
-    pub(super) fn trouble(&self, stage: &Stage<'_>, mut random: Random) {
-        let failures = [Failure::Refuses, Failure::Hangs, Failure::Errs];
+    pub(super) fn trouble(&self, stage: &SoakState<'_>, mut random: Random) {
+        let failures = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs];
         for failure in failures.into_iter().cycle() {
             self.wait(stage, WELL, &mut random);
             if stage.is_over() {
@@ -86,21 +88,21 @@ impl Application {
         }
     }
 
-    fn wait(&self, stage: &Stage<'_>, [least, more]: [Duration; 2], random: &mut Random) {
+    fn wait(&self, stage: &SoakState<'_>, [least, more]: [Duration; 2], random: &mut Random) {
         let until = self.health.now() + least + more.mul_f64(random.below(1000) as f64 / 1000.0);
         while self.health.now() < until && !stage.is_over() {
             std::thread::sleep(SLICE);
         }
     }
 
-    fn fail(&self, failure: Failure) {
+    fn fail(&self, failure: SoakFailure) {
         self.health.fail(failure);
         *lock(&self.failing) = match failure {
-            Failure::Refuses => Failing::Refuses,
-            Failure::Hangs => Failing::Hangs(Gate::default()),
-            Failure::Errs => Failing::Errs,
+            SoakFailure::Refuses => Failing::Refuses,
+            SoakFailure::Hangs => Failing::Hangs(Gate::default()),
+            SoakFailure::Errs => Failing::Errs,
         };
-        if failure == Failure::Refuses {
+        if failure == SoakFailure::Refuses {
             self.origin.kill();
         }
     }
@@ -115,7 +117,7 @@ impl Application {
     }
 }
 
-fn answer(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
+fn answer(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
     let target = seen.target();
     let kind = target.split('/').nth(1).unwrap_or("");
     match kind {
@@ -158,8 +160,8 @@ fn head_alone(actions: Vec<Action>) -> Vec<Action> {
 /// The entity tag of all large responses. They never change.
 const LARGE_ETAG: &str = "\"large\"";
 
-fn page(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
-    let Some(page) = Page::find(seen.field("Host").unwrap_or(""), seen.target()) else {
+fn page(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
+    let Some(page) = CrashPage::find(seen.field("Host").unwrap_or(""), seen.target()) else {
         return response("404 Not Found", &[], b"no such page");
     };
     if seen.head.starts_with("POST") {

@@ -16,7 +16,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(3);
 
 /// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum SoakFailure {
     /// The origin refuses connections, and ends the open ones.
     Refuses,
     /// The origin accepts requests and does not answer.
@@ -26,7 +26,7 @@ pub(super) enum Failure {
 }
 
 /// The failures so far.
-pub(super) struct Health {
+pub(super) struct FailureLog {
     clock: SystemClock,
     begun: Monotonic,
     spells: Mutex<Vec<Spell>>,
@@ -35,11 +35,11 @@ pub(super) struct Health {
 }
 
 struct Spell {
-    failure: Failure,
+    failure: SoakFailure,
     end: Option<Duration>,
 }
 
-impl Default for Health {
+impl Default for FailureLog {
     fn default() -> Self {
         let clock = SystemClock::new();
         let begun = clock.monotonic();
@@ -47,13 +47,13 @@ impl Default for Health {
     }
 }
 
-impl Health {
+impl FailureLog {
     /// Time since the start of the soak.
     pub(super) fn now(&self) -> Duration {
         self.clock.monotonic().since(self.begun)
     }
 
-    pub(super) fn fail(&self, failure: Failure) {
+    pub(super) fn fail(&self, failure: SoakFailure) {
         lock(&self.spells).push(Spell { failure, end: None });
     }
 
@@ -73,7 +73,7 @@ impl Health {
     }
 
     /// Number of failures of this kind.
-    pub(super) fn failures(&self, failure: Failure) -> u64 {
+    pub(super) fn failures(&self, failure: SoakFailure) -> u64 {
         lock(&self.spells).iter().filter(|spell| spell.failure == failure).count() as u64
     }
 
@@ -86,19 +86,19 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, GRACE, Health};
+    use super::{FailureLog, GRACE, SoakFailure};
     use std::time::Duration;
 
     #[test]
     fn failures_are_excused_until_shortly_after_a_spell() {
-        let health = Health::default();
+        let health = FailureLog::default();
         assert!(!health.is_excused(health.now()));
-        health.fail(Failure::Hangs);
+        health.fail(SoakFailure::Hangs);
         let during = health.now();
         assert!(health.is_excused(during));
         health.recover();
         assert!(health.is_excused(during), "it was sent while the origin failed");
         assert!(!health.is_excused(health.now() + GRACE + Duration::from_secs(1)));
-        assert_eq!((health.failures(Failure::Hangs), health.failures(Failure::Errs)), (1, 0));
+        assert_eq!((health.failures(SoakFailure::Hangs), health.failures(SoakFailure::Errs)), (1, 0));
     }
 }

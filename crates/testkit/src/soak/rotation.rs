@@ -1,6 +1,6 @@
 //! Rotation of the access log: the file is renamed, and a signal makes the edge open a new one.
 
-use super::Stage;
+use super::SoakState;
 use crate::Edge;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SLICE: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Rotates the access log until the end, alternating the two signals.
-pub(super) fn rotate(stage: &Stage<'_>, edge: &Edge, directory: &Path) {
+pub(super) fn rotate(stage: &SoakState<'_>, edge: &Edge, directory: &Path) {
     let pause = PAUSE.min(stage.plan.length / 4);
     for (number, signal) in (1..).zip(["HUP", "USR1"].into_iter().cycle()) {
         let due = pause * number;

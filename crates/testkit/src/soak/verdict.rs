@@ -4,12 +4,12 @@
 //! Invariant: each metric of the edge has a rule. A metric without one is reported as a problem, so
 //! that a new error counter cannot grow unnoticed.
 
-use super::health::Failure;
+use super::health::SoakFailure;
 use super::rotation::{HUP, USR1, logs};
 use super::rules::{FAILING, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
 use super::visitors::PAGE_VISITORS;
-use super::watch::{Sample, resident_bytes_max};
-use super::{MEMORY_BYTES, Stage, lock};
+use super::watch::{ProcessSample, resident_bytes_max};
+use super::{MEMORY_BYTES, SoakState, lock};
 use crate::{Client, Edge};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,16 +32,16 @@ const SLICE: Duration = Duration::from_millis(200);
 type Metrics = BTreeMap<String, f64>;
 
 /// Selects one figure of a sample.
-type Column = fn(&Sample) -> u64;
+type SampleFigure = fn(&ProcessSample) -> u64;
 
-impl Stage<'_> {
+impl SoakState<'_> {
     /// Judges the samples and the final state of the edge, and ends it. Returns the figures with
     /// their limits.
     pub(super) fn judge(
         &self,
         edge: &mut Edge,
-        start: Sample,
-        samples: &[Sample],
+        start: ProcessSample,
+        samples: &[ProcessSample],
         directory: &Path,
     ) -> Vec<String> {
         let mut figures = Vec::new();
@@ -69,9 +69,9 @@ impl Stage<'_> {
         figures.push(line);
     }
 
-    fn judge_samples(&self, samples: &[Sample], figures: &mut Vec<String>) {
+    fn judge_samples(&self, samples: &[ProcessSample], figures: &mut Vec<String>) {
         let second = &samples[samples.len() / 2..];
-        let columns: [(&str, Column); 2] =
+        let columns: [(&str, SampleFigure); 2] =
             [("descriptors", |sample| sample.descriptors), ("threads", |sample| sample.threads)];
         for (what, column) in columns {
             let values: Vec<f64> = second.iter().map(|sample| column(sample) as f64).collect();
@@ -120,10 +120,10 @@ impl Stage<'_> {
 
     /// Waits until the process has no more sockets than at the `start`, because the edge may still
     /// be closing the connection for the metrics. Returns the last sample.
-    fn at_rest(&self, start: Sample, pid: u32) -> Sample {
+    fn at_rest(&self, start: ProcessSample, pid: u32) -> ProcessSample {
         let begun = self.health.now();
         loop {
-            let sample = Sample::take(pid);
+            let sample = ProcessSample::take(pid);
             let is_at_rest = sample.connections == 0 && sample.sockets <= start.sockets;
             if is_at_rest || self.health.now() > begun + SETTLE {
                 return sample;
@@ -132,10 +132,17 @@ impl Stage<'_> {
         }
     }
 
-    fn judge_idle(&self, start: Sample, idle: Sample, directory: &Path, figures: &mut Vec<String>) {
+    fn judge_idle(
+        &self,
+        start: ProcessSample,
+        idle: ProcessSample,
+        directory: &Path,
+        figures: &mut Vec<String>,
+    ) {
         self.compare(figures, "connections without visitors", idle.connections as f64, 0.0);
         let segments = std::fs::read_dir(directory.join("disk")).into_iter().flatten().count() as u64;
-        let (sockets, files) = (start.sockets as f64, (start.files + segments + IDLE_FILES_MAX) as f64);
+        let sockets = start.sockets as f64;
+        let files = (start.files + segments + IDLE_FILES_MAX) as f64;
         self.compare(figures, "sockets without visitors", idle.sockets as f64, sockets);
         self.compare(figures, "files without visitors", idle.files as f64, files);
     }
@@ -143,7 +150,7 @@ impl Stage<'_> {
     fn judge_counters(&self, metrics: &Metrics, figures: &mut Vec<String>) {
         let value = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
         self.demand_zero(&ZERO, metrics, "nothing in the script explains that");
-        let [refusals, hangs, errors] = [Failure::Refuses, Failure::Hangs, Failure::Errs]
+        let [refusals, hangs, errors] = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs]
             .map(|failure| self.health.failures(failure) as f64);
         figures.push(format!(
             "failures of the origin: {refusals} times refusing, {hangs} hung, {errors} with 500"
@@ -210,7 +217,7 @@ impl Stage<'_> {
     /// Reports each line of standard error that nothing in the script explains.
     fn judge_messages(&self, stderr: &str) {
         let count = |what: &str| lock(&self.tally).get(what).copied().unwrap_or(0);
-        let spells = [Failure::Refuses, Failure::Hangs].map(|failure| self.health.failures(failure));
+        let spells = [SoakFailure::Refuses, SoakFailure::Hangs].map(|failure| self.health.failures(failure));
         let spells: u64 = spells.iter().sum();
         let mut expected = [
             ("petasos: origin ", 6 * spells),

@@ -3,19 +3,19 @@
 //! Invariant: every response is compared with the model or with the origin's rule. A visit that
 //! fails while the origin works is a problem.
 
-use super::Stage;
+use super::SoakState;
 use super::application::{EVENTS, event, octets, receipt};
-use crate::crash::{Begun, LANGUAGES, NO_LANGUAGE, Page, Purge, Verdict};
+use crate::crash::{CrashPage, LANGUAGES, ModelSnapshot, NO_LANGUAGE, Purge, ResponseKind};
 use crate::{Client, Response};
 use stats::Random;
 use std::time::Duration;
 
 /// A function that makes one visit. It uses the open connection if there is one, and may leave one
 /// open.
-pub(super) type Kind = fn(&Stage<'_>, &mut Option<Client>, &mut Random);
+pub(super) type VisitFunction = fn(&SoakState<'_>, &mut Option<Client>, &mut Random);
 
 /// For each kind, the number of its visitors and the pause between the visits of one visitor.
-pub(super) const KINDS: [(Kind, usize, Duration); 9] = [
+pub(super) const KINDS: [(VisitFunction, usize, Duration); 9] = [
     (page, PAGES, Duration::from_millis(6)),
     (purge, PURGES, Duration::from_millis(60)),
     (plain, 3, Duration::from_millis(6)),
@@ -45,9 +45,10 @@ const PIECE_PAUSE: Duration = Duration::from_millis(15);
 const UPLOAD_BYTES: usize = 700_000;
 
 /// Requests a page: the whole page, a range, its head, or a revalidation.
-fn page(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn page(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
     // A quarter of the pages receives more than half of the requests.
-    let page = if random.below(2) == 0 { Page::any(random) } else { Page::of_number(random.below(24)) };
+    let page =
+        if random.below(2) == 0 { CrashPage::any(random) } else { CrashPage::of_number(random.below(24)) };
     let language = page.languages()[random.below(page.languages().len())];
     let first = random.below(150);
     match random.below(12) {
@@ -66,7 +67,7 @@ fn page(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random)
 
 /// Purges by URL, tag, prefix, host or expression, or writes; then requests one of the affected
 /// pages.
-fn purge(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn purge(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let purge = Purge::any(random, stage.admin);
     let begun = stage.health.now();
     match purge.carry_out(stage.model, stage.address) {
@@ -85,9 +86,9 @@ fn purge(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random
 
 /// Requests a page and judges the response.
 fn look(
-    stage: &Stage<'_>,
+    stage: &SoakState<'_>,
     connection: &mut Option<Client>,
-    page: Page,
+    page: CrashPage,
     language: usize,
     method: &str,
     fields: &str,
@@ -96,7 +97,8 @@ fn look(
         NO_LANGUAGE => String::new(),
         language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
     };
-    let (target, host) = (page.target(), page.host());
+    let target = page.target();
+    let host = page.host();
     let sent = stage.health.now();
     let begun = stage.model.begin(page, language);
     let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{language_field}{fields}\r\n");
@@ -107,15 +109,15 @@ fn look(
     judge(stage, sent, &begun, &answer, method == "HEAD");
 }
 
-fn judge(stage: &Stage<'_>, sent: Duration, begun: &Begun, answer: &Response, is_head: bool) {
+fn judge(stage: &SoakState<'_>, sent: Duration, begun: &ModelSnapshot, answer: &Response, is_head: bool) {
     let judged = stage.model.judge(begun, answer, is_head);
     match judged {
-        Ok(Verdict::Refused) => stage.excuse(sent, &format!("a page was answered {}", answer.head)),
+        Ok(ResponseKind::Refused) => stage.excuse(sent, &format!("a page was answered {}", answer.head)),
         // The origin truncates some of its large responses.
-        Ok(Verdict::Cut) if begun.page().is_large() => stage.count("pages cut off by the origin"),
-        Ok(Verdict::Cut) => stage.excuse(sent, &format!("a small page was cut off: {}", answer.head)),
+        Ok(ResponseKind::Cut) if begun.page().is_large() => stage.count("pages cut off by the origin"),
+        Ok(ResponseKind::Cut) => stage.excuse(sent, &format!("a small page was cut off: {}", answer.head)),
         Ok(verdict) => {
-            stage.count(if verdict == Verdict::Hit { "pages from the store" } else { "other pages" });
+            stage.count(if verdict == ResponseKind::Hit { "pages from the store" } else { "other pages" });
             match answer.status {
                 206 => stage.count("parts of pages"),
                 304 => stage.count("pages confirmed to visitors"),
@@ -128,7 +130,7 @@ fn judge(stage: &Stage<'_>, sent: Duration, begun: &Begun, answer: &Response, is
 }
 
 /// Requests a shared response that never changes: a small body, a 404 or a redirect.
-fn plain(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn plain(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let (target, status, what) = match random.below(20) {
         0 => (format!("/missing/{}", random.below(OTHERS)), 404, "404s"),
         1 => (format!("/moved/{}", random.below(OTHERS)), 301, "redirects"),
@@ -138,13 +140,13 @@ fn plain(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random
 }
 
 /// Requests a page with a session cookie, which passes.
-fn own(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn own(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let target = format!("/private/{}", random.below(OTHERS));
     expect(stage, connection, &target, "Cookie: session=1\r\n", 200, "passes");
 }
 
 fn expect(
-    stage: &Stage<'_>,
+    stage: &SoakState<'_>,
     connection: &mut Option<Client>,
     target: &str,
     fields: &str,
@@ -172,7 +174,7 @@ fn expect(
 /// Makes one exchange on the open connection or on a new one. Keeps the connection open if
 /// possible.
 fn converse(
-    stage: &Stage<'_>,
+    stage: &SoakState<'_>,
     connection: &mut Option<Client>,
     talk: impl Fn(&mut Client) -> Option<Response>,
 ) -> Option<Response> {
@@ -189,7 +191,7 @@ fn large(random: &mut Random) -> String {
 }
 
 /// Starts a download. Returns the client after the head if the status is 200.
-fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
+fn begin(stage: &SoakState<'_>, target: &str) -> Option<Client> {
     let sent = stage.health.now();
     let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES) else {
         stage.complain("a connection was refused");
@@ -207,7 +209,7 @@ fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
 }
 
 /// Reads a large response in small pieces.
-fn slow_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
+fn slow_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
     let target = large(random);
     let sent = stage.health.now();
     let Some(mut client) = begin(stage, &target) else { return };
@@ -227,7 +229,7 @@ fn slow_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random)
 }
 
 /// Reads a part of a large response and closes the connection.
-fn aborted_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
+fn aborted_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
     let target = large(random);
     let Some(mut client) = begin(stage, &target) else { return };
     let sent = stage.health.now();
@@ -250,7 +252,7 @@ fn upload(random: &mut Random) -> (String, Vec<u8>) {
 }
 
 /// Sends an upload in small pieces.
-fn slow_upload(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn slow_upload(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
     let (head, content) = upload(random);
     let sent = stage.health.now();
     let answer = converse(stage, connection, |client| {
@@ -274,7 +276,7 @@ fn slow_upload(stage: &Stage<'_>, connection: &mut Option<Client>, random: &mut 
 }
 
 /// Sends a part of an upload and closes the connection.
-fn aborted_upload(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
+fn aborted_upload(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
     let (head, content) = upload(random);
     let Some(mut client) = Client::try_connect(stage.address) else {
         return stage.complain("a connection was refused");
@@ -286,7 +288,7 @@ fn aborted_upload(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random
 }
 
 /// Reads an event stream to its end, or up to some event.
-fn events(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
+fn events(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
     let sent = stage.health.now();
     let target = format!("/events/{}", random.below(OTHERS));
     let Some(mut client) = begin(stage, &target) else { return };

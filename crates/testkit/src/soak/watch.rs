@@ -4,8 +4,8 @@
 //! descriptor for a listening socket when it starts, so the number of descriptors does not show
 //! leaks.
 
-use super::application::Application;
-use super::{Stage, lock};
+use super::application::SoakOrigin;
+use super::{SoakState, lock};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const SAMPLES_PER_LINE: usize = 30;
 
 /// The process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(super) struct ProcessSample {
     /// TCP connections in any state.
     pub(super) connections: u64,
     /// Other sockets: listening ones, and socket pairs within the process.
@@ -33,7 +33,7 @@ pub(super) struct Sample {
     pub(super) resident_bytes: u64,
 }
 
-impl Sample {
+impl ProcessSample {
     /// Takes a sample of the process.
     pub(super) fn take(pid: u32) -> Self {
         let process = Path::new("/proc").join(pid.to_string());
@@ -80,7 +80,9 @@ struct Descriptors {
 impl Descriptors {
     /// Reads the descriptors of the process whose directory below `/proc` is `process`.
     fn of(process: &Path) -> Self {
-        let (mut all, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
+        let mut all = BTreeSet::new();
+        let mut descriptors = 0;
+        let mut files = 0;
         for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
             // A descriptor may be closed before its link is read.
             let Ok(link) = std::fs::read_link(descriptor.path()) else { continue };
@@ -111,7 +113,7 @@ fn connected(process: &Path) -> BTreeSet<u64> {
     let connection = |line: &str| {
         let mut columns = line.split_ascii_whitespace().skip(3);
         let state = columns.next()?;
-        columns.nth(5)?.parse().ok().filter(|_| state != LISTENS)
+        if state == LISTENS { None } else { columns.nth(5)?.parse().ok() }
     };
     lines.filter_map(connection).collect()
 }
@@ -130,19 +132,19 @@ fn number(status: &str, name: &str) -> u64 {
 
 /// Takes a sample each second for the planned length of the soak.
 pub(super) fn samples(
-    stage: &Stage<'_>,
-    application: &Application,
+    stage: &SoakState<'_>,
+    application: &SoakOrigin,
     pid: u32,
     progress: &(dyn Fn(&str) + Sync),
-) -> Vec<Sample> {
+) -> Vec<ProcessSample> {
     let mut samples = Vec::new();
     while stage.health.now() < stage.plan.length && !stage.is_over() {
         std::thread::sleep(PAUSE);
-        let sample = Sample::take(pid);
+        let sample = ProcessSample::take(pid);
         samples.push(sample);
         application.forget();
         if samples.len().is_multiple_of(SAMPLES_PER_LINE) {
-            let Sample { connections, files, threads, resident_bytes, .. } = sample;
+            let ProcessSample { connections, files, threads, resident_bytes, .. } = sample;
             let after = stage.health.now().as_secs();
             let visits: u64 = lock(&stage.tally).values().sum();
             progress(&format!(

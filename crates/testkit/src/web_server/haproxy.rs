@@ -1,6 +1,6 @@
 //! HAProxy as a reverse proxy in front of one server.
 
-use super::Running;
+use super::ServerProcess;
 use crate::HeldPort;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// A running HAProxy. It is killed when this is dropped.
 pub struct HaProxy {
-    _running: Running,
+    _running: ServerProcess,
     /// The address where it listens.
     pub address: SocketAddr,
     _port: HeldPort,
@@ -34,7 +34,7 @@ impl HaProxy {
         let mut command = Command::new("/usr/sbin/haproxy");
         command.arg("-db").arg("-f").arg(path);
         Self {
-            _running: Running::spawn(command, "haproxy", address),
+            _running: ServerProcess::spawn(command, "haproxy", address),
             address,
             _port: port,
             _directory: directory,

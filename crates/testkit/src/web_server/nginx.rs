@@ -2,14 +2,14 @@
 //!
 //! Invariant: the four servers differ only in protocol and TLS.
 
-use super::{GIVEN, Kind, ROOT, Running};
+use super::{GIVEN, ROOT, ServerKind, ServerProcess};
 use crate::{HeldPort, PemFiles};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A running nginx. It is killed when this is dropped.
 pub struct Nginx {
-    _running: Running,
+    _running: ServerProcess,
     directory: TempDir,
     _ports: [HeldPort; 4],
     /// Port for HTTP/2 over TLS. The certificate is for `localhost` and `127.0.0.1`.
@@ -50,7 +50,8 @@ impl Nginx {
         .concat();
         let http =
             format!("ssl_certificate {shown}/cert.pem;\nssl_certificate_key {shown}/key.pem;\n{servers}");
-        let running = Running::start(Kind::Nginx, path, &configuration(path, &http), ports[1].address());
+        let running =
+            ServerProcess::start(ServerKind::Nginx, path, &configuration(path, &http), ports[1].address());
         Self {
             _running: running,
             directory,

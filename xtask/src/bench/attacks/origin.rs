@@ -22,19 +22,19 @@ pub(super) const DOWNLOAD_BYTES: usize = 8 << 20;
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The running application.
-pub(super) struct Origin {
+pub(super) struct AttackOrigin {
     held: HeldPort,
-    shared: Arc<Shared>,
+    shared: Arc<OriginShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct OriginShared {
+    state: Mutex<OriginState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct OriginState {
     is_refusing: bool,
     is_hung: bool,
     busy: usize,
@@ -42,7 +42,7 @@ struct State {
     connections: Vec<Weak<TcpStream>>,
 }
 
-impl Origin {
+impl AttackOrigin {
     pub(super) fn start() -> Result<Self> {
         let origin = Self { held: HeldPort::take(), shared: Arc::default() };
         origin.listen()?;
@@ -98,7 +98,7 @@ impl Origin {
     }
 }
 
-impl Drop for Origin {
+impl Drop for AttackOrigin {
     fn drop(&mut self) {
         self.refuse();
         self.shared.state().is_hung = false;
@@ -106,8 +106,8 @@ impl Drop for Origin {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl OriginShared {
+    fn state(&self) -> MutexGuard<'_, OriginState> {
         // A poisoned lock means that another thread panicked, which has already been printed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,11 +2,11 @@
 //! nginx, Varnish and HAProxy with the configurations in `bench/peers/attacks-*`.
 //!
 //! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with an
-//! empty cache. Dropping [`Running`] stops it.
+//! empty cache. Dropping [`PeerProcess`] stops it.
 
 use crate::packages;
 use crate::place::{self, output, render};
-use crate::service::{Place, Service};
+use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -21,30 +21,31 @@ const MEMORY: [&str; 2] = ["64MiB", "64m"];
 
 /// A server in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum ComparedServer {
     Petasos,
     Nginx,
     Varnish,
     Haproxy,
 }
 
-pub(super) const PEERS: [Peer; 4] = [Peer::Petasos, Peer::Nginx, Peer::Varnish, Peer::Haproxy];
+pub(super) const PEERS: [ComparedServer; 4] =
+    [ComparedServer::Petasos, ComparedServer::Nginx, ComparedServer::Varnish, ComparedServer::Haproxy];
 
 /// Working directory of the servers.
 pub(super) struct Yard {
-    place: Place,
+    place: LabDirectory,
     /// Keeps a second benchmark out.
     _lock: File,
 }
 
 /// A running server.
-pub(super) struct Running<'a> {
-    place: &'a Place,
-    peer: Peer,
+pub(super) struct PeerProcess<'a> {
+    place: &'a LabDirectory,
+    peer: ComparedServer,
     pub(super) address: SocketAddr,
 }
 
-impl Peer {
+impl ComparedServer {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Petasos => "petasos",
@@ -68,10 +69,10 @@ impl Peer {
 impl Yard {
     /// Installs missing packages and prepares the directory.
     pub(super) fn settle(program: &Path) -> Result<Self> {
-        packages::ensure(&PEERS.map(Peer::package).into_iter().flatten().collect::<Vec<_>>())?;
+        packages::ensure(&PEERS.map(ComparedServer::package).into_iter().flatten().collect::<Vec<_>>())?;
         let directory = std::path::absolute(DIRECTORY)?;
         let lock = place::lock(&directory)?;
-        let place = Place::settle(&directory)?;
+        let place = LabDirectory::settle(&directory)?;
         // Servers that a killed run left.
         PEERS.iter().try_for_each(|peer| place.stop(peer.name()).map(|_| ()))?;
         let copy = place.directory.join("petasos");
@@ -84,7 +85,7 @@ impl Yard {
 
     /// Name and version of each server.
     pub(super) fn versions(&self) -> Result<String> {
-        let version = |peer: Peer| match peer.package() {
+        let version = |peer: ComparedServer| match peer.package() {
             None => output(Command::new(self.place.directory.join("petasos")).arg("--version")),
             Some(package) => {
                 let format = "--showformat=${Package} ${Version}";
@@ -95,7 +96,7 @@ impl Yard {
     }
 
     /// Starts a server in front of `origin`, with an empty cache.
-    pub(super) fn start(&self, peer: Peer, origin: SocketAddr) -> Result<Running<'_>> {
+    pub(super) fn start(&self, peer: ComparedServer, origin: SocketAddr) -> Result<PeerProcess<'_>> {
         let place = &self.place;
         for name in ["nginx-cache", "petasos-disk", "petasos-spool"] {
             let path = place.directory.join("tmp").join(name);
@@ -114,18 +115,18 @@ impl Yard {
         ];
         let [memory, malloc] = MEMORY;
         let command = match peer {
-            Peer::Petasos => format!(
+            ComparedServer::Petasos => format!(
                 "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} --memory {memory} \
                  --disk {site}/tmp/petasos-disk --purge-peers 127.0.0.1"
             ),
-            Peer::Nginx => {
+            ComparedServer::Nginx => {
                 place.write(
                     "conf/nginx.conf",
                     &render(include_str!("../../../../bench/peers/attacks-nginx.conf"), &values)?,
                 )?;
                 format!("nginx -p {site}/tmp -c {site}/conf/nginx.conf")
             }
-            Peer::Varnish => {
+            ComparedServer::Varnish => {
                 place.write(
                     "conf/attacks.vcl",
                     &render(include_str!("../../../../bench/peers/attacks-varnish.vcl"), &values)?,
@@ -134,7 +135,7 @@ impl Yard {
                     "varnishd -F -T none -n {site}/varnish -f {site}/conf/attacks.vcl -a {address} -s malloc,{malloc}"
                 )
             }
-            Peer::Haproxy => {
+            ComparedServer::Haproxy => {
                 place.write(
                     "conf/haproxy.cfg",
                     &render(include_str!("../../../../bench/peers/attacks-haproxy.cfg"), &values)?,
@@ -142,12 +143,13 @@ impl Yard {
                 format!("haproxy -db -f {site}/conf/haproxy.cfg")
             }
         };
-        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
-        let service = Service {
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
+        let service = LabService {
             name: peer.name(),
             command: command.split_ascii_whitespace().map(str::to_owned).collect(),
         };
-        let running = Running { place, peer, address };
+        let running = PeerProcess { place, peer, address };
         place.start(&service, || {
             let request = "GET /ready HTTP/1.1\r\nHost: bench.test\r\n\r\n";
             let answer =
@@ -158,14 +160,14 @@ impl Yard {
     }
 }
 
-impl Running<'_> {
+impl PeerProcess<'_> {
     /// Resident memory of all processes of the server, in bytes.
     pub(super) fn resident_bytes(&self) -> u64 {
         self.place.resident_bytes(self.peer.name())
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for PeerProcess<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.place.stop(self.peer.name()) {
             eprintln!("error: {error:#}");

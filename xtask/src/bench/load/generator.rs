@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Load parameters that every generator supports.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct LoadParameters {
     pub(super) address: SocketAddr,
     pub(super) connections: u16,
     pub(super) seconds: u16,
@@ -27,38 +27,38 @@ pub(super) struct Load {
 }
 
 /// One load generator.
-pub(super) struct Generator {
+pub(super) struct LoadGenerator {
     pub(super) name: &'static str,
     /// Builds the program name and arguments; `None` if the generator cannot produce this load.
-    arguments: fn(&Load, &str) -> Option<Vec<String>>,
+    arguments: fn(&LoadParameters, &str) -> Option<Vec<String>>,
 }
 
 /// All generators, in the order of the tables.
-pub(super) const GENERATORS: &[Generator] = &[
-    Generator { name: "petasos", arguments: petasos },
-    Generator { name: "bare loop", arguments: bare },
-    Generator { name: "wrk", arguments: wrk },
-    Generator { name: "ab", arguments: ab },
-    Generator { name: "h2load", arguments: h2load },
-    Generator { name: "hey", arguments: hey },
-    Generator { name: "siege", arguments: siege },
+pub(super) const GENERATORS: &[LoadGenerator] = &[
+    LoadGenerator { name: "petasos", arguments: petasos },
+    LoadGenerator { name: "bare loop", arguments: bare },
+    LoadGenerator { name: "wrk", arguments: wrk },
+    LoadGenerator { name: "ab", arguments: ab },
+    LoadGenerator { name: "h2load", arguments: h2load },
+    LoadGenerator { name: "hey", arguments: hey },
+    LoadGenerator { name: "siege", arguments: siege },
 ];
 
 /// A command that runs a generator once.
-pub(super) struct Turn {
+pub(super) struct GeneratorTurn {
     program: PathBuf,
     arguments: Vec<String>,
     home: PathBuf,
     time_max: Duration,
 }
 
-impl Generator {
+impl LoadGenerator {
     /// Prepares a turn with this load; `None` if the generator cannot produce it. Files that it
     /// needs are written to `directory`.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub(super) fn command(&self, load: &Load, directory: &Path) -> Result<Option<Turn>> {
+    pub(super) fn command(&self, load: &LoadParameters, directory: &Path) -> Result<Option<GeneratorTurn>> {
         // Without a configuration file in its usual place, siege writes one and then sends no load.
         let own = directory.join(".siege");
         fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
@@ -76,7 +76,12 @@ impl Generator {
         let program =
             if program.starts_with("petasos") { optimised(program)? } else { PathBuf::from(program) };
         let time_max = Duration::from_secs(load.seconds.into()) + GRACE;
-        Ok(Some(Turn { program, arguments: arguments.to_vec(), home: directory.to_owned(), time_max }))
+        Ok(Some(GeneratorTurn {
+            program,
+            arguments: arguments.to_vec(),
+            home: directory.to_owned(),
+            time_max,
+        }))
     }
 }
 
@@ -89,7 +94,7 @@ pub(super) enum Ran {
     Missing(String),
 }
 
-impl Turn {
+impl GeneratorTurn {
     /// Runs the generator to its end.
     ///
     /// # Errors
@@ -144,23 +149,23 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn petasos(load: &Load, _: &str) -> Option<Vec<String>> {
+fn petasos(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
     // `--accept-invalid` because one busy thread is intended here, but makes the run invalid.
-    let Load { address, connections, seconds, .. } = load;
+    let LoadParameters { address, connections, seconds, .. } = load;
     let close = if load.keep_alive { "" } else { " --no-keepalive" };
     Some(words(&format!(
         "petasos bench -c {connections} -t {seconds}s --threads 1 --accept-invalid{close} http://{address}/"
     )))
 }
 
-fn bare(load: &Load, _: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn bare(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     let connection = if load.keep_alive { "keep" } else { "close" };
     Some(words(&format!("petasos-null ask {address} / {connections} {seconds} {connection}")))
 }
 
-fn wrk(load: &Load, _: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn wrk(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     let mut words = words(&format!("wrk -t1 -c{connections} -d{seconds}s http://{address}/"));
     if !load.keep_alive {
         words.extend(["-H".to_owned(), "Connection: close".to_owned()]);
@@ -168,27 +173,27 @@ fn wrk(load: &Load, _: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn ab(load: &Load, _: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn ab(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     let keep = if load.keep_alive { " -k" } else { "" };
     // -t sets -n, so -n must come after it.
     Some(words(&format!("ab -q{keep} -c {connections} -t {seconds} -n 2000000 http://{address}/")))
 }
 
-fn h2load(load: &Load, _: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn h2load(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     // h2load has no option for one request on each connection.
     load.keep_alive.then(|| words(&format!("h2load --h1 -t1 -c{connections} -D{seconds} http://{address}/")))
 }
 
-fn hey(load: &Load, _: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn hey(load: &LoadParameters, _: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     let close = if load.keep_alive { "" } else { " -disable-keepalive" };
     Some(words(&format!("hey -cpus 1 -c {connections} -z {seconds}s{close} http://{address}/")))
 }
 
-fn siege(load: &Load, configuration: &str) -> Option<Vec<String>> {
-    let Load { address, connections, seconds, .. } = load;
+fn siege(load: &LoadParameters, configuration: &str) -> Option<Vec<String>> {
+    let LoadParameters { address, connections, seconds, .. } = load;
     // siege always has a thread for each connection.
     let arguments = format!("-b -c{connections} -t{seconds}S http://{address}/");
     Some([vec!["siege".to_owned(), "-R".to_owned(), configuration.to_owned()], words(&arguments)].concat())
@@ -196,7 +201,7 @@ fn siege(load: &Load, configuration: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GENERATORS, Load, Ran, Turn, children_ticks};
+    use super::{GENERATORS, GeneratorTurn, LoadParameters, Ran, children_ticks};
     use std::time::Duration;
 
     #[test]
@@ -208,7 +213,7 @@ mod tests {
 
     fn turn(script: &str, time_max: Duration) -> Ran {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        Turn { program: "sh".into(), arguments, home: ".".into(), time_max }.run().unwrap()
+        GeneratorTurn { program: "sh".into(), arguments, home: ".".into(), time_max }.run().unwrap()
     }
 
     #[test]
@@ -223,7 +228,12 @@ mod tests {
     #[test]
     fn every_generator_gets_the_same_load() {
         for keep_alive in [true, false] {
-            let load = Load { address: ([127, 0, 0, 1], 81).into(), connections: 64, seconds: 3, keep_alive };
+            let load = LoadParameters {
+                address: ([127, 0, 0, 1], 81).into(),
+                connections: 64,
+                seconds: 3,
+                keep_alive,
+            };
             for generator in GENERATORS {
                 let Some(words) = (generator.arguments)(&load, "rc") else { continue };
                 let line = words.join(" ");

@@ -4,7 +4,7 @@
 //! Invariant: every figure that a program prints becomes a row.
 
 use super::super::optimised;
-use super::table::{Table, Target};
+use super::table::{FigureTable, FigureTarget};
 use anyhow::{Context, Result, ensure};
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ pub(super) struct Alone {
     pub(super) system: bool,
 }
 
-struct Figure {
+struct StoreFigure {
     name: String,
     value: f64,
     unit: String,
@@ -31,49 +31,53 @@ struct Figure {
 
 impl Alone {
     /// Hit ratio. The target is the hit ratio of an exact LRU.
-    pub(super) fn ratio(&self) -> Result<Table> {
+    pub(super) fn ratio(&self) -> Result<FigureTable> {
         self.table("ratio", |figure, figures| {
             let lru = figure.name.strip_prefix("store, ").map(|trace| format!("LRU, {trace}"));
             let lru = figures.iter().find(|other| Some(&other.name) == lru.as_ref());
-            lru.map_or(Target::None, |lru| Target::Least(lru.value))
+            lru.map_or(FigureTarget::None, |lru| FigureTarget::Least(lru.value))
         })
     }
 
     /// Resident memory under churn.
-    pub(super) fn rss(&self) -> Result<Table> {
+    pub(super) fn rss(&self) -> Result<FigureTable> {
         self.table("rss", |figure, _| match figure.name.starts_with("highest resident") {
-            true => Target::Most(RESIDENT_MOST),
-            false => Target::None,
+            true => FigureTarget::Most(RESIDENT_MOST),
+            false => FigureTarget::None,
         })
     }
 
     /// Memory for each object.
-    pub(super) fn overhead(&self) -> Result<Table> {
+    pub(super) fn overhead(&self) -> Result<FigureTable> {
         self.table("overhead", |figure, _| match figure.name.starts_with("beside them") {
-            true => Target::Most(OVERHEAD_MOST),
-            false => Target::None,
+            true => FigureTarget::Most(OVERHEAD_MOST),
+            false => FigureTarget::None,
         })
     }
 
     /// Duration of a look-up. It has no target; only a whole hit has one.
-    pub(super) fn hits(&self) -> Result<Table> {
-        self.table("hits", |_, _| Target::None)
+    pub(super) fn hits(&self) -> Result<FigureTable> {
+        self.table("hits", |_, _| FigureTarget::None)
     }
 
     /// Duration of purges, and of look-ups during purges.
-    pub(super) fn purges(&self) -> Result<Table> {
+    pub(super) fn purges(&self) -> Result<FigureTable> {
         self.table("purges", |figure, figures| match &*figure.name {
-            "purge by tags" => Target::Most(PURGE_MS_MOST),
+            "purge by tags" => FigureTarget::Most(PURGE_MS_MOST),
             name if name.starts_with("p99 of look-ups beside") => {
                 let alone = figures.iter().find(|figure| figure.name == "p99 of look-ups alone");
-                alone.map_or(Target::None, |alone| Target::Most(alone.value * P99_RATIO_MOST))
+                alone.map_or(FigureTarget::None, |alone| FigureTarget::Most(alone.value * P99_RATIO_MOST))
             }
-            _ => Target::None,
+            _ => FigureTarget::None,
         })
     }
 
-    fn table(&self, part: &str, target: impl Fn(&Figure, &[Figure]) -> Target) -> Result<Table> {
-        let mut table = Table::default();
+    fn table(
+        &self,
+        part: &str,
+        target: impl Fn(&StoreFigure, &[StoreFigure]) -> FigureTarget,
+    ) -> Result<FigureTable> {
+        let mut table = FigureTable::default();
         for (program, with) in PROGRAMS.iter().take(if self.system { 2 } else { 1 }) {
             eprintln!("{program} {part}");
             let figures = figures(program, part)?;
@@ -87,7 +91,7 @@ impl Alone {
 }
 
 /// Runs a program and returns the figures that it prints.
-fn figures(program: &str, part: &str) -> Result<Vec<Figure>> {
+fn figures(program: &str, part: &str) -> Result<Vec<StoreFigure>> {
     let output = Command::new(optimised(program)?).arg(part).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {program}"))?;
     ensure!(output.status.success(), "{program} {part} ended with {}", output.status);
@@ -97,10 +101,14 @@ fn figures(program: &str, part: &str) -> Result<Vec<Figure>> {
 }
 
 /// Parses a line of the form `name: value unit`.
-fn figure(line: &str) -> Option<Figure> {
+fn figure(line: &str) -> Option<StoreFigure> {
     let (name, rest) = line.rsplit_once(": ")?;
     let (value, unit) = rest.split_once(' ')?;
-    Some(Figure { name: name.trim_start().to_owned(), value: value.parse().ok()?, unit: unit.to_owned() })
+    Some(StoreFigure {
+        name: name.trim_start().to_owned(),
+        value: value.parse().ok()?,
+        unit: unit.to_owned(),
+    })
 }
 
 #[cfg(test)]

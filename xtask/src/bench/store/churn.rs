@@ -8,11 +8,11 @@
 //! Refused and truncated responses are counted, because a cache may fail requests to stay within
 //! its memory.
 
-use super::origin::{NUMBER_BYTES, PAGE_BYTES_MAX, Page};
-use super::server::{Kind, Server, Stand};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
-use super::{Bench, VISITORS_MAX, mebibytes};
+use super::origin::{BenchPage, NUMBER_BYTES, PAGE_BYTES_MAX};
+use super::server::{BenchProgram, BenchServer, ServerBase};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
+use super::{StoreBench, VISITORS_MAX, mebibytes};
 use anyhow::Result;
 use clock::Clock as _;
 use platform::SystemClock;
@@ -39,7 +39,7 @@ const PHASES: [(&str, f64, f64, f64); 4] = [
 ];
 
 /// Result of a phase.
-struct Phase {
+struct ChurnPhase {
     budgets: f64,
     highest_bytes: u64,
     wrong_percent: f64,
@@ -47,46 +47,63 @@ struct Phase {
 }
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
     let mut seen = Vec::new();
-    for (kind, name) in [(Kind::Petasos, "petasos-churn"), (Kind::Varnish, "varnish-churn")] {
-        let server = stand.server(kind, name)?;
-        stand.start(server, "512M", "", Server::answers)?;
-        seen.push(PHASES.iter().map(|phase| flow(stand, bench, &server, phase)).collect::<Result<Vec<_>>>()?);
-        stand.stop(&server)?;
+    for (kind, name) in [(BenchProgram::Petasos, "petasos-churn"), (BenchProgram::Varnish, "varnish-churn")] {
+        let server = base.server(kind, name)?;
+        base.start(server, "512M", "", BenchServer::answers)?;
+        seen.push(PHASES.iter().map(|phase| flow(base, bench, &server, phase)).collect::<Result<Vec<_>>>()?);
+        base.stop(&server)?;
     }
     let [petasos, varnish] = &*seen else { return Ok(()) };
     for ((phase, petasos), varnish) in PHASES.iter().zip(petasos).zip(varnish) {
         let (name, ..) = phase;
         let [own, other] = [petasos, varnish].map(|phase| Some(mebibytes(phase.highest_bytes)));
-        let most = Target::Most(mebibytes(RESIDENT_MOST));
+        let most = FigureTarget::Most(mebibytes(RESIDENT_MOST));
         table.add(format!("whole program: highest resident, {name}"), "MiB", own, other, most);
-        let (own, other) = (Some(petasos.budgets), Some(varnish.budgets));
-        table.add(format!("whole program: content that flowed, {name}"), "budgets", own, other, Target::None);
-        let (own, other) = (Some(petasos.wrong_percent), Some(varnish.wrong_percent));
-        table.add(format!("whole program: failed answers, {name}"), "%", own, other, Target::Most(0.0));
+        let own = Some(petasos.budgets);
+        let other = Some(varnish.budgets);
+        table.add(
+            format!("whole program: content that flowed, {name}"),
+            "budgets",
+            own,
+            other,
+            FigureTarget::None,
+        );
+        let own = Some(petasos.wrong_percent);
+        let other = Some(varnish.wrong_percent);
+        table.add(format!("whole program: failed answers, {name}"), "%", own, other, FigureTarget::Most(0.0));
         let objects = petasos.objects.map(|objects| objects as f64);
-        table.add(format!("whole program: objects at the end, {name}"), "", objects, None, Target::None);
+        table.add(
+            format!("whole program: objects at the end, {name}"),
+            "",
+            objects,
+            None,
+            FigureTarget::None,
+        );
     }
     Ok(())
 }
 
 /// Runs one phase against a server.
 fn flow(
-    stand: &Stand,
-    bench: &Bench<'_>,
-    server: &Server,
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
+    server: &BenchServer,
     &(name, from, to, budgets): &(&str, f64, f64, f64),
-) -> Result<Phase> {
-    let (clock, over, highest) = (SystemClock::new(), AtomicBool::new(false), AtomicU64::new(0));
+) -> Result<ChurnPhase> {
+    let clock = SystemClock::new();
+    let over = AtomicBool::new(false);
+    let highest = AtomicU64::new(0);
     let mut random = bench.random();
-    let mut visitors = Visitors::gather(server.address, VISITORS_MAX.into(), &bench.interrupted)?;
+    let mut visitors = ConnectedVisitors::gather(server.address, VISITORS_MAX.into(), &bench.interrupted)?;
     let flowed_most = (budgets * BUDGET_BYTES as f64) as u64;
-    let (begun, mut flowed) = (clock.monotonic(), 0);
+    let begun = clock.monotonic();
+    let mut flowed = 0;
     let asked = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                highest.fetch_max(stand.resident_bytes(server), Ordering::Relaxed);
+                highest.fetch_max(base.resident_bytes(server), Ordering::Relaxed);
                 std::thread::sleep(SAMPLE_EVERY);
             }
         });
@@ -96,13 +113,13 @@ fn flow(
             let number = random.below(NUMBERS) as u64;
             flowed += u64::from(bytes);
             let is_due = flowed < flowed_most && clock.monotonic().since(begun) < PHASE_MAX;
-            is_due.then_some(Page { bytes: bytes.max(NUMBER_BYTES as u32), number })
+            is_due.then_some(BenchPage { bytes: bytes.max(NUMBER_BYTES as u32), number })
         });
         over.store(true, Ordering::Relaxed);
         asked
     })?;
     // Relaxed loads and stores are enough, because the end of the scope joined the sampling thread.
-    let highest_bytes = highest.into_inner().max(stand.resident_bytes(server));
+    let highest_bytes = highest.into_inner().max(base.resident_bytes(server));
     let budgets = asked.content_bytes as f64 / BUDGET_BYTES as f64;
     let took = clock.monotonic().since(begun);
     eprintln!(
@@ -114,8 +131,8 @@ fn flow(
     );
     let wrong_percent = 100.0 * asked.wrong as f64 / (asked.right + asked.wrong).max(1) as f64;
     let objects = match server.kind {
-        Kind::Petasos => Some(server.metric("petasos_store_objects")?),
-        Kind::Varnish => None,
+        BenchProgram::Petasos => Some(server.metric("petasos_store_objects")?),
+        BenchProgram::Varnish => None,
     };
-    Ok(Phase { budgets, highest_bytes, wrong_percent, objects })
+    Ok(ChurnPhase { budgets, highest_bytes, wrong_percent, objects })
 }

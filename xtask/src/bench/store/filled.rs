@@ -5,11 +5,11 @@
 //! Invariant: a server counts as filled when every response was right and the application received
 //! exactly one request for each page.
 
-use super::origin::Page;
-use super::server::{Kind, Server, Stand};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
-use super::{Bench, hits, purges};
+use super::origin::BenchPage;
+use super::server::{BenchProgram, BenchServer, ServerBase};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
+use super::{StoreBench, hits, purges};
 use anyhow::{Result, ensure};
 use clock::Clock as _;
 use platform::SystemClock;
@@ -30,7 +30,7 @@ const OVERHEAD_MOST: f64 = 300.0;
 
 /// The parts to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct SelectedParts {
     pub(super) overhead: bool,
     pub(super) hits: bool,
     pub(super) purges: bool,
@@ -39,27 +39,27 @@ pub(super) struct Wanted {
 /// A server with its pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
-    pub(super) server: Server,
+    pub(super) server: BenchServer,
     pub(super) pages: u64,
     /// Resident memory for each page, in bytes.
     page_resident: f64,
 }
 
 /// Runs and prints the chosen parts.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, wanted: Wanted) -> Result<()> {
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, wanted: SelectedParts) -> Result<()> {
     let all = bench.args.objects;
     let names = [
-        (Kind::Petasos, "petasos-few", 1_000),
-        (Kind::Petasos, "petasos-some", all / 10),
-        (Kind::Petasos, "petasos-all", all),
-        (Kind::Varnish, "varnish-few", 1_000),
-        (Kind::Varnish, "varnish-some", all / 10),
-        (Kind::Varnish, "varnish-all", all),
+        (BenchProgram::Petasos, "petasos-few", 1_000),
+        (BenchProgram::Petasos, "petasos-some", all / 10),
+        (BenchProgram::Petasos, "petasos-all", all),
+        (BenchProgram::Varnish, "varnish-few", 1_000),
+        (BenchProgram::Varnish, "varnish-some", all / 10),
+        (BenchProgram::Varnish, "varnish-all", all),
     ];
     let is_needed = |pages: u64| wanted.hits || pages == all;
     let needed = names.into_iter().filter(|(.., pages)| is_needed(*pages));
     let filled = needed
-        .map(|(kind, name, pages)| Filled::new(stand, bench, kind, name, pages))
+        .map(|(kind, name, pages)| Filled::new(base, bench, kind, name, pages))
         .collect::<Result<Vec<_>>>()?;
     if wanted.overhead {
         let mut table = bench.alone.overhead()?;
@@ -68,21 +68,21 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, wanted: Wanted) -> Resul
     }
     if wanted.hits {
         let mut table = bench.alone.hits()?;
-        hits::measure(stand, bench, &filled, &mut table)?;
+        hits::measure(base, bench, &filled, &mut table)?;
         bench.print("hits", &table);
     }
     if wanted.purges {
         let mut table = bench.alone.purges()?;
         let all: Vec<_> = filled.into_iter().filter(|filled| filled.pages == all).collect();
-        purges::measure(stand, bench, &all, &mut table)?;
+        purges::measure(base, bench, &all, &mut table)?;
         bench.print("purges", &table);
     }
     Ok(())
 }
 
 /// The page with this number.
-pub(super) const fn page(number: u64) -> Page {
-    Page { bytes: CONTENT_BYTES, number }
+pub(super) const fn page(number: u64) -> BenchPage {
+    BenchPage { bytes: CONTENT_BYTES, number }
 }
 
 /// Requests the first `pages` pages from a server.
@@ -90,46 +90,61 @@ pub(super) const fn page(number: u64) -> Page {
 /// # Errors
 /// If a response is wrong, if filling takes too long, or if the application did not receive exactly
 /// one request for each page.
-pub(super) fn fill(stand: &Stand, bench: &Bench<'_>, server: &Server, pages: u64) -> Result<()> {
-    let (clock, before) = (SystemClock::new(), stand.origin.requests());
-    let (begun, mut numbers) = (clock.monotonic(), 0..pages);
-    let mut visitors = Visitors::gather(server.address, FILLERS, &bench.interrupted)?;
-    let asked = visitors
-        .ask(None, || numbers.next().filter(|_| clock.monotonic().since(begun) < FILL_MAX).map(page))?;
+pub(super) fn fill(
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
+    server: &BenchServer,
+    pages: u64,
+) -> Result<()> {
+    let clock = SystemClock::new();
+    let before = base.origin.requests();
+    let begun = clock.monotonic();
+    let mut numbers = 0..pages;
+    let mut visitors = ConnectedVisitors::gather(server.address, FILLERS, &bench.interrupted)?;
+    let asked = visitors.ask(None, || {
+        if clock.monotonic().since(begun) < FILL_MAX { numbers.next().map(page) } else { None }
+    })?;
     let took = clock.monotonic().since(begun);
     eprintln!("{}: filled with {} pages in {took:.1?}, {} wrong", server.name, asked.right, asked.wrong);
     ensure!(asked.right == pages, "{} has {} of {pages} pages in {took:.1?}", server.name, asked.right);
-    let fetched = stand.origin.requests() - before;
+    let fetched = base.origin.requests() - before;
     ensure!(fetched == pages, "{} asked the application {fetched} times for {pages} pages", server.name);
     Ok(())
 }
 
 impl Filled {
-    fn new(stand: &Stand, bench: &Bench<'_>, kind: Kind, name: &'static str, pages: u64) -> Result<Self> {
-        let server = stand.server(kind, name)?;
-        stand.start(server, MEMORY, "", Server::answers)?;
+    fn new(
+        base: &ServerBase,
+        bench: &StoreBench<'_>,
+        kind: BenchProgram,
+        name: &'static str,
+        pages: u64,
+    ) -> Result<Self> {
+        let server = base.server(kind, name)?;
+        base.start(server, MEMORY, "", BenchServer::answers)?;
         let resident = || {
             std::thread::sleep(REST);
-            stand.resident_bytes(&server)
+            base.resident_bytes(&server)
         };
         let empty = resident();
-        fill(stand, bench, &server, pages)?;
+        fill(base, bench, &server, pages)?;
         let page_resident = resident().saturating_sub(empty) as f64 / pages as f64;
         Ok(Self { server, pages, page_resident })
     }
 }
 
 /// Adds the rows for the memory of each page.
-fn overhead(filled: &[Filled], pages: u64, table: &mut Table) {
+fn overhead(filled: &[Filled], pages: u64, table: &mut FigureTable) {
     let octets = page(pages).head().len() as f64 + f64::from(CONTENT_BYTES);
     let each = |kind| {
         let found = filled.iter().find(|filled| filled.server.kind == kind && filled.pages == pages);
         found.map(|filled| filled.page_resident)
     };
-    let (petasos, varnish) = (each(Kind::Petasos), each(Kind::Varnish));
+    let petasos = each(BenchProgram::Petasos);
+    let varnish = each(BenchProgram::Varnish);
     let what = format!("whole program: resident for each of {pages} pages");
-    table.add(what, "octets", petasos, varnish, Target::None);
+    table.add(what, "octets", petasos, varnish, FigureTarget::None);
     let beside = |resident: Option<f64>| resident.map(|resident| resident - octets);
     let what = format!("whole program: beside the {octets} octets of head and content");
-    table.add(what, "octets", beside(petasos), beside(varnish), Target::Most(OVERHEAD_MOST));
+    table.add(what, "octets", beside(petasos), beside(varnish), FigureTarget::Most(OVERHEAD_MOST));
 }

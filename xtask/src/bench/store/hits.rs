@@ -6,10 +6,10 @@
 //! error.
 
 use super::filled::{Filled, page};
-use super::server::{Kind, Stand};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
-use super::{Bench, spread};
+use super::server::{BenchProgram, ServerBase};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
+use super::{StoreBench, spread};
 use anyhow::{Result, ensure};
 use clock::Clock as _;
 use platform::SystemClock;
@@ -24,7 +24,12 @@ const WARMING: Duration = Duration::from_millis(300);
 const RATIO_MOST: f64 = 1.3;
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
+pub(super) fn measure(
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
+    filled: &[Filled],
+    table: &mut FigureTable,
+) -> Result<()> {
     let mut random = bench.random();
     // Microseconds of processor time for a hit: one list for each server, one figure for each
     // round.
@@ -33,7 +38,7 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table
         let mut order: Vec<_> = filled.iter().zip(&mut micros).collect();
         random.shuffle(&mut order);
         for (filled, micros) in order {
-            let cost = turn(stand, bench, filled, &mut random)?;
+            let cost = turn(base, bench, filled, &mut random)?;
             eprintln!("round {round} of {}: {}: {cost:.2} µs a hit", bench.args.rounds, filled.server.name);
             micros.push(cost);
         }
@@ -42,14 +47,16 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table
         let turns = filled.iter().zip(&micros).filter(move |(filled, _)| filled.server.kind == kind);
         turns.map(|(filled, micros)| (filled.pages, &**micros)).collect::<Vec<_>>()
     };
-    let (petasos, varnish) = (of(Kind::Petasos), of(Kind::Varnish));
+    let petasos = of(BenchProgram::Petasos);
+    let varnish = of(BenchProgram::Varnish);
     for ((pages, own), (_, other)) in petasos.iter().zip(&varnish) {
         let what = format!("whole program: processor time of a hit, {pages} objects");
-        table.add(what, "µs", median(own), median(other), Target::None);
+        table.add(what, "µs", median(own), median(other), FigureTarget::None);
     }
-    let (petasos, varnish) = (ratios(&petasos), ratios(&varnish));
+    let petasos = ratios(&petasos);
+    let varnish = ratios(&varnish);
     let what = format!("whole program: between the ends, median of rounds ({})", spread(&petasos));
-    table.add(what, "", median(&petasos), median(&varnish), Target::Most(RATIO_MOST));
+    table.add(what, "", median(&petasos), median(&varnish), FigureTarget::Most(RATIO_MOST));
     Ok(())
 }
 
@@ -62,21 +69,22 @@ fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
 }
 
 /// Runs one turn of a server. Returns microseconds of processor time for each request.
-fn turn(stand: &Stand, bench: &Bench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
+fn turn(base: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
     let Filled { server, pages, .. } = filled;
     let clock = SystemClock::new();
-    let mut visitors = Visitors::gather(server.address, VISITORS, &bench.interrupted)?;
+    let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
     let mut ask_for = |time: Duration| {
         let end = clock.monotonic().plus(time);
         let mut any = || page(random.below(*pages as usize) as u64);
         visitors.ask(None, || (clock.monotonic() < end).then(&mut any))
     };
     ask_for(WARMING)?;
-    let (fetched, spent) = (stand.origin.requests(), stand.processor_seconds(server));
+    let fetched = base.origin.requests();
+    let spent = base.processor_seconds(server);
     let asked = ask_for(TURN)?;
-    let spent = stand.processor_seconds(server) - spent;
+    let spent = base.processor_seconds(server) - spent;
     ensure!(asked.wrong == 0, "{} gave {} wrong answers", server.name, asked.wrong);
-    let fetched = stand.origin.requests() - fetched;
+    let fetched = base.origin.requests() - fetched;
     ensure!(fetched == 0, "{} asked the application {fetched} times for pages that it has", server.name);
     Ok(spent * 1e6 / asked.right as f64)
 }

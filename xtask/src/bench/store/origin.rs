@@ -29,25 +29,28 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// A page of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct BenchPage {
     pub(super) bytes: u32,
     pub(super) number: u64,
 }
 
 /// The application. It serves until the program ends.
-pub(super) struct Origin {
+pub(super) struct PageOrigin {
     pub(super) address: SocketAddr,
     requests: Arc<AtomicU64>,
 }
 
-impl Origin {
+impl PageOrigin {
     pub(super) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (address, requests) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
-        let (counted, filler) = (Arc::clone(&requests), Arc::new(vec![b'x'; PAGE_BYTES_MAX]));
+        let address = listener.local_addr()?;
+        let requests = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&requests);
+        let filler = Arc::new(vec![b'x'; PAGE_BYTES_MAX]);
         std::thread::Builder::new().name("origin".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (requests, filler) = (Arc::clone(&counted), Arc::clone(&filler));
+                let requests = Arc::clone(&counted);
+                let filler = Arc::clone(&filler);
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
                 let served = thread.spawn(move || {
                     // An error means that the cache has closed the connection, and needs no
@@ -68,7 +71,7 @@ impl Origin {
     }
 }
 
-impl Page {
+impl BenchPage {
     pub(super) fn target(self) -> String {
         format!("/{}/{}", self.bytes, self.number)
     }
@@ -125,7 +128,7 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io:
         if lines.read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let asked = Page::asked(&line);
+        let asked = BenchPage::asked(&line);
         while !line.trim_end().is_empty() {
             line.clear();
             lines.read_line(&mut line)?;
@@ -149,13 +152,13 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io:
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, TAGS, tag_number};
+    use super::{BenchPage, TAGS, tag_number};
 
     #[test]
     fn page_is_parsed_from_its_own_request_line() {
-        let page = Page { bytes: 1_000, number: 77 };
-        assert_eq!(Page::asked(&format!("GET {} HTTP/1.1\r\n", page.target())), Some(page));
-        assert_eq!(Page::asked("GET / HTTP/1.1\r\n"), None);
+        let page = BenchPage { bytes: 1_000, number: 77 };
+        assert_eq!(BenchPage::asked(&format!("GET {} HTTP/1.1\r\n", page.target())), Some(page));
+        assert_eq!(BenchPage::asked("GET / HTTP/1.1\r\n"), None);
         assert_eq!(page.beginning(), "00000000000000000077");
     }
 

@@ -9,10 +9,10 @@
 
 use super::filled::{Filled, page};
 use super::origin::{PARTS, TAG_HEADER, TAGS, part, tag};
-use super::server::{Kind, Stand, asked};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
-use super::{Bench, spread};
+use super::server::{BenchProgram, ServerBase, asked};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
+use super::{StoreBench, spread};
 use anyhow::{Context, Result, ensure};
 use clock::Clock as _;
 use platform::SystemClock;
@@ -33,7 +33,7 @@ const P99_RATIO_MOST: f64 = 1.2;
 
 /// Figures of one server's turns. The 99th percentiles are in microseconds.
 #[derive(Debug, Default)]
-struct Turns {
+struct PurgeFigures {
     quiet_p99: Vec<f64>,
     busy_p99: Vec<f64>,
     purges_per_second: Vec<f64>,
@@ -41,9 +41,14 @@ struct Turns {
 }
 
 /// Measures both programs, whose servers hold the same number of pages, and adds their rows.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
+pub(super) fn measure(
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
+    filled: &[Filled],
+    table: &mut FigureTable,
+) -> Result<()> {
     let mut random = bench.random();
-    let mut turns: Vec<_> = filled.iter().map(|filled| (filled, Turns::default())).collect();
+    let mut turns: Vec<_> = filled.iter().map(|filled| (filled, PurgeFigures::default())).collect();
     for (filled, turns) in &mut turns {
         for place in 0..PURGES_TIMED {
             // Odd parts only, because visitors request even pages.
@@ -58,7 +63,7 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table
         random.shuffle(&mut order);
         for (place, is_busy) in order {
             let Some((filled, turns)) = turns.get_mut(place) else { continue };
-            let (p99, purges) = turn(stand, bench, filled, is_busy.then_some(&next_tag), &mut random)?;
+            let (p99, purges) = turn(base, bench, filled, is_busy.then_some(&next_tag), &mut random)?;
             let name = filled.server.name;
             eprintln!("round {round} of {}: {name}: p99 {p99:.0} µs, {purges} purges", bench.args.rounds);
             if is_busy {
@@ -70,42 +75,44 @@ pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table
         }
     }
     let of = |kind| turns.iter().find(|(filled, _)| filled.server.kind == kind).map(|(_, turns)| turns);
-    if let (Some(petasos), Some(varnish)) = (of(Kind::Petasos), of(Kind::Varnish)) {
+    if let (Some(petasos), Some(varnish)) = (of(BenchProgram::Petasos), of(BenchProgram::Varnish)) {
         add_rows(petasos, varnish, filled.first().map_or(0, |filled| filled.pages), table);
     }
     Ok(())
 }
 
-fn add_rows(petasos: &Turns, varnish: &Turns, pages: u64, table: &mut Table) {
-    let mut add = |what: String, unit: &str, figure: fn(&Turns) -> Option<f64>, target: Target| {
-        table.add(format!("whole program: {what}"), unit, figure(petasos), figure(varnish), target);
-    };
+fn add_rows(petasos: &PurgeFigures, varnish: &PurgeFigures, pages: u64, table: &mut FigureTable) {
+    let mut add =
+        |what: String, unit: &str, figure: fn(&PurgeFigures) -> Option<f64>, target: FigureTarget| {
+            table.add(format!("whole program: {what}"), unit, figure(petasos), figure(varnish), target);
+        };
     let what =
         format!("answer to a purge by tag of {} among {pages} objects (Varnish: a ban)", pages / PARTS);
-    add(what, "ms", |turns| median(&turns.purge_ms), Target::Most(PURGE_MS_MOST));
-    add("p99 of hits alone".to_owned(), "µs", |turns| median(&turns.quiet_p99), Target::None);
-    add("p99 of hits beside purges".to_owned(), "µs", |turns| median(&turns.busy_p99), Target::None);
+    add(what, "ms", |turns| median(&turns.purge_ms), FigureTarget::Most(PURGE_MS_MOST));
+    add("p99 of hits alone".to_owned(), "µs", |turns| median(&turns.quiet_p99), FigureTarget::None);
+    add("p99 of hits beside purges".to_owned(), "µs", |turns| median(&turns.busy_p99), FigureTarget::None);
     let what = format!("p99 beside purges in p99 alone, median of rounds ({})", spread(&ratios(petasos)));
-    add(what, "", |turns| median(&ratios(turns)), Target::Most(P99_RATIO_MOST));
-    add("purges a second".to_owned(), "", |turns| median(&turns.purges_per_second), Target::None);
+    add(what, "", |turns| median(&ratios(turns)), FigureTarget::Most(P99_RATIO_MOST));
+    add("purges a second".to_owned(), "", |turns| median(&turns.purges_per_second), FigureTarget::None);
 }
 
-fn ratios(turns: &Turns) -> Vec<f64> {
+fn ratios(turns: &PurgeFigures) -> Vec<f64> {
     turns.busy_p99.iter().zip(&turns.quiet_p99).map(|(busy, quiet)| busy / quiet).collect()
 }
 
 /// Runs one turn, with purges of the tags from `tags` on, or without purges. Returns the 99th
 /// percentile of hits in microseconds, and the number of purges.
 fn turn(
-    stand: &Stand,
-    bench: &Bench<'_>,
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
     filled: &Filled,
     tags: Option<&AtomicU64>,
     random: &mut Random,
 ) -> Result<(f64, u64)> {
-    let (clock, over) = (SystemClock::new(), AtomicBool::new(false));
-    let mut visitors = Visitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
-    let fetched = stand.origin.requests();
+    let clock = SystemClock::new();
+    let over = AtomicBool::new(false);
+    let mut visitors = ConnectedVisitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
+    let fetched = base.origin.requests();
     let (asked, purges) = std::thread::scope(|scope| {
         let purging = tags.map(|tags| scope.spawn(|| purge_until(filled, tags, &over)));
         let end = clock.monotonic().plus(TURN);
@@ -115,8 +122,9 @@ fn turn(
         let purges = purging.map_or(Ok(Ok(0)), |purging| purging.join());
         (asked, purges)
     });
-    let (mut asked, purges) = (asked?, purges.ok().context("the thread that purges panicked")??);
-    let fetched = stand.origin.requests() - fetched;
+    let mut asked = asked?;
+    let purges = purges.ok().context("the thread that purges panicked")??;
+    let fetched = base.origin.requests() - fetched;
     let name = filled.server.name;
     ensure!(asked.wrong == 0 && fetched == 0, "{name}: {} wrong answers, {fetched} fetches", asked.wrong);
     asked.nanos.sort_unstable();
@@ -126,7 +134,8 @@ fn turn(
 
 /// Purges one tag after the other until `over` is set. Returns the number of purges.
 fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
-    let (clock, mut purges) = (SystemClock::new(), 0);
+    let clock = SystemClock::new();
+    let mut purges = 0;
     let begun = clock.monotonic();
     while !over.load(Ordering::Relaxed) {
         let number = tags.fetch_add(1, Ordering::Relaxed) - TAGS / 2;
@@ -141,8 +150,8 @@ fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u
 /// Invalidates all pages with a tag. Returns the time until the response.
 fn purge(filled: &Filled, tag: &str) -> Result<Duration> {
     let method = match filled.server.kind {
-        Kind::Petasos => "PURGE",
-        Kind::Varnish => "BAN",
+        BenchProgram::Petasos => "PURGE",
+        BenchProgram::Varnish => "BAN",
     };
     let request = format!(
         "{method} / HTTP/1.1\r\nHost: bench.test\r\n{TAG_HEADER}: {tag}\r\nConnection: close\r\n\r\n"

@@ -6,11 +6,11 @@
 //! pages is requested, and the application counts the pages that were lost. The files are in the
 //! system's page cache, which is the case after a restart of the program, but not of the machine.
 
-use super::Bench;
+use super::StoreBench;
 use super::filled::{fill, page};
-use super::server::{Kind, Server, Stand, asked};
-use super::table::{Table, Target};
-use super::visitors::Visitors;
+use super::server::{BenchProgram, BenchServer, ServerBase, asked};
+use super::table::{FigureTable, FigureTarget};
+use super::visitors::ConnectedVisitors;
 use anyhow::{Context, Result, bail};
 use clock::Clock as _;
 use platform::SystemClock;
@@ -42,46 +42,48 @@ struct Restarts {
 }
 
 /// Measures both programs and adds their rows.
-pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
-    let (pages, mut random) = (bench.args.objects, bench.random());
-    let server = stand.server(Kind::Petasos, "petasos-disk")?;
-    let disk = format!(" --disk {} --disk-size 10GiB", stand.disk_directory()?);
-    stand.start(server, MEMORY, &disk, Server::answers)?;
-    fill(stand, bench, &server, pages)?;
+pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, table: &mut FigureTable) -> Result<()> {
+    let pages = bench.args.objects;
+    let mut random = bench.random();
+    let server = base.server(BenchProgram::Petasos, "petasos-disk")?;
+    let disk = format!(" --disk {} --disk-size 10GiB", base.disk_directory()?);
+    base.start(server, MEMORY, &disk, BenchServer::answers)?;
+    fill(base, bench, &server, pages)?;
     let written = wait(|| {
         let durable = server.metric("petasos_disk_durable_total")?;
         Ok(durable >= server.metric("petasos_disk_accepted_total")?)
     })?;
     let stored = server.metric("petasos_disk_objects")?;
     let restarts = bench.args.rounds.min(RESTARTS_MAX);
-    let (mut ended, mut killed) = (Restarts::default(), Restarts::default());
+    let mut ended = Restarts::default();
+    let mut killed = Restarts::default();
     for round in 1..=restarts {
         for (seen, is_kill) in [(&mut ended, false), (&mut killed, true)] {
             if is_kill {
-                stand.kill(&server)?
+                base.kill(&server)?
             } else {
-                stand.stop(&server)?
+                base.stop(&server)?
             }
-            seen.restart(stand, bench, &server, &disk, stored, &mut random)?;
+            seen.restart(base, bench, &server, &disk, stored, &mut random)?;
             eprintln!(
                 "restart {round} of {restarts}, {}: {seen:?}",
                 if is_kill { "killed" } else { "ended" }
             );
         }
     }
-    stand.stop(&server)?;
-    let varnish = varnish_first_answer_ms(stand)?;
-    table.add("objects that were on the disk", "", Some(stored as f64), None, Target::None);
+    base.stop(&server)?;
+    let varnish = varnish_first_answer_ms(base)?;
+    table.add("objects that were on the disk", "", Some(stored as f64), None, FigureTarget::None);
     let what = "time until the disk had the last of them";
-    table.add(what, "ms", Some(milliseconds(written)), None, Target::None);
+    table.add(what, "ms", Some(milliseconds(written)), None, FigureTarget::None);
     for (seen, after) in [(&ended, "an end in order"), (&killed, "a kill")] {
         let Restarts { first_hit_ms, all_ms, left_percent } = seen;
-        let most = Target::Most(FIRST_HIT_MS_MOST);
+        let most = FigureTarget::Most(FIRST_HIT_MS_MOST);
         let what = format!("first hit after {after} (Varnish: first answer, from the application)");
         table.add(what, "ms", median(first_hit_ms), Some(varnish), most);
-        table.add(format!("all taken over after {after}"), "ms", median(all_ms), None, Target::None);
+        table.add(format!("all taken over after {after}"), "ms", median(all_ms), None, FigureTarget::None);
         let what = format!("drawn pages that were left after {after}");
-        table.add(what, "%", median(left_percent), Some(0.0), Target::None);
+        table.add(what, "%", median(left_percent), Some(0.0), FigureTarget::None);
     }
     Ok(())
 }
@@ -90,18 +92,19 @@ impl Restarts {
     /// Starts the program again and measures which of the `stored` objects are still there.
     fn restart(
         &mut self,
-        stand: &Stand,
-        bench: &Bench<'_>,
-        server: &Server,
+        base: &ServerBase,
+        bench: &StoreBench<'_>,
+        server: &BenchServer,
         disk: &str,
         stored: u64,
         random: &mut Random,
     ) -> Result<()> {
-        let (clock, first_hit) = (SystemClock::new(), Cell::new(None));
+        let clock = SystemClock::new();
+        let first_hit = Cell::new(None);
         let probe = RefCell::new(random.clone());
         let pages = bench.args.objects as usize;
         let begun = clock.monotonic();
-        stand.start(*server, MEMORY, disk, |server| {
+        base.start(*server, MEMORY, disk, |server| {
             // Returning in between lets the caller notice a server that has ended.
             let mut random = probe.borrow_mut();
             for _ in 0..LOOKS_MAX {
@@ -120,21 +123,21 @@ impl Restarts {
         self.first_hit_ms.push(milliseconds(first_hit.get().context("interrupted")?));
         wait(|| Ok(server.metric("petasos_store_objects")? >= stored))?;
         self.all_ms.push(milliseconds(clock.monotonic().since(begun)));
-        let before = stand.origin.requests();
-        let mut visitors = Visitors::gather(server.address, VISITORS, &bench.interrupted)?;
+        let before = base.origin.requests();
+        let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
         let mut left = DRAWN;
         visitors.ask(None, || {
             left = left.checked_sub(1)?;
             Some(page(random.below(pages) as u64))
         })?;
-        let lost = stand.origin.requests() - before;
+        let lost = base.origin.requests() - before;
         self.left_percent.push(100.0 * (1.0 - lost as f64 / DRAWN as f64));
         Ok(())
     }
 }
 
 /// Whether a request for the page is a hit.
-fn is_hit(server: &Server, number: u64) -> bool {
+fn is_hit(server: &BenchServer, number: u64) -> bool {
     let target = page(number).target();
     let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
     let answer = asked(server.address, &request).unwrap_or_default();
@@ -143,19 +146,20 @@ fn is_hit(server: &Server, number: u64) -> bool {
 }
 
 /// Time from starting Varnish to its first response, in milliseconds.
-fn varnish_first_answer_ms(stand: &Stand) -> Result<f64> {
-    let server = stand.server(Kind::Varnish, "varnish-restart")?;
+fn varnish_first_answer_ms(base: &ServerBase) -> Result<f64> {
+    let server = base.server(BenchProgram::Varnish, "varnish-restart")?;
     let mut times = Vec::new();
     for _ in 0..RESTARTS_MAX {
-        let (clock, answered) = (SystemClock::new(), Cell::new(None));
+        let clock = SystemClock::new();
+        let answered = Cell::new(None);
         let begun = clock.monotonic();
-        stand.start(server, MEMORY, "", |server| {
+        base.start(server, MEMORY, "", |server| {
             let is_there = server.answers();
             answered.set(is_there.then(|| clock.monotonic().since(begun)));
             is_there
         })?;
         times.extend(answered.get().map(milliseconds));
-        stand.stop(&server)?;
+        base.stop(&server)?;
     }
     Ok(median(&times).unwrap_or(f64::NAN))
 }

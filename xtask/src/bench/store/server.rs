@@ -2,14 +2,14 @@
 //! memory limit, and the system's figures about its processes.
 //!
 //! Invariant: servers run as one ordinary user on free loopback ports and keep all files in one
-//! directory. Dropping a [`Stand`] stops them all. Servers that a killed run left are stopped
+//! directory. Dropping a [`ServerBase`] stops them all. Servers that a killed run left are stopped
 //! before the next run begins.
 
 use super::super::optimised;
-use super::origin::Origin;
+use super::origin::PageOrigin;
 use crate::packages;
 use crate::place::{self, render};
-use crate::service::{Place, Service};
+use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -44,23 +44,23 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The program of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BenchProgram {
     Petasos,
     Varnish,
 }
 
 /// Directory and application of the servers.
-pub(super) struct Stand {
-    place: Place,
-    pub(super) origin: Origin,
+pub(super) struct ServerBase {
+    place: LabDirectory,
+    pub(super) origin: PageOrigin,
     /// Keeps a second benchmark out.
     _lock: File,
 }
 
 /// A server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Server {
-    pub(super) kind: Kind,
+pub(super) struct BenchServer {
+    pub(super) kind: BenchProgram,
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
     /// Address of the metrics; Petasos only.
@@ -71,7 +71,7 @@ pub(super) struct Server {
 const FREE_LOOK_EVERY: Duration = Duration::from_millis(20);
 const FREE_LOOKS_MAX: u32 = 500;
 
-impl Stand {
+impl ServerBase {
     /// Installs missing packages, prepares the directory and starts the application.
     ///
     /// # Errors
@@ -80,27 +80,29 @@ impl Stand {
         packages::ensure(&PACKAGES)?;
         let directory = std::path::absolute(DIRECTORY)?;
         let lock = place::lock(&directory)?;
-        let place = Place::settle(&directory)?;
-        let stand = Self { place, origin: Origin::start()?, _lock: lock };
-        stand.stop_all()?;
+        let place = LabDirectory::settle(&directory)?;
+        let base = Self { place, origin: PageOrigin::start()?, _lock: lock };
+        base.stop_all()?;
         // Copied because the servers' user may not have access to the original, and a build may
         // replace it.
-        let (program, copy) = (optimised("petasos")?, stand.place.directory.join("petasos"));
+        let program = optimised("petasos")?;
+        let copy = base.place.directory.join("petasos");
         fs::copy(&program, &copy)
-            .and_then(|_| stand.place.account.give(&copy))
+            .and_then(|_| base.place.account.give(&copy))
             .with_context(|| format!("cannot copy {}", program.display()))?;
-        let origin = stand.origin.address;
-        let (host, port) = (origin.ip().to_string(), origin.port().to_string());
+        let origin = base.origin.address;
+        let host = origin.ip().to_string();
+        let port = origin.port().to_string();
         let values = [("origin_host", &*host), ("origin_port", &*port)];
         let vcl = render(include_str!("../../../../bench/peers/varnish-store.vcl"), &values)?;
-        stand.place.write("conf/varnish-store.vcl", &vcl)?;
-        Ok(stand)
+        base.place.write("conf/varnish-store.vcl", &vcl)?;
+        Ok(base)
     }
 
     /// A server with free addresses, which is not started yet.
-    pub(super) fn server(&self, kind: Kind, name: &'static str) -> Result<Server> {
+    pub(super) fn server(&self, kind: BenchProgram, name: &'static str) -> Result<BenchServer> {
         let [address, admin] = place::free_addresses()?;
-        Ok(Server { kind, name, address, admin })
+        Ok(BenchServer { kind, name, address, admin })
     }
 
     /// Starts a server and waits until `ready` returns true. `memory` is its memory limit, written
@@ -110,24 +112,26 @@ impl Stand {
     /// If it does not start.
     pub(super) fn start(
         &self,
-        server: Server,
+        server: BenchServer,
         memory: &str,
         more: &str,
-        ready: impl Fn(&Server) -> bool,
+        ready: impl Fn(&BenchServer) -> bool,
     ) -> Result<()> {
-        let Server { kind, name, address, admin } = server;
-        let (site, origin) = (self.place.directory.display(), self.origin.address);
+        let BenchServer { kind, name, address, admin } = server;
+        let site = self.place.directory.display();
+        let origin = self.origin.address;
         let command = match kind {
-            Kind::Petasos => format!(
+            BenchProgram::Petasos => format!(
                 "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} \
                  --purge-peers 127.0.0.1 --memory {memory}iB{more}"
             ),
-            Kind::Varnish => format!(
+            BenchProgram::Varnish => format!(
                 "varnishd -F -T none -n {site}/{name} -f {site}/conf/varnish-store.vcl -a {address} -s malloc,{memory}{more}"
             ),
         };
-        // Splitting at spaces is correct because `Place::settle` guarantees paths without spaces.
-        let service = Service { name, command: command.split(' ').map(str::to_owned).collect() };
+        // Splitting at spaces is correct because `LabDirectory::settle` guarantees paths without
+        // spaces.
+        let service = LabService { name, command: command.split(' ').map(str::to_owned).collect() };
         self.place.start(&service, || ready(&server))
     }
 
@@ -142,12 +146,12 @@ impl Stand {
     }
 
     /// Stops a server and waits until it has ended.
-    pub(super) fn stop(&self, server: &Server) -> Result<()> {
+    pub(super) fn stop(&self, server: &BenchServer) -> Result<()> {
         self.place.stop(server.name).map(|_| ())
     }
 
     /// Kills a server with SIGKILL, to simulate a crash.
-    pub(super) fn kill(&self, server: &Server) -> Result<()> {
+    pub(super) fn kill(&self, server: &BenchServer) -> Result<()> {
         for pid in self.processes(server) {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 // May fail because the process has just ended.
@@ -171,7 +175,7 @@ impl Stand {
     }
 
     /// Process ids of a server: its first process and that process's children.
-    fn processes(&self, server: &Server) -> Vec<u32> {
+    fn processes(&self, server: &BenchServer) -> Vec<u32> {
         let Some(first) = self.place.running(server.name) else { return Vec::new() };
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
         let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
@@ -180,7 +184,7 @@ impl Stand {
 
     /// Resident memory of a server's processes, in bytes (proc_pid_statm(5): the second number, in
     /// pages).
-    pub(super) fn resident_bytes(&self, server: &Server) -> u64 {
+    pub(super) fn resident_bytes(&self, server: &BenchServer) -> u64 {
         let pages = |pid: u32| {
             let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
             statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0)
@@ -190,7 +194,7 @@ impl Stand {
 
     /// Processor time of a server's processes so far, in seconds (proc_pid_stat(5): fields 14 and
     /// 15).
-    pub(super) fn processor_seconds(&self, server: &Server) -> f64 {
+    pub(super) fn processor_seconds(&self, server: &BenchServer) -> f64 {
         let ticks = |pid: u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             // The program's name, in parentheses, is before field 3.
@@ -201,7 +205,7 @@ impl Stand {
     }
 }
 
-impl Drop for Stand {
+impl Drop for ServerBase {
     fn drop(&mut self) {
         if let Err(error) = self.stop_all() {
             eprintln!("error: {error:#}");
@@ -209,7 +213,7 @@ impl Drop for Stand {
     }
 }
 
-impl Server {
+impl BenchServer {
     /// Whether the server answers a GET of `/` with 200.
     pub(super) fn answers(&self) -> bool {
         asked(self.address, "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")

@@ -7,7 +7,7 @@ use super::super::markdown;
 
 /// Target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Target {
+pub(super) enum FigureTarget {
     /// At most this value.
     Most(f64),
     /// At least this value.
@@ -18,19 +18,19 @@ pub(super) enum Target {
 
 /// One row.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct FigureRow {
     what: String,
     petasos: Option<f64>,
     varnish: Option<f64>,
     unit: String,
-    target: Target,
+    target: FigureTarget,
 }
 
 /// The rows of a part.
 #[derive(Debug, Default)]
-pub(super) struct Table(Vec<Row>);
+pub(super) struct FigureTable(Vec<FigureRow>);
 
-impl Table {
+impl FigureTable {
     /// Adds a figure of Petasos, and Varnish's figure if there is one.
     pub(super) fn add(
         &mut self,
@@ -38,37 +38,37 @@ impl Table {
         unit: impl Into<String>,
         petasos: Option<f64>,
         varnish: Option<f64>,
-        target: Target,
+        target: FigureTarget,
     ) {
-        self.0.push(Row { what: what.into(), petasos, varnish, unit: unit.into(), target });
+        self.0.push(FigureRow { what: what.into(), petasos, varnish, unit: unit.into(), target });
     }
 
     /// Prints the rows, if there are any.
     pub(super) fn print(&self, title: &str) {
         if !self.0.is_empty() {
-            let rows: Vec<_> = self.0.iter().map(Row::cells).collect();
+            let rows: Vec<_> = self.0.iter().map(FigureRow::cells).collect();
             println!("\n## {title}\n");
             println!("{}", markdown(&["figure", "unit", "Petasos", "Varnish", "target", "verdict"], &rows));
         }
     }
 }
 
-impl Row {
+impl FigureRow {
     fn verdict(&self) -> &'static str {
         let is_met = match (self.target, self.petasos) {
-            (Target::None, _) => return "",
+            (FigureTarget::None, _) => return "",
             (_, None) => return "not measured",
-            (Target::Most(most), Some(figure)) => figure <= most,
-            (Target::Least(least), Some(figure)) => figure >= least,
+            (FigureTarget::Most(most), Some(figure)) => figure <= most,
+            (FigureTarget::Least(least), Some(figure)) => figure >= least,
         };
         if is_met { "met" } else { "missed" }
     }
 
     fn cells(&self) -> Vec<String> {
         let target = match self.target {
-            Target::Most(most) => format!("at most {}", number(most)),
-            Target::Least(least) => format!("at least {}", number(least)),
-            Target::None => String::new(),
+            FigureTarget::Most(most) => format!("at most {}", number(most)),
+            FigureTarget::Least(least) => format!("at least {}", number(least)),
+            FigureTarget::None => String::new(),
         };
         let figure = |figure: Option<f64>| figure.map(number).unwrap_or_default();
         vec![
@@ -95,11 +95,11 @@ fn number(figure: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Target, number};
+    use super::{FigureRow, FigureTarget, number};
 
     #[test]
     fn verdict_depends_on_the_figure_and_its_target() {
-        let row = |petasos, target| Row {
+        let row = |petasos, target| FigureRow {
             what: String::new(),
             petasos,
             varnish: Some(9.0),
@@ -107,12 +107,12 @@ mod tests {
             target,
         };
         for (petasos, target, verdict) in [
-            (Some(1.3), Target::Most(1.3), "met"),
-            (Some(1.31), Target::Most(1.3), "missed"),
-            (Some(5.0), Target::Least(5.0), "met"),
-            (Some(4.9), Target::Least(5.0), "missed"),
-            (None, Target::Least(5.0), "not measured"),
-            (Some(4.9), Target::None, ""),
+            (Some(1.3), FigureTarget::Most(1.3), "met"),
+            (Some(1.31), FigureTarget::Most(1.3), "missed"),
+            (Some(5.0), FigureTarget::Least(5.0), "met"),
+            (Some(4.9), FigureTarget::Least(5.0), "missed"),
+            (None, FigureTarget::Least(5.0), "not measured"),
+            (Some(4.9), FigureTarget::None, ""),
         ] {
             assert_eq!(row(petasos, target).verdict(), verdict);
         }

@@ -4,7 +4,7 @@
 //! the first bytes of the page. There is one thread and one poll. A connection that the server
 //! closed is opened again, and a response that was cut off counts as wrong.
 
-use super::origin::{NUMBER_BYTES, Page};
+use super::origin::{BenchPage, NUMBER_BYTES};
 use anyhow::{Context, Result, ensure};
 use clock::{Clock as _, Monotonic};
 use h1::{BodyDecoder, Limits, Strictness, skim_response};
@@ -24,20 +24,20 @@ const SLICE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Connected visitors.
-pub(super) struct Visitors<'a> {
+pub(super) struct ConnectedVisitors<'a> {
     address: SocketAddr,
     poll: Poll,
-    connections: Vec<Connection>,
+    connections: Vec<VisitorConnection>,
     idle: Vec<usize>,
     buffer: Vec<u8>,
     clock: SystemClock,
     interrupted: &'a AtomicBool,
-    asked: Asked,
+    asked: SeriesFigures,
 }
 
 /// Result of a series of requests.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct SeriesFigures {
     /// Right responses.
     pub(super) right: u64,
     /// Wrong or missing responses.
@@ -49,10 +49,10 @@ pub(super) struct Asked {
     pub(super) nanos: Vec<u64>,
 }
 
-struct Connection {
+struct VisitorConnection {
     stream: TcpStream,
     /// The requested page, until its response is complete.
-    page: Option<Page>,
+    page: Option<BenchPage>,
     sent: Monotonic,
     partial_head: Vec<u8>,
     body: Option<BodyDecoder>,
@@ -60,15 +60,16 @@ struct Connection {
     content_bytes: usize,
 }
 
-impl<'a> Visitors<'a> {
+impl<'a> ConnectedVisitors<'a> {
     /// Opens this number of connections.
     ///
     /// # Errors
     /// If the server refuses a connection.
     pub(super) fn gather(address: SocketAddr, visitors: usize, interrupted: &'a AtomicBool) -> Result<Self> {
-        let (poll, clock) = (Poll::new()?, SystemClock::new());
+        let poll = Poll::new()?;
+        let clock = SystemClock::new();
         let connections = (0..visitors)
-            .map(|index| Connection::open(address, &poll, index, &clock))
+            .map(|index| VisitorConnection::open(address, &poll, index, &clock))
             .collect::<Result<_, _>>()
             .with_context(|| format!("{address} does not take another connection"))?;
         Ok(Self {
@@ -79,7 +80,7 @@ impl<'a> Visitors<'a> {
             buffer: vec![0; READ_BYTES],
             clock,
             interrupted,
-            asked: Asked::default(),
+            asked: SeriesFigures::default(),
         })
     }
 
@@ -88,10 +89,17 @@ impl<'a> Visitors<'a> {
     ///
     /// # Errors
     /// If a system call fails, if the server refuses a connection, or on an interruption.
-    pub(super) fn ask(&mut self, rate: Option<u32>, mut next: impl FnMut() -> Option<Page>) -> Result<Asked> {
-        self.asked = Asked::default();
-        let (begun, mut started, mut is_over) = (self.clock.monotonic(), 0_u64, false);
-        let (mut last, mut settled) = (begun, 0);
+    pub(super) fn ask(
+        &mut self,
+        rate: Option<u32>,
+        mut next: impl FnMut() -> Option<BenchPage>,
+    ) -> Result<SeriesFigures> {
+        self.asked = SeriesFigures::default();
+        let begun = self.clock.monotonic();
+        let mut started = 0_u64;
+        let mut is_over = false;
+        let mut last = begun;
+        let mut settled = 0;
         let mut events = Events::with_capacity(1024);
         while !is_over || self.idle.len() < self.connections.len() {
             ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
@@ -106,10 +114,12 @@ impl<'a> Visitors<'a> {
                         is_over = true;
                     }
                 }
-                (started, last) = (started + 1, now);
+                started = started + 1;
+                last = now;
             }
             if settled != self.asked.right + self.asked.wrong {
-                (settled, last) = (self.asked.right + self.asked.wrong, now);
+                settled = self.asked.right + self.asked.wrong;
+                last = now;
             }
             if self.idle.len() < self.connections.len() && now.since(last) > PATIENCE {
                 self.asked.wrong += (self.connections.len() - self.idle.len()) as u64;
@@ -126,7 +136,7 @@ impl<'a> Visitors<'a> {
         Ok(std::mem::take(&mut self.asked))
     }
 
-    fn send(&mut self, index: usize, page: Page) -> Result<()> {
+    fn send(&mut self, index: usize, page: BenchPage) -> Result<()> {
         let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
         let request = format!("GET {} HTTP/1.1\r\nHost: bench.test\r\n\r\n", page.target());
         connection.page = Some(page);
@@ -177,7 +187,7 @@ impl<'a> Visitors<'a> {
             self.idle.push(index);
         }
         if is_broken {
-            *connection = Connection::open(self.address, &self.poll, index, &self.clock)
+            *connection = VisitorConnection::open(self.address, &self.poll, index, &self.clock)
                 .context("the server takes no connection any more")?;
         }
         connection.forget();
@@ -185,7 +195,7 @@ impl<'a> Visitors<'a> {
     }
 }
 
-impl Connection {
+impl VisitorConnection {
     fn open(address: SocketAddr, poll: &Poll, index: usize, clock: &SystemClock) -> std::io::Result<Self> {
         let stream = std::net::TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -207,7 +217,8 @@ impl Connection {
     fn forget(&mut self) {
         self.partial_head.clear();
         self.beginning.clear();
-        (self.body, self.content_bytes) = (None, 0);
+        self.body = None;
+        self.content_bytes = 0;
     }
 
     /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
@@ -262,18 +273,19 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::super::origin::{Origin, Page};
-    use super::Visitors;
+    use super::super::origin::{BenchPage, PageOrigin};
+    use super::ConnectedVisitors;
     use std::sync::atomic::AtomicBool;
 
     #[test]
     fn every_page_of_the_origin_counts_as_right() {
-        let (origin, interrupted) = (Origin::start().unwrap(), AtomicBool::new(false));
+        let origin = PageOrigin::start().unwrap();
+        let interrupted = AtomicBool::new(false);
         // The last page is wrong on purpose: it is shorter than the number that it begins with.
         let mut pages = [20, 64, 1_000, 70_000, 1 << 20].into_iter().cycle().zip(0..50).chain([(10, 50)]);
-        let mut visitors = Visitors::gather(origin.address, 3, &interrupted).unwrap();
+        let mut visitors = ConnectedVisitors::gather(origin.address, 3, &interrupted).unwrap();
         let asked =
-            visitors.ask(None, || pages.next().map(|(bytes, number)| Page { bytes, number })).unwrap();
+            visitors.ask(None, || pages.next().map(|(bytes, number)| BenchPage { bytes, number })).unwrap();
         assert_eq!((asked.right, asked.wrong, asked.nanos.len()), (50, 1, 50));
         assert_eq!(asked.content_bytes, 10 * (20 + 64 + 1_000 + 70_000 + (1 << 20)));
         assert_eq!(origin.requests(), 51);

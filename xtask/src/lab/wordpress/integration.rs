@@ -4,7 +4,7 @@
 //! are inactive at first: the lab's `wp-config.php` switches them on for the layers in use.
 
 use crate::place::make_own;
-use crate::service::Place;
+use crate::service::LabDirectory;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const PARTS: [(&str, &str); 3] = [
 ];
 
 /// Whether the copies equal the files of the repository.
-pub(super) fn is_current(place: &Place) -> bool {
+pub(super) fn is_current(place: &LabDirectory) -> bool {
     let target = place.directory.join(TARGET);
     PARTS.iter().all(|(from, to)| {
         let same = |old: &Path, new: &Path| Some(contents(old).ok()? == contents(new).ok()?);
@@ -33,7 +33,7 @@ pub(super) fn is_current(place: &Place) -> bool {
 ///
 /// # Errors
 /// Names the file that cannot be read or written.
-pub(super) fn install(place: &Place) -> Result<()> {
+pub(super) fn install(place: &LabDirectory) -> Result<()> {
     for (from, to) in PARTS {
         let target = place.directory.join(TARGET).join(to);
         if target.is_dir() {
@@ -57,7 +57,8 @@ fn source() -> PathBuf {
 /// The files below `top` in order, each with its path relative to `top`. If `top` is a file, its
 /// relative path is empty.
 fn contents(top: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let (mut found, mut rest) = (Vec::new(), vec![top.to_owned()]);
+    let mut found = Vec::new();
+    let mut rest = vec![top.to_owned()];
     while let Some(path) = rest.pop() {
         let context = || format!("cannot read {}", path.display());
         if path.is_dir() {

@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 use platform::Access;
 
-use super::Writer;
+use super::DiskWriter;
 use crate::figures::{add, of};
-use crate::index_file::{Entries, IndexFile, Live};
+use crate::index_file::{IndexEncoder, IndexFile, IndexedObject};
 use crate::names;
-use crate::open_segment::{Incoming, WRITE_BYTES};
-use crate::record::{Keeper, Location, Record};
-use crate::segment::{Note, Noted, Refreshed, Segment};
+use crate::open_segment::{PendingObject, WRITE_BYTES};
+use crate::record::{Location, Record, RetentionPolicy};
+use crate::segment::{IndexNote, Noted, Refreshed, Segment};
 use crate::status::Trouble;
-use crate::stored::Stored;
+use crate::stored::StoredObject;
 use crate::{Durability, OffReason, ReadError};
 
-impl Writer {
+impl DiskWriter {
     /// Evicts until there is room for `bytes` more. Gives up if running fills leave no segment to
     /// evict.
     ///
     /// Objects that are kept move to newer segments, which this call does not evict. Otherwise it
     /// might move the same objects from one segment to the next for ever.
-    pub(super) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
+    pub(super) fn make_room(&mut self, keeper: &dyn RetentionPolicy, bytes: u64) -> Result<(), Trouble> {
         let shared = Arc::clone(&self.shared);
         let is_short = || {
             shared.used_bytes() + bytes > shared.plan.usable_bytes
@@ -48,12 +48,12 @@ impl Writer {
     }
 
     /// Evicts the oldest segment. Returns false if no segment can be evicted.
-    pub(super) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
+    pub(super) fn evict_oldest(&mut self, keeper: &dyn RetentionPolicy) -> bool {
         self.evict_up_to(keeper, u32::MAX)
     }
 
     /// Evicts the oldest segment, unless it is newer than `newest`.
-    fn evict_up_to(&mut self, keeper: &dyn Keeper, newest: u32) -> bool {
+    fn evict_up_to(&mut self, keeper: &dyn RetentionPolicy, newest: u32) -> bool {
         if self.shared.segments.oldest().is_none() {
             let open = self.main.take().into_iter().chain(std::mem::take(&mut self.idle));
             open.collect::<Vec<_>>().into_iter().for_each(|open| self.seal(open));
@@ -64,7 +64,7 @@ impl Writer {
         true
     }
 
-    fn evict(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
+    fn evict(&mut self, keeper: &dyn RetentionPolicy, segment: &Arc<Segment>) {
         add(&self.shared.counters.evicted, of(&segment.objects));
         // The keeper does not know objects that the recovery has not returned yet.
         if segment.is_known.load(std::sync::atomic::Ordering::SeqCst) {
@@ -79,7 +79,7 @@ impl Writer {
     }
 
     /// Tells the keeper about the segments that the journal has removed from a full disk.
-    pub(super) fn follow_journal(&mut self, keeper: &dyn Keeper) {
+    pub(super) fn follow_journal(&mut self, keeper: &dyn RetentionPolicy) {
         for (id, note_bytes) in self.shared.segments.take_orphaned() {
             keeper.lost_all(id);
             self.shared.queue.release(note_bytes);
@@ -88,10 +88,12 @@ impl Writer {
     }
 
     /// Asks the keeper about each object of the segment, and writes those again that it keeps.
-    fn rescue(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>, mut index: IndexFile) {
+    fn rescue(&mut self, keeper: &dyn RetentionPolicy, segment: &Arc<Segment>, mut index: IndexFile) {
         let removed = removed(&segment.state().notes);
         let kept_bytes_max = self.shared.plan.segment_bytes / 2;
-        let (mut kept_bytes, mut batch_bytes, mut batch) = (0, 0, Vec::new());
+        let mut kept_bytes = 0;
+        let mut batch_bytes = 0;
+        let mut batch = Vec::new();
         while let Some(live) = index.next_live() {
             let from = live.location(segment.id);
             if removed.contains(&from.offset) || !keeper.evicts(from) {
@@ -100,13 +102,13 @@ impl Writer {
             let incoming = self
                 .read_again(segment, live)
                 .ok()
-                .filter(|incoming| kept_bytes + Incoming::bytes(&incoming.record) <= kept_bytes_max);
+                .filter(|incoming| kept_bytes + PendingObject::bytes(&incoming.record) <= kept_bytes_max);
             let Some(incoming) = incoming else {
                 keeper.lost(from);
                 continue;
             };
-            kept_bytes += Incoming::bytes(&incoming.record);
-            batch_bytes += Incoming::bytes(&incoming.record);
+            kept_bytes += PendingObject::bytes(&incoming.record);
+            batch_bytes += PendingObject::bytes(&incoming.record);
             batch.push((from, incoming));
             if batch_bytes >= WRITE_BYTES {
                 batch_bytes = 0;
@@ -126,11 +128,11 @@ impl Writer {
     }
 
     /// Reads a complete object with its newest index entry, which may still be queued.
-    fn read_again(&self, segment: &Segment, live: Live) -> Result<Incoming, ReadError> {
+    fn read_again(&self, segment: &Segment, live: IndexedObject) -> Result<PendingObject, ReadError> {
         let shared = &self.shared;
         let location = live.location(segment.id);
         let file = shared.segments.data(segment)?;
-        let stored = Stored::read(file, location, Arc::clone(&shared.counters))?;
+        let stored = StoredObject::read(file, location, Arc::clone(&shared.counters))?;
         if stored.body.len() > shared.plan.segment_bytes / 2 {
             return Err(ReadError::Gone);
         }
@@ -144,19 +146,28 @@ impl Writer {
         // An unproven object stays unproven, because its copy keeps the life in which it was
         // written.
         let life = if shared.survived(&live) { shared.mark.life } else { live.entry.life };
-        let (mut index, mut sequence, mut order) = (live.index, live.entry.sequence, live.entry.order);
+        let mut index = live.index;
+        let mut sequence = live.entry.sequence;
+        let mut order = live.entry.order;
         if let Some(Refreshed::Queued { index: newer, sequence: number, order: at }) =
             segment.state().refreshed.get(&location.offset)
         {
-            (index, sequence, order) = (newer.clone(), *number, *at);
+            index = newer.clone();
+            sequence = *number;
+            order = *at;
         }
         let record = Record { index, head: stored.head, body, sequence };
-        Ok(Incoming { record, order, life })
+        Ok(PendingObject { record, order, life })
     }
 
     /// Writes objects again and reports their new locations. Removals and refreshes that were
     /// requested meanwhile are repeated for the copies.
-    fn put_again(&mut self, keeper: &dyn Keeper, segment: &Segment, batch: Vec<(Location, Incoming)>) {
+    fn put_again(
+        &mut self,
+        keeper: &dyn RetentionPolicy,
+        segment: &Segment,
+        batch: Vec<(Location, PendingObject)>,
+    ) {
         if batch.is_empty() {
             return;
         }
@@ -225,9 +236,11 @@ impl Writer {
     /// Replaces an index by one with a single entry for each object.
     fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), Trouble> {
         let Some(mut index) = self.read_index(segment) else { return Ok(()) };
-        let entries = Entries::of(segment.id);
-        let (mut survived, mut others) = (entries.header(), Vec::new());
-        let (mut of_survived, mut of_others) = (Vec::new(), Vec::new());
+        let entries = IndexEncoder::of(segment.id);
+        let mut survived = entries.header();
+        let mut others = Vec::new();
+        let mut of_survived = Vec::new();
+        let mut of_others = Vec::new();
         while let Some(live) = index.next_live() {
             let life = if self.shared.survived(&live) { self.shared.mark.life } else { live.entry.life };
             let (out, places) = if life == self.shared.mark.life {
@@ -265,7 +278,7 @@ impl Writer {
     }
 }
 
-fn removed(notes: &[Note]) -> HashSet<u64> {
+fn removed(notes: &[IndexNote]) -> HashSet<u64> {
     let removed = notes.iter().filter(|note| matches!(note.change, Noted::Removed));
     removed.map(|note| note.offset).collect()
 }

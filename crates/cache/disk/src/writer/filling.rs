@@ -4,20 +4,20 @@
 
 use std::sync::Arc;
 
-use super::Writer;
+use super::DiskWriter;
 use crate::OffReason;
 use crate::figures::{add, of};
 use crate::fill_shared::FillShared;
 use crate::open_segment::{OpenSegment, WRITE_BYTES};
-use crate::queue::{Answer, Command};
-use crate::record::{Keeper, Location, Record};
+use crate::queue::{Command, WriteCallback};
+use crate::record::{Location, Record, RetentionPolicy};
 use crate::status::Trouble;
 
 /// The most segments that are kept open for later fills; others are sealed.
 const IDLE_MAX: usize = 4;
 
 /// A running fill.
-pub(super) struct Filling {
+pub(super) struct RunningFill {
     fill: Arc<FillShared>,
     open: OpenSegment,
     start: u64,
@@ -27,9 +27,9 @@ fn key(fill: &Arc<FillShared>) -> usize {
     Arc::as_ptr(fill).addr()
 }
 
-impl Writer {
+impl DiskWriter {
     /// Writes the complete pieces that a fill has received.
-    pub(super) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
+    pub(super) fn fill(&mut self, keeper: &dyn RetentionPolicy, fill: &Arc<FillShared>) {
         // A step queued before the fill ended would open a segment that no step closes again.
         if fill.is_ended() {
             return;
@@ -43,11 +43,11 @@ impl Writer {
     #[expect(clippy::expect_used, reason = "writing the rest of a body begins its fill")]
     pub(super) fn finish(
         &mut self,
-        keeper: &dyn Keeper,
+        keeper: &dyn RetentionPolicy,
         fill: &Arc<FillShared>,
         record: &Record,
         order: u64,
-        answer: Answer,
+        answer: WriteCallback,
     ) {
         match self.try_finish(keeper, fill, record, order) {
             Ok(location) => {
@@ -66,7 +66,7 @@ impl Writer {
 
     fn try_finish(
         &mut self,
-        keeper: &dyn Keeper,
+        keeper: &dyn RetentionPolicy,
         fill: &Arc<FillShared>,
         record: &Record,
         order: u64,
@@ -79,7 +79,8 @@ impl Writer {
         self.with_room(keeper, bytes, |writer| {
             let segment = writer.running(fill).open.segment.id;
             writer.dirty.insert(segment);
-            let (filling, segments) = (writer.running(fill), &writer.shared.segments);
+            let filling = writer.running(fill);
+            let segments = &writer.shared.segments;
             let before = of(&filling.open.segment.data_bytes);
             let body = (filling.start, fill.pushed(), sums.as_slice());
             let put = filling.open.put_behind(segments, body, record, (order, life));
@@ -90,7 +91,7 @@ impl Writer {
     /// Writes complete pieces; if `is_last` is set, also the shorter rest.
     fn write_pieces(
         &mut self,
-        keeper: &dyn Keeper,
+        keeper: &dyn RetentionPolicy,
         fill: &Arc<FillShared>,
         is_last: bool,
     ) -> Result<(), Trouble> {
@@ -127,11 +128,11 @@ impl Writer {
 
     /// A fill that has begun and not ended.
     #[expect(clippy::expect_used, reason = "a fill begins before its first bytes are written")]
-    fn running(&self, fill: &Arc<FillShared>) -> &Filling {
+    fn running(&self, fill: &Arc<FillShared>) -> &RunningFill {
         self.filling.get(&key(fill)).expect("a fill begins before its first bytes are written")
     }
 
-    fn begin_fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) -> Result<(), Trouble> {
+    fn begin_fill(&mut self, keeper: &dyn RetentionPolicy, fill: &Arc<FillShared>) -> Result<(), Trouble> {
         let fits = |open: &OpenSegment| fill.reserve_before(of(&open.segment.data_bytes));
         let open = match self.idle.iter().position(fits).map(|place| self.idle.remove(place)) {
             Some(open) => open,
@@ -139,7 +140,7 @@ impl Writer {
         };
         let start = of(&open.segment.data_bytes);
         fill.begin_at(Arc::clone(&open.data), start);
-        self.filling.insert(key(fill), Filling { fill: Arc::clone(fill), open, start });
+        self.filling.insert(key(fill), RunningFill { fill: Arc::clone(fill), open, start });
         Ok(())
     }
 
@@ -158,7 +159,7 @@ impl Writer {
     fn drop_fill(&mut self, fill: &Arc<FillShared>, reason: OffReason) {
         let waiting = fill.fail(reason);
         self.shared.queue.release(waiting);
-        if let Some(Filling { open, start, .. }) = self.filling.remove(&key(fill)) {
+        if let Some(RunningFill { open, start, .. }) = self.filling.remove(&key(fill)) {
             open.cut(&self.shared.segments, start);
             self.park(open);
         }

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use petasos_disk::{Durability, Settings};
-use platform::{Access, Disk, DiskFile, DiskLock, Listed, SimulatedDisk};
+use petasos_disk::{Durability, TierSettings};
+use platform::{Access, DirectoryEntry, Disk, DiskFile, DiskLock, SimulatedDisk};
 
 use super::settings;
 
@@ -22,8 +22,8 @@ impl Devices {
         Self { tier: SimulatedDisk::new(1), state: SimulatedDisk::new(2), runtime: SimulatedDisk::new(3) }
     }
 
-    pub(crate) fn settings(durability: Durability) -> Settings {
-        Settings {
+    pub(crate) fn settings(durability: Durability) -> TierSettings {
+        TierSettings {
             state_directory: Some("/state".into()),
             runtime_directory: Some("/run".into()),
             durability,
@@ -76,7 +76,7 @@ impl Disk for Devices {
         self.of(path).open(path, access)
     }
 
-    fn list(&self, directory: &Path) -> io::Result<Vec<Listed>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.of(directory).list(directory)
     }
 

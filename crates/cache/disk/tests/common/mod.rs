@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use clock::ManualClock;
 use petasos_disk::{
-    Durability, Keeper, Location, OpenError, Opened, Progress, Record, Recovery, Settings, Tier, Writer, open,
+    DiskWriter, Durability, Location, OpenError, Opened, Record, Recovery, RetentionPolicy, Tier,
+    TierSettings, WriterProgress, open,
 };
 use platform::Disk;
 
 /// A keeper that keeps the objects listed in `keep`.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct KeepList {
     pub(crate) keep: Mutex<Vec<Location>>,
     pub(crate) asked: Mutex<Vec<Location>>,
     pub(crate) moved: Mutex<HashMap<Location, Location>>,
@@ -26,7 +27,7 @@ pub(crate) struct Wanted {
     pub(crate) lost_segments: Mutex<Vec<u32>>,
 }
 
-impl Keeper for Wanted {
+impl RetentionPolicy for KeepList {
     fn evicts(&self, location: Location) -> bool {
         self.asked.lock().unwrap().push(location);
         self.keep.lock().unwrap().contains(&location)
@@ -46,36 +47,36 @@ impl Keeper for Wanted {
     }
 }
 
-pub(crate) struct Cache {
+pub(crate) struct CachedTier {
     pub(crate) tier: Tier,
-    pub(crate) writer: Writer,
+    pub(crate) writer: DiskWriter,
     pub(crate) recovery: Recovery,
-    pub(crate) keeper: Wanted,
+    pub(crate) keeper: KeepList,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings { directory: PathBuf::from("/cache"), bytes_max: 1 << 20, ..Settings::default() }
+pub(crate) fn settings() -> TierSettings {
+    TierSettings { directory: PathBuf::from("/cache"), bytes_max: 1 << 20, ..TierSettings::default() }
 }
 
-pub(crate) fn power() -> Settings {
-    Settings { durability: Durability::Power, ..settings() }
+pub(crate) fn power() -> TierSettings {
+    TierSettings { durability: Durability::Power, ..settings() }
 }
 
-impl Cache {
-    pub(crate) fn try_open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self, OpenError> {
+impl CachedTier {
+    pub(crate) fn try_open(disk: Arc<dyn Disk>, settings: TierSettings) -> Result<Self, OpenError> {
         let clock = Arc::new(ManualClock::default());
         let Opened { tier, writer, recovery } = open(disk, clock.clone(), settings)?;
-        Ok(Self { tier, writer, recovery, keeper: Wanted::default(), clock })
+        Ok(Self { tier, writer, recovery, keeper: KeepList::default(), clock })
     }
 
-    pub(crate) fn open(disk: impl Disk + 'static, settings: Settings) -> Self {
+    pub(crate) fn open(disk: impl Disk + 'static, settings: TierSettings) -> Self {
         Self::try_open(Arc::new(disk), settings).unwrap()
     }
 
     /// Steps the writer until it is idle.
     pub(crate) fn settle(&mut self) {
-        while self.writer.step(&self.keeper) == Progress::Worked {}
+        while self.writer.step(&self.keeper) == WriterProgress::Worked {}
     }
 
     /// Lets a second pass, so that the periodic sync takes place.
@@ -86,7 +87,7 @@ impl Cache {
 
     pub(crate) fn close(mut self) {
         self.tier.close();
-        while self.writer.step(&self.keeper) != Progress::Closed {}
+        while self.writer.step(&self.keeper) != WriterProgress::Closed {}
     }
 
     pub(crate) fn write(&mut self, record: Record) -> Option<Location> {

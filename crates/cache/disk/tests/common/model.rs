@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use petasos_disk::{Keeper, Location};
+use petasos_disk::{Location, RetentionPolicy};
 
 /// Random numbers from a seed.
 pub(crate) struct Chance(pub(crate) u64);
@@ -19,26 +19,26 @@ impl Chance {
 
 /// The progress of an operation: in the files, and synced.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct OperationProgress {
     pub(crate) operation: u64,
     pub(crate) is_durable: bool,
     pub(crate) is_synced: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Object {
+pub(crate) struct ModelObject {
     pub(crate) body_bytes: usize,
-    pub(crate) written: Option<Came>,
+    pub(crate) written: Option<OperationProgress>,
     /// The requested versions of its index entry. The first is the one that it was written with.
-    pub(crate) versions: Vec<Came>,
-    pub(crate) removed: Option<Came>,
+    pub(crate) versions: Vec<OperationProgress>,
+    pub(crate) removed: Option<OperationProgress>,
     /// Its location, as last reported by the tier.
     pub(crate) location: Option<Location>,
     /// Whether a power cut has left it unproven. A refresh ends this.
     pub(crate) is_suspect: bool,
 }
 
-impl Object {
+impl ModelObject {
     /// Notes that the object has a new copy. Unless `is_synced`, a power cut may lose it.
     pub(crate) fn unsync(&mut self, is_synced: bool) {
         let came = self.versions.iter_mut().chain(&mut self.written);
@@ -47,8 +47,8 @@ impl Object {
 }
 
 #[derive(Default)]
-pub(crate) struct Shelf {
-    pub(crate) objects: BTreeMap<u64, Object>,
+pub(crate) struct ModelTier {
+    pub(crate) objects: BTreeMap<u64, ModelObject>,
     pub(crate) places: HashMap<Location, u64>,
     /// The numbers of objects that the tier has reported as dropped.
     pub(crate) forgotten: BTreeSet<u64>,
@@ -56,13 +56,13 @@ pub(crate) struct Shelf {
 
 /// The store's side: the tier's reports, behind a lock that callbacks take.
 #[derive(Clone, Default)]
-pub(crate) struct Model {
+pub(crate) struct StoreSide {
     /// Whether copies are synced before the originals are removed.
     pub(crate) syncs_moved: bool,
-    pub(crate) shelf: Arc<Mutex<Shelf>>,
+    pub(crate) shelf: Arc<Mutex<ModelTier>>,
 }
 
-impl Keeper for Model {
+impl RetentionPolicy for StoreSide {
     fn evicts(&self, location: Location) -> bool {
         let mut shelf = self.shelf.lock().unwrap();
         let Some(number) = shelf.places.get(&location).copied() else { return false };
@@ -94,7 +94,7 @@ impl Keeper for Model {
 
 /// The end of a life.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum LifeEnd {
     Kill,
     PowerCut,
     /// A power cut after the tier was closed, so that everything should be synced.

@@ -1,8 +1,8 @@
 //! The client's side of Petasos' own API: writes calls and reads replies.
 
-use super::Route;
-use crate::malformed::Fault;
-use crate::reply::Outcome;
+use super::ApiRoute;
+use crate::malformed::MalformedFault;
+use crate::reply::PurgeOutcome;
 use message::{Fields, Method};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub const NATIVE_PATH: &str = "/purge";
 
 /// The responses that a call invalidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selectors {
+pub enum CallSelectors {
     /// These URLs.
     Pages(Vec<String>),
     /// All pages whose URL begins with one of these.
@@ -33,9 +33,9 @@ pub enum Selectors {
 
 /// A call of Petasos' own API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ApiCall {
     /// The responses to invalidate.
-    pub selectors: Selectors,
+    pub selectors: CallSelectors,
     /// Whether they are marked stale instead of removed.
     pub soft: bool,
     /// Whether the most requested of these pages are fetched again. `false` leaves the choice to
@@ -43,18 +43,18 @@ pub struct Call {
     pub refill: bool,
 }
 
-impl Call {
+impl ApiCall {
     /// The call's JSON content.
     pub fn content(&self) -> String {
         let (kind, selectors) = match &self.selectors {
-            Selectors::Pages(urls) => ("uri", urls.as_slice()),
-            Selectors::Prefixes(urls) => ("uri-prefix", urls.as_slice()),
-            Selectors::Hosts(hosts) => ("host", hosts.as_slice()),
-            Selectors::Tags { tags, .. } => ("tag", tags.as_slice()),
-            Selectors::Bans(bans) => ("ban", bans.as_slice()),
-            Selectors::Everything => ("all", &[][..]),
+            CallSelectors::Pages(urls) => ("uri", urls.as_slice()),
+            CallSelectors::Prefixes(urls) => ("uri-prefix", urls.as_slice()),
+            CallSelectors::Hosts(hosts) => ("host", hosts.as_slice()),
+            CallSelectors::Tags { tags, .. } => ("tag", tags.as_slice()),
+            CallSelectors::Bans(bans) => ("ban", bans.as_slice()),
+            CallSelectors::Everything => ("all", &[][..]),
         };
-        let all_needed = matches!(&self.selectors, Selectors::Tags { all_needed: true, .. });
+        let all_needed = matches!(&self.selectors, CallSelectors::Tags { all_needed: true, .. });
         let content = json!({
             "type": kind,
             "selectors": selectors,
@@ -69,13 +69,13 @@ impl Call {
 /// Checks the content of a call as the edge will read it.
 ///
 /// # Errors
-/// The first [`Fault`] in the content.
-pub fn check(content: &[u8]) -> Result<(), Fault> {
-    let read = super::read(&Route::Native, &Method::Post, &Fields::new(), content);
+/// The first [`MalformedFault`] in the content.
+pub fn check(content: &[u8]) -> Result<(), MalformedFault> {
+    let read = super::read(&ApiRoute::Native, &Method::Post, &Fields::new(), content);
     read.map(|_| ()).map_err(|refused| refused.malformed.fault)
 }
 
-impl Outcome {
+impl PurgeOutcome {
     /// Reads the reply to a call; `None` if it is not one. The sequence number is not in the reply
     /// and is 0 here.
     pub fn of_answer(content: &[u8]) -> Option<Self> {
@@ -83,7 +83,8 @@ impl Outcome {
         let count = |name: &str| answer.get(name)?.as_u64();
         let uncounted = count("uncounted").unwrap_or(0);
         let is_false = |name| answer.get(name) == Some(&Value::Bool(false));
-        let (undurable, in_tree) = (is_false("durable"), is_false("in_force"));
+        let undurable = is_false("durable");
+        let in_tree = is_false("in_force");
         Some(Self {
             purged: count("purged")?,
             softened: count("softpurged")?,
@@ -103,27 +104,28 @@ pub fn detail_of_refusal(content: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Selectors, check, detail_of_refusal};
-    use crate::api::{Route, read};
-    use crate::order::{Order, Style};
-    use crate::reply::{Outcome, reply};
+    use super::{ApiCall, CallSelectors, check, detail_of_refusal};
+    use crate::api::{ApiRoute, read};
+    use crate::order::{PurgeOrder, Style};
+    use crate::reply::{PurgeOutcome, reply};
     use message::{Fields, Method, Status};
 
     #[test]
     fn written_calls_can_be_read() {
         let texts = |text: &str| vec![text.to_owned()];
         for (selectors, wants) in [
-            (Selectors::Pages(texts("http://a.test/")), 1),
-            (Selectors::Prefixes(texts("http://a.test/a%62")), 2),
-            (Selectors::Hosts(texts("a.test")), 1),
-            (Selectors::Tags { tags: texts("a"), all_needed: true }, 1),
-            (Selectors::Bans(texts("req.url ~ a")), 1),
-            (Selectors::Everything, 1),
+            (CallSelectors::Pages(texts("http://a.test/")), 1),
+            (CallSelectors::Prefixes(texts("http://a.test/a%62")), 2),
+            (CallSelectors::Hosts(texts("a.test")), 1),
+            (CallSelectors::Tags { tags: texts("a"), all_needed: true }, 1),
+            (CallSelectors::Bans(texts("req.url ~ a")), 1),
+            (CallSelectors::Everything, 1),
         ] {
             for soft in [false, true] {
-                let content = Call { selectors: selectors.clone(), soft, refill: soft }.content();
-                let order = read(&Route::Native, &Method::Post, &Fields::new(), content.as_bytes()).unwrap();
-                let is_soft = |one: &crate::Invalidation| one.mode == invalidation::Mode::Soft;
+                let content = ApiCall { selectors: selectors.clone(), soft, refill: soft }.content();
+                let order =
+                    read(&ApiRoute::Native, &Method::Post, &Fields::new(), content.as_bytes()).unwrap();
+                let is_soft = |one: &crate::OrderItem| one.mode == invalidation::Mode::Soft;
                 assert!(
                     order.invalidations.len() == wants && order.invalidations.iter().all(is_soft) == soft
                 );
@@ -131,20 +133,23 @@ mod tests {
                 assert_eq!(check(content.as_bytes()), Ok(()));
             }
         }
-        let wrong = Call { selectors: Selectors::Hosts(texts("a/b")), soft: false, refill: false }.content();
+        let wrong =
+            ApiCall { selectors: CallSelectors::Hosts(texts("a/b")), soft: false, refill: false }.content();
         assert_eq!(check(wrong.as_bytes()).unwrap_err().to_string(), "expected a host name, found `a/b`");
     }
 
     #[test]
     fn replies_are_read_back() {
-        let order = Order { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
+        let order =
+            PurgeOrder { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
         for (undurable, in_tree) in [(false, false), (true, false), (false, true), (true, true)] {
-            let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0, undurable, in_tree };
+            let outcome =
+                PurgeOutcome { purged: 3, softened: 1, uncounted: 2, sequence: 0, undurable, in_tree };
             let answer = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);
-            assert_eq!(Outcome::of_answer(&answer.content), Some(outcome));
+            assert_eq!(PurgeOutcome::of_answer(&answer.content), Some(outcome));
         }
-        let refused = read(&Route::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();
+        let refused = read(&ApiRoute::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();
         assert!(detail_of_refusal(&refused.reply().content).is_some_and(|text| text.contains("no JSON")));
-        assert_eq!((Outcome::of_answer(b"{}"), detail_of_refusal(b"x")), (None, None));
+        assert_eq!((PurgeOutcome::of_answer(b"{}"), detail_of_refusal(b"x")), (None, None));
     }
 }

@@ -1,22 +1,22 @@
 //! Calls of Cloudflare's purge API. The zone's identifier is used as a site's name.
 
 use super::SELECTORS_MAX;
-use super::json::{Object, text, unexpected};
-use super::page::{self, Pages};
-use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Order, Reach, Style, Want};
+use super::json::{JsonObject, text, unexpected};
+use super::page::{self, UrlPages};
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
+use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
 use crate::tags::checked;
 use bytes::Bytes;
 use invalidation::Mode;
 use serde_json::Value;
 
-pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
-    let object = Object::parse(content)?;
+pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<PurgeOrder, Malformed> {
+    let object = JsonObject::parse(content)?;
     let reach = Reach::Site(zone.clone());
     let mut wants = Vec::new();
     if object.has("files") {
         for (path, value) in object.elements("files", SELECTORS_MAX)? {
-            let Pages { host, targets, .. } = file(&path, value)?;
+            let UrlPages { host, targets, .. } = file(&path, value)?;
             wants.extend(targets.into_iter().map(|target| Want::Target { host: host.clone(), target }));
         }
     }
@@ -34,8 +34,8 @@ pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
     }
     if object.has("prefixes") {
         for (path, text) in object.texts("prefixes", SELECTORS_MAX)? {
-            let pages = Pages::of(&format!("http://{text}"));
-            let Pages { host, targets, .. } = pages.map_err(|fault| Malformed::json(path, fault))?;
+            let pages = UrlPages::of(&format!("http://{text}"));
+            let UrlPages { host, targets, .. } = pages.map_err(|fault| Malformed::json(path, fault))?;
             wants.extend(targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }));
         }
     }
@@ -43,27 +43,28 @@ pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
         wants.push(Want::Everything { reach });
     }
     if wants.is_empty() {
-        let fault = Fault::Missing("files, tags, hosts, prefixes or \"purge_everything\": true");
-        return Err(Malformed { place: Place::Content, fault });
+        let fault = MalformedFault::Missing("files, tags, hosts, prefixes or \"purge_everything\": true");
+        return Err(Malformed { place: MalformedPlace::Content, fault });
     }
-    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode: Mode::Hard }).collect();
+    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode: Mode::Hard }).collect();
     let style = Style::Cloudflare(String::from_utf8_lossy(zone).into_owned());
-    Ok(Order { dialect: "cloudflare", invalidations, refill: None, style })
+    Ok(PurgeOrder { dialect: "cloudflare", invalidations, refill: None, style })
 }
 
 /// Reads a file: a URL, or an object with a URL and the headers of one variant. All variants are
 /// purged.
-fn file(path: &str, value: &Value) -> Result<Pages, Malformed> {
+fn file(path: &str, value: &Value) -> Result<UrlPages, Malformed> {
     let (path, url) = match value {
         Value::Object(members) => {
             let path = format!("{path}.url");
-            let url =
-                members.get("url").ok_or_else(|| Malformed::json(path.as_str(), Fault::Missing("a URL")))?;
+            let url = members
+                .get("url")
+                .ok_or_else(|| Malformed::json(path.as_str(), MalformedFault::Missing("a URL")))?;
             let url = text(url, &path)?;
             (path, url)
         }
         Value::String(url) => (path.to_owned(), url.as_str()),
         other => return Err(unexpected(path, "a URL, or an object with one", other)),
     };
-    Pages::of(url).map_err(|fault| Malformed::json(path, fault))
+    UrlPages::of(url).map_err(|fault| Malformed::json(path, fault))
 }

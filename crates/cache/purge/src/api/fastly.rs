@@ -1,10 +1,10 @@
 //! Calls of Fastly's purge API. The service's identifier is used as a site's name.
 
-use super::json::Object;
-use super::page::Pages;
+use super::json::JsonObject;
+use super::page::UrlPages;
 use crate::dialect::flag;
-use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Order, Reach, Style, Want};
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
+use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
 use invalidation::Mode;
@@ -16,7 +16,7 @@ const KEYS_MAX: usize = 256;
 /// The member of the JSON content that names keys.
 const MEMBER: &str = "surrogate_keys";
 
-pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<Order, Malformed> {
+pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<PurgeOrder, Malformed> {
     let keys = keys_of(fields, content)?;
     let names = keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
     let want = Want::Tags { reach: Reach::Site(service.clone()), any_of: keys, all_of: Vec::new() };
@@ -28,12 +28,12 @@ pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<O
 fn keys_of(fields: &Fields, content: &[u8]) -> Result<Vec<Bytes>, Malformed> {
     let lines: Vec<_> = fields.all(names::SURROGATE_KEY).map(|line| &**line).collect();
     if lines.is_empty() {
-        return keys_in(&Object::parse(content)?);
+        return keys_in(&JsonObject::parse(content)?);
     }
     let at_field = |fault| Malformed::header(names::SURROGATE_KEY, fault);
     let mut keys = listed(&lines.join(&b","[..]), Syntax::Words, "").map_err(at_field)?;
     if !content.trim_ascii().is_empty() {
-        let object = Object::parse(content)?;
+        let object = JsonObject::parse(content)?;
         if object.has(MEMBER) {
             keys.extend(keys_in(&object)?);
         }
@@ -41,39 +41,40 @@ fn keys_of(fields: &Fields, content: &[u8]) -> Result<Vec<Bytes>, Malformed> {
     checked(keys).map_err(at_field)
 }
 
-fn keys_in(object: &Object) -> Result<Vec<Bytes>, Malformed> {
+fn keys_in(object: &JsonObject) -> Result<Vec<Bytes>, Malformed> {
     let texts = object.texts(MEMBER, KEYS_MAX)?;
     let keys = texts.iter().map(|(_, key)| Bytes::copy_from_slice(key.as_bytes())).collect();
     checked(keys).map_err(|fault| Malformed::json(MEMBER, fault))
 }
 
-pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<Order, Malformed> {
-    let any_of = checked(vec![key.clone()]).map_err(|fault| Malformed { place: Place::Target, fault })?;
+pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<PurgeOrder, Malformed> {
+    let any_of =
+        checked(vec![key.clone()]).map_err(|fault| Malformed { place: MalformedPlace::Target, fault })?;
     let want = Want::Tags { reach: Reach::Site(service.clone()), any_of, all_of: Vec::new() };
     order(vec![want], fields, Style::Fastly)
 }
 
 /// A hard purge of everything: Fastly's API has no soft form of this call.
-pub(super) fn all(service: &Bytes) -> Order {
+pub(super) fn all(service: &Bytes) -> PurgeOrder {
     let want = Want::Everything { reach: Reach::Site(service.clone()) };
-    let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
-    Order { dialect: DIALECT, invalidations, refill: None, style: Style::Fastly }
+    let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+    PurgeOrder { dialect: DIALECT, invalidations, refill: None, style: Style::Fastly }
 }
 
-pub(super) fn url(url: &Bytes, fields: &Fields) -> Result<Order, Malformed> {
-    let at_target = |fault| Malformed { place: Place::Target, fault };
-    let text =
-        std::str::from_utf8(url).map_err(|_| at_target(Fault::expected("a URL without its scheme", url)))?;
-    let Pages { host, targets, .. } = Pages::of(&format!("http://{text}")).map_err(at_target)?;
+pub(super) fn url(url: &Bytes, fields: &Fields) -> Result<PurgeOrder, Malformed> {
+    let at_target = |fault| Malformed { place: MalformedPlace::Target, fault };
+    let text = std::str::from_utf8(url)
+        .map_err(|_| at_target(MalformedFault::expected("a URL without its scheme", url)))?;
+    let UrlPages { host, targets, .. } = UrlPages::of(&format!("http://{text}")).map_err(at_target)?;
     let wants = targets.into_iter().map(|target| Want::Target { host: host.clone(), target });
     order(wants.collect(), fields, Style::Fastly)
 }
 
 const DIALECT: &str = "fastly";
 
-fn order(wants: Vec<Want>, fields: &Fields, style: Style) -> Result<Order, Malformed> {
+fn order(wants: Vec<Want>, fields: &Fields, style: Style) -> Result<PurgeOrder, Malformed> {
     let is_soft = flag(fields, "Fastly-Soft-Purge")?.unwrap_or(false);
     let mode = if is_soft { Mode::Soft } else { Mode::Hard };
-    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
-    Ok(Order { dialect: DIALECT, invalidations, refill: None, style })
+    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode }).collect();
+    Ok(PurgeOrder { dialect: DIALECT, invalidations, refill: None, style })
 }

@@ -1,25 +1,25 @@
 //! Accessors for JSON content that keep the path at hand, so that a fault names its place.
 
-use crate::malformed::{Fault, Malformed, Place};
+use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
 use serde_json::{Map, Value};
 
 /// The JSON object that is the content of a call.
-pub(super) struct Object(Map<String, Value>);
+pub(super) struct JsonObject(Map<String, Value>);
 
-impl Object {
+impl JsonObject {
     /// Parses the content, which must be one object.
     pub(super) fn parse(content: &[u8]) -> Result<Self, Malformed> {
-        let at_content = |fault| Malformed { place: Place::Content, fault };
+        let at_content = |fault| Malformed { place: MalformedPlace::Content, fault };
         if content.trim_ascii().is_empty() {
-            return Err(at_content(Fault::Missing("a JSON object")));
+            return Err(at_content(MalformedFault::Missing("a JSON object")));
         }
         match serde_json::from_slice(content) {
             Ok(Value::Object(members)) => Ok(Self(members)),
             Ok(other) => {
                 let found = kind(&other).to_owned();
-                Err(at_content(Fault::Expected { expected: "an object", found }))
+                Err(at_content(MalformedFault::Expected { expected: "an object", found }))
             }
-            Err(error) => Err(at_content(Fault::Json(error.to_string()))),
+            Err(error) => Err(at_content(MalformedFault::Json(error.to_string()))),
         }
     }
 
@@ -50,15 +50,15 @@ impl Object {
         name: &'static str,
         count_max: usize,
     ) -> Result<Vec<(String, &Value)>, Malformed> {
-        let value = self
-            .member(name)
-            .ok_or_else(|| Malformed::json(name, Fault::Missing("an array with at least one element")))?;
+        let value = self.member(name).ok_or_else(|| {
+            Malformed::json(name, MalformedFault::Missing("an array with at least one element"))
+        })?;
         let array = value.as_array().ok_or_else(|| unexpected(name, "an array", value))?;
         if array.is_empty() {
-            return Err(Malformed::json(name, Fault::Missing("at least one element")));
+            return Err(Malformed::json(name, MalformedFault::Missing("at least one element")));
         }
         if array.len() > count_max {
-            return Err(Malformed::json(name, Fault::TooManyEntries(count_max)));
+            return Err(Malformed::json(name, MalformedFault::TooManyEntries(count_max)));
         }
         let path = |index| format!("{name}[{index}]");
         Ok(array.iter().enumerate().map(|(index, value)| (path(index), value)).collect())
@@ -75,7 +75,7 @@ impl Object {
             .map(|(path, value)| {
                 let text = text(value, &path)?;
                 if text.is_empty() {
-                    return Err(Malformed::json(path, Fault::Missing("a text that is not empty")));
+                    return Err(Malformed::json(path, MalformedFault::Missing("a text that is not empty")));
                 }
                 Ok((path, text))
             })
@@ -90,7 +90,7 @@ pub(super) fn text<'a>(value: &'a Value, path: &str) -> Result<&'a str, Malforme
 
 /// The fault that a value is of another kind than expected.
 pub(super) fn unexpected(path: &str, expected: &'static str, found: &Value) -> Malformed {
-    Malformed::json(path, Fault::Expected { expected, found: kind(found).to_owned() })
+    Malformed::json(path, MalformedFault::Expected { expected, found: kind(found).to_owned() })
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -10,12 +10,12 @@
 //! responses, which the draft leaves to the cache; `false` marks them stale. Unknown members are
 //! ignored, as the draft demands.
 
-use super::json::Object;
-use super::page::{self, Pages};
+use super::json::JsonObject;
+use super::page::{self, UrlPages};
 use super::{BANS_MAX, SELECTORS_MAX};
-use crate::ban::Ban;
-use crate::malformed::{Fault, Malformed};
-use crate::order::{Invalidation, Order, Reach, Style, Want};
+use crate::ban::ConditionBan;
+use crate::malformed::{Malformed, MalformedFault};
+use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
 use crate::tags::{checked, group_tag};
 use bytes::Bytes;
 use invalidation::Mode;
@@ -35,18 +35,19 @@ pub(crate) const TYPES: &[(&str, &str, &str)] = &[
 
 const SELECTORS: &str = "selectors";
 
-pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
-    let object = Object::parse(content)?;
+pub(super) fn read(content: &[u8]) -> Result<PurgeOrder, Malformed> {
+    let object = JsonObject::parse(content)?;
     let mode = if object.flag("purge")? == Some(false) { Mode::Soft } else { Mode::Hard };
     let expected = "uri, uri-prefix, origin, host, group, tag, ban or all";
-    let kind = object.text("type")?.ok_or_else(|| Malformed::json("type", Fault::Missing(expected)))?;
+    let kind =
+        object.text("type")?.ok_or_else(|| Malformed::json("type", MalformedFault::Missing(expected)))?;
     let wants = match kind {
         "uri" => each_page(&object, |pages| {
-            let Pages { host, targets, .. } = pages;
+            let UrlPages { host, targets, .. } = pages;
             targets.into_iter().map(|target| Want::Target { host: host.clone(), target }).collect()
         })?,
         "uri-prefix" => each_page(&object, |pages| {
-            let Pages { host, targets, .. } = pages;
+            let UrlPages { host, targets, .. } = pages;
             targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }).collect()
         })?,
         "origin" => origins(&object)?.into_iter().map(|pages| Want::Host { host: pages.host }).collect(),
@@ -56,45 +57,45 @@ pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
         "ban" => {
             let reach = reach(&object)?;
             each(&object, BANS_MAX, |text| {
-                Ok(Want::Ban { reach: reach.clone(), ban: Arc::new(Ban::parse(text)?) })
+                Ok(Want::Ban { reach: reach.clone(), ban: Arc::new(ConditionBan::parse(text)?) })
             })?
         }
         "all" => vec![Want::Everything { reach: reach(&object)? }],
         other => {
-            let fault = Fault::Unsupported(format!("`{}`", other.escape_debug()));
+            let fault = MalformedFault::Unsupported(format!("`{}`", other.escape_debug()));
             return Err(Malformed::json("type", fault));
         }
     };
-    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
-    Ok(Order { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
+    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode }).collect();
+    Ok(PurgeOrder { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
 }
 
 /// Reads each selector with `want`.
 fn each(
-    object: &Object,
+    object: &JsonObject,
     count_max: usize,
-    want: impl Fn(&str) -> Result<Want, Fault>,
+    want: impl Fn(&str) -> Result<Want, MalformedFault>,
 ) -> Result<Vec<Want>, Malformed> {
     let selectors = object.texts(SELECTORS, count_max)?.into_iter();
     selectors.map(|(path, text)| want(text).map_err(|fault| Malformed::json(path, fault))).collect()
 }
 
-fn each_page(object: &Object, wants: impl Fn(Pages) -> Vec<Want>) -> Result<Vec<Want>, Malformed> {
+fn each_page(object: &JsonObject, wants: impl Fn(UrlPages) -> Vec<Want>) -> Result<Vec<Want>, Malformed> {
     let mut all = Vec::new();
     for (path, text) in object.texts(SELECTORS, SELECTORS_MAX)? {
-        all.append(&mut wants(Pages::of(text).map_err(|fault| Malformed::json(path, fault))?));
+        all.append(&mut wants(UrlPages::of(text).map_err(|fault| Malformed::json(path, fault))?));
     }
     Ok(all)
 }
 
 /// The selectors, which must be URLs without a path.
-fn origins(object: &Object) -> Result<Vec<Pages>, Malformed> {
+fn origins(object: &JsonObject) -> Result<Vec<UrlPages>, Malformed> {
     let selectors = object.texts(SELECTORS, SELECTORS_MAX)?.into_iter();
     selectors
         .map(|(path, text)| {
-            let pages = Pages::of(text).map_err(|fault| Malformed::json(path.as_str(), fault))?;
+            let pages = UrlPages::of(text).map_err(|fault| Malformed::json(path.as_str(), fault))?;
             if pages.targets != ["/"] {
-                let fault = Fault::expected("scheme, host and port only", text.as_bytes());
+                let fault = MalformedFault::expected("scheme, host and port only", text.as_bytes());
                 return Err(Malformed::json(path, fault));
             }
             Ok(pages)
@@ -102,7 +103,7 @@ fn origins(object: &Object) -> Result<Vec<Pages>, Malformed> {
         .collect()
 }
 
-fn groups(object: &Object) -> Result<Vec<Want>, Malformed> {
+fn groups(object: &JsonObject) -> Result<Vec<Want>, Malformed> {
     let groups = object.texts("groups", semantics::GROUPS_MAX)?;
     let wants = origins(object)?.into_iter().map(|pages| {
         let tag = |(_, group): &(String, &str)| group_tag(pages.https, &pages.host, group.as_bytes());
@@ -112,7 +113,7 @@ fn groups(object: &Object) -> Result<Vec<Want>, Malformed> {
     Ok(wants.collect())
 }
 
-fn tags(object: &Object) -> Result<Want, Malformed> {
+fn tags(object: &JsonObject) -> Result<Want, Malformed> {
     let texts = object.texts(SELECTORS, SELECTORS_MAX)?;
     let tags = texts.iter().map(|(_, text)| Bytes::copy_from_slice(text.as_bytes())).collect();
     let tags = checked(tags).map_err(|fault| Malformed::json(SELECTORS, fault))?;
@@ -120,12 +121,14 @@ fn tags(object: &Object) -> Result<Want, Malformed> {
     match object.text("match")? {
         None | Some("any") => Ok(Want::Tags { reach, any_of: tags, all_of: Vec::new() }),
         Some("all") => Ok(Want::Tags { reach, any_of: Vec::new(), all_of: tags }),
-        Some(other) => Err(Malformed::json("match", Fault::expected("any or all", other.as_bytes()))),
+        Some(other) => {
+            Err(Malformed::json("match", MalformedFault::expected("any or all", other.as_bytes())))
+        }
     }
 }
 
 /// The site that the call names; without one, all sites.
-fn reach(object: &Object) -> Result<Reach, Malformed> {
+fn reach(object: &JsonObject) -> Result<Reach, Malformed> {
     let site = object.text("site")?.map(page::host).transpose();
     let site = site.map_err(|fault| Malformed::json("site", fault))?;
     Ok(site.map_or(Reach::Everywhere, Reach::Site))

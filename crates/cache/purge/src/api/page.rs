@@ -4,7 +4,7 @@
 //! the same page otherwise. A URL therefore means two targets: as written, and as browsers write
 //! it. Both count also with needless percent-encoding resolved (RFC 3986 section 6.2.2).
 
-use crate::malformed::Fault;
+use crate::malformed::MalformedFault;
 use bytes::Bytes;
 use h1::Target;
 use message::Method;
@@ -12,24 +12,24 @@ use url::Url;
 
 /// The pages that a URL means: one host, in lower case and without a default port, and its targets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Pages {
+pub(super) struct UrlPages {
     pub(super) https: bool,
     pub(super) host: Bytes,
     /// The targets, sorted and without duplicates; at least one.
     pub(super) targets: Vec<Bytes>,
 }
 
-impl Pages {
+impl UrlPages {
     /// Reads an absolute http or https URL. A fragment is ignored.
-    pub(super) fn of(text: &str) -> Result<Self, Fault> {
-        let url = Url::parse(text).map_err(|error| Fault::Url(format!("no URL: {error}")))?;
+    pub(super) fn of(text: &str) -> Result<Self, MalformedFault> {
+        let url = Url::parse(text).map_err(|error| MalformedFault::Url(format!("no URL: {error}")))?;
         let https = match url.scheme() {
             "http" => false,
             "https" => true,
-            other => return Err(Fault::Url(format!("expected http or https, found {other}"))),
+            other => return Err(MalformedFault::Url(format!("expected http or https, found {other}"))),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Fault::Url("a URL of a page has no user name".to_owned()));
+            return Err(MalformedFault::Url("a URL of a page has no user name".to_owned()));
         }
         let host = url.host_str().unwrap_or_default();
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -46,11 +46,14 @@ impl Pages {
 }
 
 /// Reads a host name with or without a port. The result is spelled as in a normalised URL.
-pub(super) fn host(text: &str) -> Result<Bytes, Fault> {
-    let pages = Pages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+pub(super) fn host(text: &str) -> Result<Bytes, MalformedFault> {
+    let fault = || MalformedFault::expected("a host name", text.as_bytes());
     // The URL parser would take text around these characters for another part of the URL.
-    let host = pages.map(|pages| pages.host).filter(|_| !text.contains(['/', '?', '#', '\\', '@']));
-    host.ok_or_else(|| Fault::expected("a host name", text.as_bytes()))
+    if text.contains(['/', '?', '#', '\\', '@']) {
+        return Err(fault());
+    }
+    let pages = UrlPages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+    pages.map(|pages| pages.host).ok_or_else(fault)
 }
 
 /// The target of a URL as it was written; `None` if it cannot be sent in a request.
@@ -114,10 +117,10 @@ const fn hex(digit: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pages, decoded, host};
+    use super::{UrlPages, decoded, host};
 
     fn pages(url: &str) -> (String, Vec<String>) {
-        let pages = Pages::of(url).unwrap_or_else(|fault| panic!("{url}: {fault}"));
+        let pages = UrlPages::of(url).unwrap_or_else(|fault| panic!("{url}: {fault}"));
         let text = |octets: &[u8]| octets.escape_ascii().to_string();
         (text(&pages.host), pages.targets.iter().map(|target| text(target)).collect())
     }
@@ -151,7 +154,7 @@ mod tests {
             ("http://u:p@a.test/", "a URL of a page has no user name"),
             ("http://", "no URL: empty host"),
         ] {
-            assert_eq!(Pages::of(url).unwrap_err().to_string(), reason, "{url}");
+            assert_eq!(UrlPages::of(url).unwrap_err().to_string(), reason, "{url}");
         }
     }
 

@@ -7,8 +7,9 @@
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_purge::{
-    Ban, CONDITIONS_MAX, Invalidation, Malformed, Order, Outcome, Pattern, Reply, TAG_BYTES_MAX, TAGS_MAX,
-    TagExpression, TagsError, Want, api, is_purge_method, read, reply, signals, tags_of,
+    BanPattern, CONDITIONS_MAX, ConditionBan, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply,
+    TAG_BYTES_MAX, TAGS_MAX, TagExpression, TagsError, Want, api, is_purge_method, read, reply, signals,
+    tags_of,
 };
 
 /// Checks a request: method and target on the first line, then fields as `Name: value`.
@@ -80,7 +81,7 @@ fn expression(text: &[u8]) {
                     || matches!(pair, [before, b'.'] if *before != b'\\' && *before != b',')
             };
             let is_expression = is_expression && !text.starts_with(b".") && !text.windows(2).any(differs);
-            let whole = Pattern::compile(&[b"^(?:", text.trim_ascii(), b")$"].concat());
+            let whole = BanPattern::compile(&[b"^(?:", text.trim_ascii(), b")$"].concat());
             if let (true, Ok(whole)) = (is_expression, whole) {
                 for word in text.split(|octet| !octet.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
                 {
@@ -136,13 +137,13 @@ fn quoted(tag: &[u8]) -> Vec<u8> {
 /// Checks a ban expression.
 pub(crate) fn bans(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
-    match Ban::parse(&text) {
+    match ConditionBan::parse(&text) {
         Ok(ban) => {
             assert!((1..=CONDITIONS_MAX).contains(&ban.conditions().len()));
             let written = ban.to_string();
-            // Quotes and escapes may make the text longer than [`Ban::parse`] accepts.
+            // Quotes and escapes may make the text longer than [`ConditionBan::parse`] accepts.
             if written.len() <= petasos_purge::BAN_BYTES_MAX {
-                assert_eq!(Ban::parse(&written), Ok(ban), "{written}");
+                assert_eq!(ConditionBan::parse(&written), Ok(ban), "{written}");
             }
         }
         Err(error) => {
@@ -154,7 +155,7 @@ pub(crate) fn bans(octets: &[u8]) {
 /// Checks a call of the API: the target on the first line, then the content.
 pub(crate) fn calls(octets: &[u8]) {
     let (target, content) = split_at_first(octets, b'\n');
-    let Some(route) = api::Route::of(target) else { return };
+    let Some(route) = api::ApiRoute::of(target) else { return };
     match api::read(&route, &Method::Post, &Fields::new(), content) {
         Ok(order) => {
             check_order(&order);
@@ -191,12 +192,12 @@ pub(crate) fn asked_by_answers(octets: &[u8]) {
     }
 }
 
-fn check_order(order: &Order) {
+fn check_order(order: &PurgeOrder) {
     assert!(!order.invalidations.is_empty() && !order.dialect.is_empty());
     order.invalidations.iter().for_each(check_invalidation);
 }
 
-fn check_invalidation(invalidation: &Invalidation) {
+fn check_invalidation(invalidation: &OrderItem) {
     match &invalidation.want {
         Want::Target { target, .. } => assert!(target.starts_with(b"/")),
         Want::Prefix { prefix, .. } => assert!(prefix.starts_with(b"/")),
@@ -212,11 +213,11 @@ fn check_tags(tags: &[Bytes]) {
 }
 
 /// Whatever the outcome, the reply is 200, must not be cached, and is JSON.
-fn check_answers(order: &Order) {
+fn check_answers(order: &PurgeOrder) {
     for (purged, softened) in [(0, 0), (u64::MAX, 7)] {
         let reply = reply(
             order,
-            Outcome { purged, softened, uncounted: 1, sequence: u64::MAX, ..Outcome::default() },
+            PurgeOutcome { purged, softened, uncounted: 1, sequence: u64::MAX, ..PurgeOutcome::default() },
             Status::SERVICE_UNAVAILABLE,
         );
         assert_eq!(reply.head.status, Status::OK);
@@ -225,7 +226,7 @@ fn check_answers(order: &Order) {
     }
 }
 
-fn check_malformed(malformed: &Malformed, reply: &Reply) {
+fn check_malformed(malformed: &Malformed, reply: &PurgeReply) {
     assert_eq!(reply.head.status, Status::BAD_REQUEST);
     let text = malformed.to_string();
     assert!(text.is_ascii() || text.chars().all(|character| !character.is_control()), "{text:?}");
@@ -233,7 +234,7 @@ fn check_malformed(malformed: &Malformed, reply: &Reply) {
 }
 
 /// No text from a client may add a line to the head.
-fn check_fields(reply: &Reply) {
+fn check_fields(reply: &PurgeReply) {
     let clean = |octets: &[u8]| octets.iter().all(|&octet| octet == b'\t' || octet >= b' ');
     assert!(clean(&reply.head.reason) && reply.head.fields.iter().all(|field| clean(&field.value)));
     assert_eq!(reply.head.fields.first("Cache-Control").map(|value| &value[..]), Some(&b"no-store"[..]));

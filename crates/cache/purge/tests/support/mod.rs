@@ -1,10 +1,10 @@
 //! Helpers shared by the tests of dialects and of the API.
 
 use invalidation::Mode;
-use petasos_purge::{Invalidation, Reach, Want};
+use petasos_purge::{OrderItem, Reach, Want};
 
 /// An invalidation on one line.
-pub(crate) fn shown(invalidation: &Invalidation) -> String {
+pub(crate) fn shown(invalidation: &OrderItem) -> String {
     let text = |octets: &[u8]| octets.escape_ascii().to_string();
     let of = |reach: &Reach| match reach {
         Reach::Site(host) => text(host),

@@ -1,12 +1,13 @@
 //! The rules for Apache, for its modules rewrite and headers.
 
 use super::cookies;
-use super::{CACHE_CONTROL, HOST_REGEX, Rules, accepts_regex};
+use super::{CACHE_CONTROL, HOST_REGEX, RuleInputs, accepts_regex};
 use crate::Layout;
 
-pub(super) fn text(rules: &Rules<'_>) -> String {
-    let Rules { layout, directory, policy } = rules;
-    let (target, cookies) = (rules.target_regex(), cookies::regex(policy));
+pub(super) fn text(rules: &RuleInputs<'_>) -> String {
+    let RuleInputs { layout, directory, policy } = rules;
+    let target = rules.target_regex();
+    let cookies = cookies::regex(policy);
     let conditions = format!(
         "RewriteCond %{{REQUEST_METHOD}} \"^(?:GET|HEAD)$\"\n\
          RewriteCond %{{THE_REQUEST}} \"^[A-Z]+ {target} HTTP/\"\n\

@@ -2,15 +2,15 @@
 //! for a file in another directory.
 
 use super::cookies;
-use super::{CACHE_CONTROL, Rules};
+use super::{CACHE_CONTROL, RuleInputs};
 use crate::Layout;
 use crate::path::PUNCTUATION;
 
 /// The constant part of the script, which uses the names and patterns that `text` puts before it.
 const SCRIPT: &str = include_str!("lighttpd.lua");
 
-pub(super) fn text(rules: &Rules<'_>) -> String {
-    let Rules { layout, directory, policy } = rules;
+pub(super) fn text(rules: &RuleInputs<'_>) -> String {
+    let RuleInputs { layout, directory, policy } = rules;
     let page = match layout {
         Layout::Typo3 => {
             "    if port == \"\" then port = scheme == \"https\" and \"443\" or \"80\" end\n    \

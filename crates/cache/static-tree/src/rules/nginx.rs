@@ -2,11 +2,11 @@
 //! themselves choose the coded file.
 
 use super::cookies;
-use super::{CACHE_CONTROL, HOST_REGEX, Rules, accepts_regex};
+use super::{CACHE_CONTROL, HOST_REGEX, RuleInputs, accepts_regex};
 use crate::Layout;
 
-pub(super) fn text(rules: &Rules<'_>) -> String {
-    let Rules { layout, directory, policy } = rules;
+pub(super) fn text(rules: &RuleInputs<'_>) -> String {
+    let RuleInputs { layout, directory, policy } = rules;
     let page = match layout {
         Layout::Typo3 => "set $petasos_page \"${scheme}_${host}_${petasos_port}${uri}/index\";\n",
         Layout::WpSuperCache => {
@@ -19,7 +19,8 @@ pub(super) fn text(rules: &Rules<'_>) -> String {
              if ($scheme != http) { set $petasos_page none; }\n"
         }
     };
-    let (target, cookies) = (rules.target_regex(), cookies::regex(policy));
+    let target = rules.target_regex();
+    let cookies = cookies::regex(policy);
     let coding = |ending: &str, coding: &str| {
         format!(
             "set $petasos_coded $petasos_found;\n\

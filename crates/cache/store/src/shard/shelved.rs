@@ -5,10 +5,10 @@
 //! evicted from memory stays on the disk. An object that leaves the index is removed from the disk.
 
 use super::{Admission, Shard};
-use crate::ledger::{Subject, TagIds};
-use crate::record::Entry;
+use crate::ledger::{InvalidationSubject, TagIds};
+use crate::record::IndexRecord;
 use crate::s3fifo::Hits;
-use crate::selector::{Response, Unknown};
+use crate::selector::{ResponseAttributes, Unknown};
 use crate::slot::{SLOT_BYTES, Slot};
 use crate::{Lookup, Object, OnDisk, Shelved};
 use disk::{Location, Recovered, Tier};
@@ -110,7 +110,8 @@ impl Shard {
         }
         let object = if slot.unproven { Arc::new(object.to_be_validated()) } else { object };
         let found = Lookup::Found { object: Arc::clone(&object), softened };
-        let (hash, bytes) = (slot.hash, slot.text_bytes() + object.bytes());
+        let hash = slot.hash;
+        let bytes = slot.text_bytes() + object.bytes();
         if !self.make_room(object.bytes()) {
             // There is no memory to store it, but this one request may use it.
             self.lingering.count(&object);
@@ -118,11 +119,13 @@ impl Shard {
         }
         // Making room may have removed this very slot.
         let is_there = self.places.find(location) == Some(id);
-        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut).filter(|_| is_there) else {
+        let slot = if is_there { self.slots.get_mut(id as usize).and_then(Option::as_mut) } else { None };
+        let Some(slot) = slot else {
             self.lingering.count(&object);
             return found;
         };
-        (slot.object, slot.hits) = (Some(object), Hits::default());
+        slot.object = Some(object);
+        slot.hits = Hits::default();
         self.shelved_bytes -= slot.text_bytes();
         self.counters.shelved -= 1;
         self.order.insert(id, hash, bytes);
@@ -140,7 +143,8 @@ impl Shard {
     pub(crate) fn forget_body(&mut self, hash: u64, body: &Arc<OnDisk>) {
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
-            let (id, next) = (at, slot.next);
+            let id = at;
+            let next = slot.next;
             let has_it = slot.object.as_ref().and_then(|object| object.on_disk());
             if has_it.is_some_and(|known| Arc::ptr_eq(known, body)) {
                 self.drop_slot(id);
@@ -249,11 +253,11 @@ impl Shard {
     pub(crate) fn adopt(
         &mut self,
         hash: u64,
-        entry: &Entry,
+        entry: &IndexRecord,
         recovered: &Recovered,
         read: Option<&Object>,
     ) -> Adoption {
-        let Entry { key, rule, variant, .. } = entry;
+        let IndexRecord { key, rule, variant, .. } = entry;
         let variants = self.variants(hash, key);
         let same = self.same_variant(&variants, rule, variant.octets());
         // A variant that this process stored, or one with a higher order, is newer.
@@ -263,7 +267,7 @@ impl Shard {
             return Adoption::Useless;
         }
         let unknown = Unknown::new(entry.has_equivalents());
-        let response: &dyn Response = match read {
+        let response: &dyn ResponseAttributes = match read {
             Some(object) => object,
             None => &unknown,
         };
@@ -294,7 +298,7 @@ impl Shard {
     pub(crate) fn shelve_new(
         &mut self,
         hash: u64,
-        entry: &Entry,
+        entry: &IndexRecord,
         object: &Object,
         location: Location,
     ) -> bool {
@@ -315,11 +319,11 @@ impl Shard {
     fn shelve_entry(
         &mut self,
         hash: u64,
-        entry: &Entry,
-        response: &dyn Response,
+        entry: &IndexRecord,
+        response: &dyn ResponseAttributes,
         location: Location,
     ) -> Option<u32> {
-        let Entry { key, rule, variant, tags, checked, .. } = entry;
+        let IndexRecord { key, rule, variant, tags, checked, .. } = entry;
         let admitted = self.log.admit(*checked, &subject(hash, entry, response), tags)?;
         let variants = self.variants(hash, key);
         if let Some(id) = self.same_variant(&variants, rule, variant.octets()) {
@@ -386,8 +390,12 @@ pub(crate) enum Adoption {
 }
 
 /// The response of an entry, in the form that invalidations are checked against.
-fn subject<'a>(hash: u64, entry: &'a Entry, response: &'a dyn Response) -> Subject<'a> {
-    Subject {
+fn subject<'a>(
+    hash: u64,
+    entry: &'a IndexRecord,
+    response: &'a dyn ResponseAttributes,
+) -> InvalidationSubject<'a> {
+    InvalidationSubject {
         site: entry.key.site(),
         https: entry.key.is_https(),
         host: entry.key.host(),

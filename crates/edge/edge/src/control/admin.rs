@@ -27,7 +27,7 @@ use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer};
 use origin::Upload;
-use purge::{Reply, api};
+use purge::{PurgeReply, api};
 use semantics::Reason;
 use serde_json::json;
 use std::future::poll_fn;
@@ -39,8 +39,8 @@ use tokio::sync::Semaphore;
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of connections beyond the limit that are told so at the same time. Further ones
-/// are closed at once.
+/// Maximum number of connections beyond the limit that receive a refusal at the same time. Further
+/// ones are closed at once.
 const REFUSALS_MAX: usize = 16;
 
 /// The path for questions to `why`.
@@ -117,7 +117,7 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
             _ => return,
         };
-        let reply: Reply = match refusal(&shared, client.peer(), &request.head) {
+        let reply: PurgeReply = match refusal(&shared, client.peer(), &request.head) {
             Some(page) => page.into(),
             None => {
                 let content = read_content(&mut client, &request).await;
@@ -137,8 +137,8 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
 }
 
 /// Sends a response; returns whether all of it was sent.
-async fn send(shared: &Shared, client: &mut Client, reply: Reply, recipient: Recipient) -> bool {
-    let Reply { mut head, content } = reply;
+async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, recipient: Recipient) -> bool {
+    let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
     let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
     client.push(written.octets);
@@ -150,7 +150,7 @@ async fn send(shared: &Shared, client: &mut Client, reply: Reply, recipient: Rec
 
 /// The answer to a request that its client may not send here. It depends on the head alone.
 fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPage> {
-    let is_call = api::Route::of(&request.target).is_some() || path(request) == detection_call::PATH;
+    let is_call = api::ApiRoute::of(&request.target).is_some() || path(request) == detection_call::PATH;
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
     } else if is_call {
@@ -167,8 +167,8 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPa
 }
 
 /// The answer to a call that changes something; `None` for all other requests.
-async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<Reply> {
-    let Some(route) = api::Route::of(&request.target) else {
+async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<PurgeReply> {
+    let Some(route) = api::ApiRoute::of(&request.target) else {
         let is_of_profile = path(request) == detection_call::PATH;
         return if is_of_profile {
             Some(answer_profile(shared, request, content).await.into())
@@ -195,7 +195,7 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,
         detection_call::PATH => detection_call::CONTENT_BYTES_MAX,
-        _ if api::Route::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
+        _ if api::ApiRoute::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
         _ => return content,
     };
     if request.head.method != Method::Post {
@@ -288,7 +288,7 @@ impl AdminPage {
     }
 }
 
-impl From<AdminPage> for Reply {
+impl From<AdminPage> for PurgeReply {
     fn from(page: AdminPage) -> Self {
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::CONTENT_TYPE, page.media_type);

@@ -343,8 +343,8 @@ metrics! {
     StaticTreeShortLived: Counter "static_tree_short_lived",
         "Stored pages not written to the static tree because they are fresh for five seconds or less.";
     StaticTreePaths: Counter "static_tree_paths",
-        "Stored responses not written to the static tree because their target has a query, or no safe name in the \
-         layout, or another page has that name.";
+        "Stored responses not written to the static tree because of their target. It has a query or no safe name in \
+         the layout, or another page has that name.";
     StaticTreeFull: Counter "static_tree_full",
         "Pages not written to the static tree because it has static_tree.pages_max pages or \
          static_tree.size bytes.";

@@ -18,7 +18,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use semantics::Reason;
-use static_tree::Refusal;
+use static_tree::TreeRefusal;
 use std::fmt;
 use std::sync::Arc;
 
@@ -153,12 +153,12 @@ fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
         Metric::StaticTreeWritten => shared.static_tree.figures().written,
         Metric::StaticTreeRemoved => shared.static_tree.figures().removed,
         Metric::StaticTreeErrors => shared.static_tree.figures().errors,
-        Metric::StaticTreeNoPages => shared.static_tree.figures().refused(Refusal::NoPage),
-        Metric::StaticTreeNotForAll => shared.static_tree.figures().refused(Refusal::NotForAll),
-        Metric::StaticTreeShortLived => shared.static_tree.figures().refused(Refusal::ShortLived),
-        Metric::StaticTreePaths => shared.static_tree.figures().refused(Refusal::Path),
-        Metric::StaticTreeFull => shared.static_tree.figures().refused(Refusal::Full),
-        Metric::StaticTreeBusy => shared.static_tree.figures().refused(Refusal::Busy),
+        Metric::StaticTreeNoPages => shared.static_tree.figures().refused(TreeRefusal::NoPage),
+        Metric::StaticTreeNotForAll => shared.static_tree.figures().refused(TreeRefusal::NotForAll),
+        Metric::StaticTreeShortLived => shared.static_tree.figures().refused(TreeRefusal::ShortLived),
+        Metric::StaticTreePaths => shared.static_tree.figures().refused(TreeRefusal::Path),
+        Metric::StaticTreeFull => shared.static_tree.figures().refused(TreeRefusal::Full),
+        Metric::StaticTreeBusy => shared.static_tree.figures().refused(TreeRefusal::Busy),
         Metric::MessagesLost => operator::lost(),
         Metric::ThreadsLost => supervisor::lost(),
         Metric::AccessLogDropped => lines_lost(shared),

@@ -17,7 +17,10 @@ use bytes::{Bytes, BytesMut};
 use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
-use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
+use purge::{
+    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, Reach, Style, Want,
+    api, signals,
+};
 use std::sync::Arc;
 use store::{Invalidated, Key, Selector, SiteId};
 
@@ -30,13 +33,13 @@ pub(crate) enum Unserved {
 }
 
 /// The order of a client's request with a purge method.
-pub(crate) fn read_order(shared: &Shared, peer: Peer, head: &RequestHead) -> Result<Order, Unserved> {
+pub(crate) fn read_order(shared: &Shared, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
     shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
     purge::read(head).map_err(Unserved::Malformed)
 }
 
 /// Carries out an order.
-pub(crate) async fn carry_out(shared: &Arc<Shared>, order: &Order) -> Outcome {
+pub(crate) async fn carry_out(shared: &Arc<Shared>, order: &PurgeOrder) -> PurgeOutcome {
     note_purge(shared, order);
     let invalidations = order.invalidations.clone();
     let outcome = perform(shared, Task { invalidations, own: None }).await;
@@ -49,19 +52,19 @@ pub(crate) async fn carry_out(shared: &Arc<Shared>, order: &Order) -> Outcome {
 }
 
 /// The answer to an order that was carried out.
-pub(crate) fn reply(shared: &Shared, order: &Order, outcome: Outcome) -> Reply {
+pub(crate) fn reply(shared: &Shared, order: &PurgeOrder, outcome: PurgeOutcome) -> PurgeReply {
     let partial = Status::from_code(shared.plan.purge_partial_status);
     purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
 }
 
 /// Records for each site that an authorised client purged pages of it. An order for a whole
 /// site is not recorded, because it may come from an operator.
-fn note_purge(shared: &Shared, order: &Order) {
+fn note_purge(shared: &Shared, order: &PurgeOrder) {
     if order.style == Style::Refreshing {
         return;
     }
     let now = shared.clock.monotonic();
-    for Invalidation { want, .. } in &order.invalidations {
+    for OrderItem { want, .. } in &order.invalidations {
         let sites = match want {
             Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
                 reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect()
@@ -76,8 +79,8 @@ fn note_purge(shared: &Shared, order: &Order) {
 
 /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
 /// fetched.
-fn refresh(shared: &Shared, order: &Order) {
-    for Invalidation { want, .. } in &order.invalidations {
+fn refresh(shared: &Shared, order: &PurgeOrder) {
+    for OrderItem { want, .. } in &order.invalidations {
         let Want::Target { host, target } = want else { continue };
         for scope in reach::scopes(&shared.sites, host) {
             scope.keys(shared, &scope.keyed(target)).iter().for_each(|key| shared.refiller.order(key));
@@ -86,7 +89,7 @@ fn refresh(shared: &Shared, order: &Order) {
 }
 
 /// The order of a GET request that wants its page fetched again, if its client may purge.
-pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &RequestHead) -> Option<Order> {
+pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &RequestHead) -> Option<PurgeOrder> {
     let order = purge::refresh_by_get(head)?;
     shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
     Some(order)
@@ -95,8 +98,9 @@ pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &RequestHead) -> O
 /// Whether a request head beyond the usual limit is read further: its beginning must be a purge
 /// order from a client that may purge.
 pub(crate) fn admits_longer_head(shared: &Shared, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
-    let is_order =
-        |head: &RequestHead| purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some();
+    let is_order = |head: &RequestHead| {
+        purge::is_purge_method(&head.method) || api::ApiRoute::of(&head.target).is_some()
+    };
     let Some(head) = beginning(begun).filter(is_order) else { return false };
     // A token may still follow; it is checked when the head is complete.
     shared.purge_access.may_purge(entrance, peer, &head.fields).is_ok()
@@ -104,7 +108,7 @@ pub(crate) fn admits_longer_head(shared: &Shared, entrance: Entrance, peer: Peer
 }
 
 /// Carries out the invalidations of an origin's response: `pages` and `changed` by a write, and
-/// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and other
+/// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-OrderItem` and other
 /// fields. A response can only invalidate pages of its own site.
 pub(crate) async fn obey(
     shared: &Arc<Shared>,
@@ -113,7 +117,7 @@ pub(crate) async fn obey(
     answer: &ResponseHead,
     key: &Key,
     pages: Vec<Key>,
-    changed: Vec<Invalidation>,
+    changed: Vec<OrderItem>,
 ) {
     let signals = signals(method, answer, key.is_https(), key.host());
     cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
@@ -127,7 +131,7 @@ pub(crate) async fn make_unusable(
     shared: &Arc<Shared>,
     key: &Key,
     pages: Vec<Key>,
-    invalidations: Vec<Invalidation>,
+    invalidations: Vec<OrderItem>,
 ) {
     if pages.is_empty() && invalidations.is_empty() {
         return;
@@ -135,7 +139,7 @@ pub(crate) async fn make_unusable(
     let own = Some(key.detached());
     let remove = |page: Key| {
         let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-        Invalidation { want: Want::Target { host, target }, mode: Mode::Hard }
+        OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
     };
     let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
     let shared = Arc::clone(shared);
@@ -155,7 +159,7 @@ pub(crate) async fn make_unusable(
     }
 }
 
-async fn perform(shared: &Arc<Shared>, task: Task) -> Outcome {
+async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
     // Cannot fail, because the semaphore is never closed.
     let turn = shared.orders.acquire().await;
     let task = Arc::new(task);
@@ -181,22 +185,22 @@ fn reached(shared: &Shared, reach: &Reach) -> Vec<SiteId> {
 
 /// Invalidations to be carried out.
 struct Task {
-    invalidations: Vec<Invalidation>,
+    invalidations: Vec<OrderItem>,
     /// A key of the only site that may be affected; `None` for all sites.
     own: Option<Key>,
 }
 
 impl Task {
-    fn perform(&self, shared: &Shared) -> Outcome {
-        let mut outcome = Outcome::default();
-        for Invalidation { want, mode } in &self.invalidations {
+    fn perform(&self, shared: &Shared) -> PurgeOutcome {
+        let mut outcome = PurgeOutcome::default();
+        for OrderItem { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }
         shared.sweeper.wake();
         outcome
     }
 
-    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut Outcome) {
+    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut PurgeOutcome) {
         let tell = |selector| shared.tell(store::Invalidation { selector, mode });
         if let Want::Target { host, target } = want {
             for scope in self.scopes(shared, host) {
@@ -225,11 +229,11 @@ impl Task {
         };
         match want {
             Want::Target { host, target } => {
-                on(host, &|scope| vec![scope.ban(Pages::Target(scope.keyed(target)))])
+                on(host, &|scope| vec![scope.ban(HostPages::Target(scope.keyed(target)))])
             }
             Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
             Want::Pattern { host, pattern } => {
-                on(host, &|scope| vec![scope.ban(Pages::Pattern(pattern.clone()))])
+                on(host, &|scope| vec![scope.ban(HostPages::Pattern(pattern.clone()))])
             }
             Want::Host { host } => on(host, &|scope| scope.everything(shared)),
             Want::Tags { reach, any_of, all_of } => {
@@ -237,7 +241,7 @@ impl Task {
                 sites(reach).into_iter().map(tags).collect()
             }
             Want::Ban { reach, ban } => {
-                let ban = |site| Selector::Ban { site, ban: Arc::<Ban>::clone(ban) };
+                let ban = |site| Selector::Ban { site, ban: Arc::<ConditionBan>::clone(ban) };
                 sites(reach).into_iter().map(ban).collect()
             }
             Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
@@ -272,7 +276,7 @@ fn beginning(begun: &[u8]) -> Option<RequestHead> {
 }
 
 /// Adds the result of one invalidation.
-fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
+fn add(outcome: &mut PurgeOutcome, mode: Mode, done: Invalidated) {
     outcome.sequence = outcome.sequence.max(done.sequence);
     outcome.uncounted += u64::from(done.objects.is_none());
     let objects = done.objects.unwrap_or(0);
@@ -289,11 +293,11 @@ mod tests {
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
     use config::Plan;
-    use disk::Settings;
+    use disk::TierSettings;
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
-    use purge::{Invalidation, Reach, Want};
+    use purge::{OrderItem, Reach, Want};
     use std::sync::Arc;
     use std::time::Duration;
     use store::{Key, SiteId};
@@ -305,11 +309,11 @@ mod tests {
     async fn purges_are_in_force_while_others_wait_for_a_hung_disk() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
-        let settings = Settings {
+        let settings = TierSettings {
             directory: directory.path().join("disk"),
             state_directory: Some(directory.path().join("state")),
             timeout: FOREVER,
-            ..Settings::default()
+            ..TierSettings::default()
         };
         let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = FOREVER;
@@ -320,7 +324,7 @@ mod tests {
         let purge = |_| {
             let shared = Arc::clone(&shared);
             let want = Want::Everything { reach: Reach::Everywhere };
-            let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+            let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
             tokio::spawn(async move { perform(&shared, Task { invalidations, own: None }).await })
         };
         let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();

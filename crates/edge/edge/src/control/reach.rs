@@ -12,7 +12,7 @@
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use bytes::Bytes;
-use purge::{Ban, Pages};
+use purge::{ConditionBan, HostPages};
 use semantics::keyed_target;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Scope<'_> {
     pub(crate) fn target(&self, shared: &Shared, target: &Bytes) -> Result<Selector, Vec<Bytes>> {
         match self.listed(shared, HOSTS_MAX) {
             Some(hosts) => Err(hosts),
-            None => Ok(self.ban(Pages::Target(target.clone()))),
+            None => Ok(self.ban(HostPages::Target(target.clone()))),
         }
     }
 
@@ -123,18 +123,18 @@ impl Scope<'_> {
     pub(crate) fn prefix(&self, shared: &Shared, prefix: &Bytes) -> Vec<Selector> {
         // Only a ban takes into account that other query strings may name the same page.
         let hosts = if prefix.contains(&b'?') { None } else { self.listed(shared, PREFIXES_MAX) };
-        let Some(hosts) = hosts else { return vec![self.ban(Pages::Prefix(prefix.clone()))] };
+        let Some(hosts) = hosts else { return vec![self.ban(HostPages::Prefix(prefix.clone()))] };
         let site = self.site.id;
         hosts.into_iter().map(|host| Selector::Prefix { site, host, prefix: prefix.clone() }).collect()
     }
 
     /// The ban for these pages.
-    pub(crate) fn ban(&self, pages: Pages) -> Selector {
+    pub(crate) fn ban(&self, pages: HostPages) -> Selector {
         let host = match &self.hosts {
             Hosts::All => &b""[..],
             Hosts::Named(name) => name,
         };
-        Selector::Ban { site: self.site.id, ban: Arc::new(Ban::of_pages(host, pages)) }
+        Selector::Ban { site: self.site.id, ban: Arc::new(ConditionBan::of_pages(host, pages)) }
     }
 
     /// The selectors for all pages.
@@ -145,7 +145,9 @@ impl Scope<'_> {
             (Hosts::Named(_), Some(hosts)) => {
                 hosts.into_iter().map(|host| Selector::Host { site, host }).collect()
             }
-            (Hosts::Named(name), None) => vec![Selector::Ban { site, ban: Arc::new(Ban::of_host(name)) }],
+            (Hosts::Named(name), None) => {
+                vec![Selector::Ban { site, ban: Arc::new(ConditionBan::of_host(name)) }]
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use store::{Filling, Object, Part};
+use store::{ContentPart, Filling, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -87,7 +87,7 @@ pub(crate) struct SharedResponse {
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
     /// The part of the content that it is; `None` for the whole.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<ContentPart>,
     /// Its tags, and the sequence number at which its fetch began.
     pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use message::ResponseHead;
 use semantics::{Moment, NoVarySearch};
-use static_tree::{Candidate, Refusal};
+use static_tree::{Candidate, TreeRefusal};
 use std::sync::Arc;
 use store::{Key, Publication, Published};
 
@@ -27,7 +27,7 @@ pub(crate) fn publish(shared: &Shared, site: &Site, publication: Publication<'_>
         // removed when the leak guard has confirmed the leak.
         Published::Stored if !shared.leak_guard.is_for_all(key) => {}
         // A client can send any port, and each would get a copy of every page.
-        Published::Stored if !is_own_port(&shared.plan, &site.plan, key) => tree.refuse(Refusal::Path),
+        Published::Stored if !is_own_port(&shared.plan, &site.plan, key) => tree.refuse(TreeRefusal::Path),
         Published::Stored => {
             let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
             tree.offer(layout, &candidate, Moment::read(&*shared.clock));

@@ -12,7 +12,7 @@ use semantics::{
     ContentRange, Freshness, Policy, combined_head, downstream_head, joined_extent, strip_noise_cookies,
 };
 use std::sync::Arc;
-use store::{Body, Object, Part};
+use store::{Body, ContentPart, Object};
 
 /// The object for a tidy head and its content.
 pub(crate) fn stored_object(
@@ -55,7 +55,7 @@ pub(crate) fn joined_part(
     let body = joined_body((&stored.body(), part.extent), (body, extent));
     let object = stored_object(&head, body, newer.freshness, policy);
     // A joined part is not the response to any single `Range`, so it must not be replayed for one.
-    let part = Part { extent: joined, asked: Bytes::new() };
+    let part = ContentPart { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })
 }
 

@@ -20,9 +20,13 @@ const DOCUMENTS_PER_MINUTE_MAX: u32 = 60;
 /// The detection state of a site.
 #[derive(Debug, Default)]
 pub(crate) struct Detection {
-    /// The rules in force, encoded as [`Rules`].
+    /// The rules in force, encoded as [`Rules`]. Changed under the lock of the state. Relaxed is
+    /// enough for readers: the rules change before the site is invalidated, and the number of that
+    /// invalidation is read with `SeqCst`. A fetch with this number therefore sees the new rules,
+    /// and the response to an earlier fetch is not stored.
     rules: AtomicU64,
-    /// Time of the next inspection, in nanoseconds of the monotonic clock.
+    /// Time of the next inspection, in nanoseconds of the monotonic clock. Relaxed is enough: a
+    /// request that reads the previous time inspects a response too many or too few.
     next_look: AtomicU64,
     state: Mutex<DetectionState>,
 }

@@ -2,7 +2,7 @@
 //! origin.
 //!
 //! Invariants: within any minute, at most the limit of different URLs is admitted for one path, and
-//! [`PATHS_AT_LIMIT`] times as many for the site. An admitted URL is free until its minute is over.
+//! [`PATHS_AT_LIMIT`] times as many for the site. A URL counts once until its minute is over.
 //! The same limit bounds the memory. `semantics` decides which parameters are unknown. Hits are
 //! never counted.
 
@@ -30,7 +30,7 @@ pub(crate) struct ParameterFlood {
 /// Paths and URLs are kept as randomly keyed hashes. Two that collide count as one.
 #[derive(Debug, Default)]
 struct Window {
-    /// Oldest first.
+    /// The admitted URLs, oldest first.
     admitted: VecDeque<Admitted>,
     addresses: HashSet<u64>,
     /// Admission times of each path's URLs, oldest first.

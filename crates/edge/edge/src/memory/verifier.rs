@@ -21,6 +21,7 @@ const END_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Verifier {
     state: Mutex<VerifierState>,
     changed: Condvar,
+    /// Relaxed is enough for both counters: no other memory depends on them.
     verified_bytes: AtomicU64,
     damaged: AtomicU64,
 }

@@ -16,6 +16,9 @@ const PURGE_AFTER: Duration = Duration::from_secs(10);
 
 /// The state of a site's writes. Times are nanoseconds of the monotonic clock plus one; zero means
 /// never.
+///
+/// Relaxed is enough: the times guard no other memory. A write and a purge that are noted at the
+/// same time may miss each other; the site's next purge after a write is found.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     pub(crate) site: Rate,
@@ -29,7 +32,7 @@ pub(crate) struct Writes {
 }
 
 /// A token-bucket rate limit with a burst of one minute's share. Holds the time at which the bucket
-/// will be full again.
+/// will be full again. Relaxed is enough: taking a token is one atomic operation.
 #[derive(Debug, Default)]
 pub(crate) struct Rate(AtomicU64);
 

@@ -13,7 +13,7 @@ use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
 use message::{Fields, Frame};
 use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
-use semantics::{Form, trailer_fields};
+use semantics::{FormReader, trailer_fields};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::future::poll_fn;
@@ -70,7 +70,7 @@ struct Content {
     /// The client waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
     /// The form fields found in the content so far, if they are needed.
-    form: Form,
+    form: FormReader,
     /// Content that was read before the request went to the origin.
     ahead: Option<Ahead>,
 }
@@ -164,12 +164,12 @@ impl Client {
     }
 
     /// Parses the request's content as this form from now on.
-    pub(crate) fn read_form(&mut self, form: Form) {
+    pub(crate) fn read_form(&mut self, form: FormReader) {
         self.content.form = form;
     }
 
     /// The form fields found in the request's content so far.
-    pub(crate) fn form(&self) -> &Form {
+    pub(crate) fn form(&self) -> &FormReader {
         &self.content.form
     }
 
@@ -572,7 +572,7 @@ impl Content {
             decoder: BodyDecoder::new(framing),
             read_bytes: 0,
             continue_owed,
-            form: Form::default(),
+            form: FormReader::default(),
             ahead: None,
         }
     }

@@ -20,7 +20,7 @@ use message::{Fields, Method, RequestHead};
 use origin::{FetchRequest, ProbeTurn};
 use semantics::{Moment, Reason, Reuse, VaryRule, is_robot, reuse, selecting_rule};
 use std::sync::Arc;
-use store::{Object, Part};
+use store::{ContentPart, Object};
 
 impl<'a> Visit<'a> {
     pub(crate) fn find(&self, page_request: &PageRequest<'_>, touch: Touch, now: Moment) -> LookupResult {
@@ -114,7 +114,7 @@ impl<'a> Visit<'a> {
         probe: Option<Arc<ProbeTurn>>,
     ) -> Result<(), Refusal> {
         let (subject, key) = (&page_request.subject, &page_request.key);
-        let completable = |part: &Part| {
+        let completable = |part: &ContentPart| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
         // A stored part is not completed if the whole is too large to be stored.

@@ -26,7 +26,7 @@ use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use page::HEAD_BYTES_MAX;
 use semantics::{
-    Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
+    ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -127,9 +127,9 @@ impl Visit<'_> {
             }
         };
         match evaluate_conditions(&self.request.head.fields, head) {
-            Condition::Proceed => None,
-            Condition::NotModified => Some(respond::not_modified(&self.sent(head))),
-            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+            ConditionOutcome::Proceed => None,
+            ConditionOutcome::NotModified => Some(respond::not_modified(&self.sent(head))),
+            ConditionOutcome::PreconditionFailed => Some(respond::precondition_failed(head)),
         }
     }
 

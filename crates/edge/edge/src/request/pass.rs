@@ -32,10 +32,10 @@ use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
 use semantics::{
-    CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
-    Written, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
-    is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
-    selecting_rule, updated_head, without_gzip,
+    CacheStatusFacts, Doubt, FormReader, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule,
+    WithoutGzip, WriteEffect, explain_refusal, head_confirms, head_says, invalidated_targets,
+    is_for_any_cookie, is_maintenance, is_refusal, is_robot, is_server_error, judge_response,
+    may_need_content, may_write, selecting_rule, updated_head, without_gzip,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -84,7 +84,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn read_form_of_write(&mut self, subject: &Subject<'_>) {
         if may_write(&self.request.head, subject.site.policy()) {
             let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
-            self.client.read_form(Form::of_type(content_type));
+            self.client.read_form(FormReader::of_type(content_type));
         }
     }
 
@@ -307,7 +307,7 @@ impl<'a> Visit<'a> {
         let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
         let written = self.written(&suspected, answer, is_empty.then_some(&[]));
         let stale = match &written {
-            Written::Changed(changed) => writes::settle(
+            WriteEffect::Changed(changed) => writes::settle(
                 self.shared,
                 self.cells(),
                 site,
@@ -316,10 +316,10 @@ impl<'a> Visit<'a> {
                 answer,
                 self.begun.monotonic,
             ),
-            Written::Nothing | Written::Unread => Vec::new(),
+            WriteEffect::Nothing | WriteEffect::Unread => Vec::new(),
         };
         purge_orders::obey(self.shared, self.cells(), method, answer, &key, pages, stale).await;
-        (written == Written::Unread).then_some(suspected)
+        (written == WriteEffect::Unread).then_some(suspected)
     }
 
     /// Records that a request which passed because of its cookies was answered with a static file.

@@ -11,7 +11,7 @@ use crate::request::respond::{self, Account};
 use crate::request::step::Step;
 use crate::request::visit::{RequestOutcome, Visit};
 use h1::BodyFraming;
-use purge::{Order, Reply};
+use purge::{PurgeOrder, PurgeReply};
 use semantics::{CacheStatusFacts, Reason};
 
 impl<'a> Visit<'a> {
@@ -36,7 +36,7 @@ impl<'a> Visit<'a> {
 
     /// *refresh*: purges the page of a request that wants it fetched again. The request then starts
     /// anew without the order.
-    pub(crate) async fn refresh(&mut self, order: Order) -> Step<'a> {
+    pub(crate) async fn refresh(&mut self, order: PurgeOrder) -> Step<'a> {
         self.strip_order();
         self.must_fetch = true;
         self.cells().count(Metric::Purges);
@@ -48,9 +48,9 @@ impl<'a> Visit<'a> {
     }
 
     /// *reply*: answers an order.
-    pub(crate) async fn reply(&mut self, reply: Reply, reason: Reason) -> RequestOutcome {
+    pub(crate) async fn reply(&mut self, reply: PurgeReply, reason: Reason) -> RequestOutcome {
         self.recipient.persistent &= self.client.is_content_read();
-        let Reply { mut head, content } = reply;
+        let PurgeReply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
         let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;

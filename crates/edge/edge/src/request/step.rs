@@ -7,7 +7,7 @@ use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
-use purge::{Order, Reply};
+use purge::{PurgeOrder, PurgeReply};
 use semantics::Reason;
 use store::Shelved;
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ steps! { 'a:
     /// Carries out the purge order that the request is.
     Purge,
     /// Carries out the order of a request that wants its page fetched again.
-    Refresh(Order),
+    Refresh(PurgeOrder),
     /// Computes the cache key.
     Key(Subject<'a>),
     /// Asks the store.
@@ -49,7 +49,7 @@ steps! { 'a:
     /// Sends an error made by the edge.
     Refuse(Refusal),
     /// Answers an order.
-    Reply(Reply, Reason),
+    Reply(PurgeReply, Reason),
 }
 
 /// A request that waits for a coalesced fetch.

@@ -13,7 +13,7 @@ use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
 use message::{ResponseHead, names};
-use semantics::{Exchanged, Written, written};
+use semantics::{Exchanged, WriteEffect, written};
 
 /// Bytes of a response's content that are inspected to see whether its request was a write.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
@@ -25,7 +25,7 @@ impl Visit<'_> {
         suspected: &SuspectedWrite,
         answer: &ResponseHead,
         content: Option<&[u8]>,
-    ) -> Written {
+    ) -> WriteEffect {
         // Coded content cannot be inspected.
         let content =
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
@@ -65,7 +65,7 @@ impl Visit<'_> {
         let (sent, tail) = while_open(self.shared, cells, &head, sending)
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
-        if let Written::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {
+        if let WriteEffect::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {
             let SuspectedWrite { site, key, .. } = &suspected;
             let stale =
                 writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);

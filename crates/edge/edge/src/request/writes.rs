@@ -15,7 +15,7 @@ use bytes::Bytes;
 use clock::Monotonic;
 use invalidation::Mode;
 use message::ResponseHead;
-use purge::{Invalidation, Reach, Want};
+use purge::{OrderItem, Reach, Want};
 use semantics::{Changed, ChangedPages, Identity};
 use store::Key;
 
@@ -42,7 +42,7 @@ pub(crate) fn settle(
     changed: Changed,
     answer: &ResponseHead,
     begun: Monotonic,
-) -> Vec<Invalidation> {
+) -> Vec<OrderItem> {
     let now = shared.clock.monotonic();
     site.writes.note_write(begun, now);
     if purge::purges_itself(answer) || site.writes.purges_itself(shared.limits.self_purge_memory, now) {
@@ -67,7 +67,7 @@ pub(crate) fn settle(
             changed_pages(site, &host, pages)
         }
     };
-    wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
+    wants.into_iter().map(|want| OrderItem { want, mode: Mode::Soft }).collect()
 }
 
 /// The pages changed by an unsafe method that may be invalidated now. The others are served

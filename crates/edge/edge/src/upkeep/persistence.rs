@@ -11,7 +11,7 @@ use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, End};
 use clock::Clock;
 use config::Plan;
-use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
+use disk::{Durability, OffReason, Opened, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use platform::{Disk, SystemDisk};
 use semantics::{Moment, Policy};
@@ -67,7 +67,7 @@ enum Change {
 /// state.
 struct Unopened {
     disk: Arc<dyn Disk>,
-    settings: Settings,
+    settings: TierSettings,
     state: Mutex<Distrust>,
     /// Notified at the end of each write.
     written: Condvar,
@@ -86,7 +86,7 @@ enum Distrust {
 }
 
 impl Unopened {
-    const fn of(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+    const fn of(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
         Self { disk, settings, state: Mutex::new(Distrust::NotDue), written: Condvar::new() }
     }
 
@@ -134,7 +134,7 @@ pub(crate) fn open(
     hear: impl FnMut(u64, &Selector),
 ) -> io::Result<(Store, Persistence, Option<Recovery>)> {
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
-    let settings = Settings {
+    let settings = TierSettings {
         directory: disk.directory.clone(),
         companions: detections_file::FILES,
         state_directory: disk.state_directory.clone(),
@@ -144,7 +144,7 @@ pub(crate) fn open(
         timeout: plan.limits.disk_timeout,
         queue_bytes_max: queue_bytes_max(plan.memory_bytes),
         fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
-        ..Settings::default()
+        ..TierSettings::default()
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
     let (of_tier, of_opening) = (Arc::clone(clock), settings.clone());
@@ -192,7 +192,7 @@ pub(crate) fn open(
 
 /// Size in bytes of the disk writer's queue, for a memory of this size.
 fn queue_bytes_max(memory_bytes: u64) -> u64 {
-    (memory_bytes / QUEUE_SHARE).clamp(QUEUE_BYTES_MIN, Settings::default().queue_bytes_max)
+    (memory_bytes / QUEUE_SHARE).clamp(QUEUE_BYTES_MIN, TierSettings::default().queue_bytes_max)
 }
 
 /// This percentage of a size. Dividing first avoids overflow and rounds off less than `percent`
@@ -204,12 +204,12 @@ fn percent_of(bytes: u64, percent: usize) -> u64 {
 impl Persistence {
     /// A tier whose directory on this disk could not be opened.
     #[cfg(test)]
-    pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+    pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
         Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
     }
 
     /// The current figures; zeros without a disk.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> TierFigures {
         self.tier.as_ref().map(Tier::figures).unwrap_or_default()
     }
 
@@ -302,7 +302,7 @@ impl Persistence {
 
     /// Reports the threads that wait for the disk.
     fn say_stuck(&self) {
-        for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
+        for StuckOperation { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
             tracing::warn!("the thread {thread} waits for the disk to {operation}");
         }
     }
@@ -458,7 +458,7 @@ struct TextBans;
 
 impl Bans for TextBans {
     fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>> {
-        let ban = purge::Ban::parse(std::str::from_utf8(text).ok()?).ok()?;
+        let ban = purge::ConditionBan::parse(std::str::from_utf8(text).ok()?).ok()?;
         Some(Arc::new(ban))
     }
 }
@@ -466,14 +466,14 @@ impl Bans for TextBans {
 #[cfg(test)]
 mod tests {
     use super::{Distrust, Persistence, Unopened};
-    use disk::{Keeper, OffReason, Opened, Settings};
+    use disk::{OffReason, Opened, RetentionPolicy, TierSettings};
     use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     struct Nothing;
 
-    impl Keeper for Nothing {
+    impl RetentionPolicy for Nothing {
         fn evicts(&self, _: disk::Location) -> bool {
             false
         }
@@ -483,7 +483,7 @@ mod tests {
 
     /// A disk tier with a running writer thread.
     fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
-        let settings = Settings { directory: directory.into(), ..Settings::default() };
+        let settings = TierSettings { directory: directory.into(), ..TierSettings::default() };
         let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
         let Opened { tier, writer, recovery: _ } = opened;
         let writer = std::thread::spawn(move || writer.run(&Nothing));
@@ -514,11 +514,11 @@ mod tests {
     fn state_is_read_while_the_state_directory_hangs() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
-        let settings = Settings {
+        let settings = TierSettings {
             directory: directory.path().join("disk"),
             state_directory: Some(directory.path().join("state")),
             timeout: Duration::from_millis(1),
-            ..Settings::default()
+            ..TierSettings::default()
         };
         let unopened = Arc::new(Unopened::of(Arc::new(disk.clone()), settings));
         disk.freeze();

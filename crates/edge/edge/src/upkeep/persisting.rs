@@ -101,7 +101,7 @@ mod tests {
     use crate::shared::Shared;
     use crate::upkeep::persistence::Persistence;
     use config::Plan;
-    use disk::Settings;
+    use disk::TierSettings;
     use platform::{SimulatedDisk, SystemClock};
     use std::io::ErrorKind;
     use std::sync::Arc;
@@ -110,10 +110,10 @@ mod tests {
     async fn undurable_purge_counts_once_however_often_it_is_tried_again() {
         let disk = SimulatedDisk::new(1);
         disk.set_broken(Some(ErrorKind::Other));
-        let settings = Settings {
+        let settings = TierSettings {
             directory: "/cache".into(),
             state_directory: Some("/state".into()),
-            ..Settings::default()
+            ..TierSettings::default()
         };
         let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = testkit::PATIENCE;

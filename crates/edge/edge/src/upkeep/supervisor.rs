@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn task_that_panics_is_counted_and_spawned_again_until_the_drain() {
+    async fn panicking_task_is_counted_and_respawned_until_the_drain() {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let (before, runs) = (lost(), Arc::new(AtomicUsize::new(0)));

@@ -8,7 +8,7 @@
 use crate::sites::Site;
 use bytes::Bytes;
 use config::Plan;
-use static_tree::{Figures, Layout, Limits, Tree};
+use static_tree::{Layout, Tree, TreeFigures, TreeLimits};
 use store::{Key, Selector, SiteId, Store};
 
 /// The tree, or its absence.
@@ -23,7 +23,7 @@ impl StaticTree {
     /// Opens the tree in the plan's directory. Reports on standard error if that fails.
     pub(crate) fn open(plan: &Plan) -> Self {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
-        let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
+        let limits = TreeLimits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
             .inspect_err(|error| tracing::error!("the static tree is off: {error}"));
         Self { tree: tree.ok(), is_wanted: true }
@@ -35,7 +35,7 @@ impl StaticTree {
     }
 
     /// The current figures; zeros without a tree.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> TreeFigures {
         self.tree.as_ref().map(Tree::figures).unwrap_or_default()
     }
 

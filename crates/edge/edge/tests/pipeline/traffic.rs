@@ -3,7 +3,7 @@
 //! that never reach the origin.
 
 use crate::support::{Stage, connect, reason};
-use testkit::traffic::{RATE, Traffic, Visit};
+use testkit::traffic::{RATE, RequestSequence, SequenceRequest};
 use testkit::{Action, Seen, response};
 
 const REQUESTS: u32 = 20_000;
@@ -29,11 +29,11 @@ fn blog(seen: &Seen) -> Vec<Action> {
 #[test]
 fn origin_receives_at_most_one_request_in_twenty() {
     let stage = Stage::new(blog);
-    let mut traffic = Traffic::new(SEED, (0..PAGES).map(|page| format!("/{page}/")).collect());
+    let mut traffic = RequestSequence::new(SEED, (0..PAGES).map(|page| format!("/{page}/")).collect());
     let mut client = connect(&stage.edge);
     let mut hits = 0;
     for count in 1..=REQUESTS {
-        let Visit { page, target, fields } = traffic.visit();
+        let SequenceRequest { page, target, fields } = traffic.visit();
         let fields: Vec<_> = fields.iter().map(|field| &field[..]).collect();
         let answer = client.get(&target, &fields);
         assert!(answer.text().contains(&format!("<p>/{page}/</p>")), "{target}: {}", answer.text());

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use clock::Timestamp;
 use message::{Fields, Method, ResponseHead, Status, list_members};
 use models::{DateForms, SearchVariance, wanted_octets};
-use petasos_semantics::structured::{MEMBERS_MAX, Value, parse_dictionary, parse_list};
+use petasos_semantics::structured::{MEMBERS_MAX, MemberValue, parse_dictionary, parse_list};
 use petasos_semantics::{
-    ByteRange, ContentRange, DELTA_SECS_MAX, Directives, GROUP_BYTES_MAX, GROUPS_MAX, NoVarySearch, Policy,
-    RANGES_MAX, RangeAnswer, Scope, VARY_NAMES_MAX, VaryRule, answer_range, answer_range_from_part,
-    format_date, groups, joined_extent, multipart_layout, parse_date, stated_directives,
+    ByteRange, ContentRange, DELTA_SECS_MAX, DirectiveScope, Directives, GROUP_BYTES_MAX, GROUPS_MAX,
+    NoVarySearch, Policy, RANGES_MAX, RangeAnswer, VARY_NAMES_MAX, VaryRule, answer_range,
+    answer_range_from_part, format_date, groups, joined_extent, multipart_layout, parse_date,
+    stated_directives,
 };
 
 /// Checks `octets`, of which each line is one line of `Cache-Control`.
@@ -39,9 +40,9 @@ pub(crate) fn cache_control(octets: &[u8]) {
     assert_eq!(directives.no_store, each.iter().any(|one| one.no_store));
     assert_eq!(directives.max_age_secs, each.iter().filter_map(|one| one.max_age_secs).min());
     let private = |one: &Directives| match &one.private {
-        Scope::Nothing => Some(Vec::new()),
-        Scope::Fields(names) => Some(names.clone()),
-        Scope::Everything => None,
+        DirectiveScope::Nothing => Some(Vec::new()),
+        DirectiveScope::Fields(names) => Some(names.clone()),
+        DirectiveScope::Everything => None,
     };
     let all_private: Option<Vec<_>> = each.iter().map(private).collect();
     assert_eq!(private(&directives), all_private.map(|names| names.concat()), "all named fields are private");
@@ -60,7 +61,9 @@ pub(crate) fn cache_control(octets: &[u8]) {
 pub(crate) fn vary(octets: &[u8]) {
     let mut blocks = octets.split(|&byte| byte == b'\n').collect::<Vec<_>>().into_iter();
     let mut block = || blocks.by_ref().take_while(|line| !line.is_empty()).collect::<Vec<_>>();
-    let (lines, one, other) = (block(), client(&block()), client(&block()));
+    let lines = block();
+    let one = client(&block());
+    let other = client(&block());
     let has_star = lines.iter().any(|line| {
         !line.contains(&b'"') && line.split(|&byte| byte == b',').any(|name| name.trim_ascii() == b"*")
     });
@@ -77,7 +80,8 @@ pub(crate) fn vary(octets: &[u8]) {
         assert_eq!(again.as_ref(), Ok(&rule), "written and read again");
         assert_eq!(rule.union(&rule), rule);
 
-        let (key, other_key) = (rule.key(&one), rule.key(&other));
+        let key = rule.key(&one);
+        let other_key = rule.key(&other);
         assert!(rule.matches(&one, &key));
         assert_eq!(rule.matches(&other, &key), key == other_key);
         assert_eq!(VaryRule::default().matches(&one, &key), key.is_empty(), "a key of another rule");
@@ -172,7 +176,8 @@ pub(crate) fn ranges(octets: &[u8]) {
 fn assert_answer_is_what_was_asked(range: &[u8], complete: u64, answer: &RangeAnswer) {
     let model = std::str::from_utf8(range).ok().and_then(|range| wanted_octets(range, complete));
     let is_answered = |(_, count, sum): &(_, usize, u64)| *count <= RANGES_MAX && *sum <= complete;
-    let Some((wanted, ..)) = model.filter(is_answered).filter(|_| complete > 0) else {
+    let model = if complete > 0 { model.filter(is_answered) } else { None };
+    let Some((wanted, ..)) = model else {
         assert_eq!(*answer, RangeAnswer::Whole);
         return;
     };
@@ -281,18 +286,18 @@ pub(crate) fn structured(octets: &[u8]) {
 }
 
 /// `Cache-Groups` names the strings of a list of strings.
-fn assert_groups(value: &[u8], members: &[Value]) {
+fn assert_groups(value: &[u8], members: &[MemberValue]) {
     let found = groups(&fields_of("Cache-Groups", &[value]));
     assert!(found.len() <= GROUPS_MAX && found.is_sorted_by(|one, next| one < next));
     assert!(found.iter().all(|group| group.len() <= GROUP_BYTES_MAX));
-    let all_strings = members.iter().all(|member| matches!(member, Value::String(_)));
+    let all_strings = members.iter().all(|member| matches!(member, MemberValue::String(_)));
     assert!(found.is_empty() || all_strings);
     for group in &found {
-        assert!(members.contains(&Value::String(group.to_vec())));
+        assert!(members.contains(&MemberValue::String(group.to_vec())));
     }
     if all_strings && members.len() <= GROUPS_MAX {
         let is_found = |group: &[u8]| group.len() > GROUP_BYTES_MAX || found.iter().any(|one| one == group);
-        assert!(members.iter().all(|member| matches!(member, Value::String(group) if is_found(group))));
+        assert!(members.iter().all(|member| matches!(member, MemberValue::String(group) if is_found(group))));
     }
 }
 
@@ -331,7 +336,8 @@ fn client(lines: &[&[u8]]) -> Fields {
 
 /// Whether a quoted string opens in the line and does not close.
 fn ends_in_quotes(line: &[u8]) -> bool {
-    let (mut quoted, mut octets) = (false, line.iter());
+    let mut quoted = false;
+    let mut octets = line.iter();
     while let Some(octet) = octets.next() {
         match octet {
             b'\\' if quoted => drop(octets.next()),
@@ -357,12 +363,12 @@ fn written(directives: &Directives) -> String {
     }
     for (name, scope) in [("no-cache", &directives.no_cache), ("private", &directives.private)] {
         match scope {
-            Scope::Nothing => {}
-            Scope::Fields(names) => {
+            DirectiveScope::Nothing => {}
+            DirectiveScope::Fields(names) => {
                 let names = String::from_utf8(names.join(&b", "[..])).expect("tokens are ASCII");
                 members.push(format!("{name}=\"{names}\""));
             }
-            Scope::Everything => members.push(name.to_owned()),
+            DirectiveScope::Everything => members.push(name.to_owned()),
         }
     }
     for (name, is_set) in [
@@ -383,7 +389,7 @@ fn written(directives: &Directives) -> String {
 /// The directives with field names in lower case.
 fn folded(mut directives: Directives) -> Directives {
     for scope in [&mut directives.no_cache, &mut directives.private] {
-        if let Scope::Fields(names) = scope {
+        if let DirectiveScope::Fields(names) = scope {
             names.iter_mut().for_each(|name| *name = name.to_ascii_lowercase().into());
         }
     }
@@ -391,18 +397,18 @@ fn folded(mut directives: Directives) -> Directives {
 }
 
 /// A value as RFC 9651 section 4.1 writes it. A value of an undistinguished kind becomes a decimal.
-fn written_value(value: &Value) -> String {
+fn written_value(value: &MemberValue) -> String {
     let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).expect("ASCII");
     match value {
-        Value::Boolean(value) => format!("?{}", u8::from(*value)),
-        Value::Integer(number) => number.to_string(),
-        Value::String(string) => {
+        MemberValue::Boolean(value) => format!("?{}", u8::from(*value)),
+        MemberValue::Integer(number) => number.to_string(),
+        MemberValue::String(string) => {
             format!("\"{}\"", text(string).replace('\\', "\\\\").replace('"', "\\\""))
         }
-        Value::Token(token) => text(token),
-        Value::InnerList(items) => {
+        MemberValue::Token(token) => text(token),
+        MemberValue::InnerList(items) => {
             format!("({})", items.iter().map(written_value).collect::<Vec<_>>().join(" "))
         }
-        Value::Other => "1.5".to_owned(),
+        MemberValue::Other => "1.5".to_owned(),
     }
 }

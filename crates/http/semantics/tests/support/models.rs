@@ -1,6 +1,6 @@
 //! Slow and readable models of the parsers' rules, written from the texts of the RFCs and drafts.
 
-use petasos_semantics::structured::{Value, parse_dictionary};
+use petasos_semantics::structured::{MemberValue, parse_dictionary};
 use url::form_urlencoded;
 
 /// RFC 9110 section 14.1.2: the bytes that a `Range` value requests of a representation of
@@ -10,7 +10,8 @@ pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, us
     let set =
         value.get(..6).filter(|unit| unit.eq_ignore_ascii_case("bytes=")).and_then(|_| value.get(6..))?;
     let mut wanted = vec![false; usize::try_from(complete).unwrap()];
-    let (mut count, mut sum) = (0, 0);
+    let mut count = 0;
+    let mut sum = 0;
     for spec in set.split(',').map(str::trim_ascii).filter(|spec| !spec.is_empty()) {
         let (first, last) = spec.split_once('-')?;
         let is_wanted: Box<dyn Fn(u128) -> bool> = if first.is_empty() {
@@ -20,7 +21,8 @@ pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, us
             let first = number(first)?;
             Box::new(move |octet| octet >= first)
         } else {
-            let (first, last) = (number(first)?, number(last)?);
+            let first = number(first)?;
+            let last = number(last)?;
             if last < first {
                 return None;
             }
@@ -65,25 +67,27 @@ impl SearchVariance {
         let mut variance =
             Self { no_vary_params: Some(Vec::new()), vary_params: None, vary_on_key_order: true };
         if let Some(key_order) = member("key-order") {
-            let Value::Boolean(key_order) = key_order else { return None };
+            let MemberValue::Boolean(key_order) = key_order else { return None };
             variance.vary_on_key_order = !key_order;
         }
         if let Some(params) = member("params") {
             match params {
-                Value::Boolean(false) => {}
-                Value::Boolean(true) => {
-                    (variance.no_vary_params, variance.vary_params) = (None, Some(Vec::new()));
+                MemberValue::Boolean(false) => {}
+                MemberValue::Boolean(true) => {
+                    variance.no_vary_params = None;
+                    variance.vary_params = Some(Vec::new());
                 }
-                Value::InnerList(items) => variance.no_vary_params = Some(keys(items)?),
+                MemberValue::InnerList(items) => variance.no_vary_params = Some(keys(items)?),
                 _ => return None,
             }
         }
         if let Some(except) = member("except") {
-            if !matches!(member("params"), None | Some(Value::Boolean(true))) {
+            if !matches!(member("params"), None | Some(MemberValue::Boolean(true))) {
                 return None;
             }
-            let Value::InnerList(items) = except else { return None };
-            (variance.no_vary_params, variance.vary_params) = (None, Some(keys(items)?));
+            let MemberValue::InnerList(items) = except else { return None };
+            variance.no_vary_params = None;
+            variance.vary_params = Some(keys(items)?);
         }
         let is_default =
             variance.vary_on_key_order && variance.no_vary_params.as_ref().is_some_and(Vec::is_empty);
@@ -115,11 +119,11 @@ fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
     (halves.next().unwrap_or_default(), halves.next().unwrap_or_default())
 }
 
-fn keys(items: &[Value]) -> Option<Vec<String>> {
+fn keys(items: &[MemberValue]) -> Option<Vec<String>> {
     items
         .iter()
         .map(|item| match item {
-            Value::String(key) => Some(decoded_key(key)),
+            MemberValue::String(key) => Some(decoded_key(key)),
             _ => None,
         })
         .collect()
@@ -176,7 +180,9 @@ impl DateForms {
             days -= month.1;
             month = months.next().unwrap();
         }
-        let (day, month, short) = (days + 1, month.0, &weekday[..3]);
+        let day = days + 1;
+        let month = month.0;
+        let short = &weekday[..3];
         let time = format!("{:02}:{:02}:{:02}", secs / 3600 % 24, secs / 60 % 60, secs % 60);
         Self {
             year,

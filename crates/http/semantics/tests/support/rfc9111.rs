@@ -4,7 +4,7 @@
 
 /// The rules to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub(crate) enum RuleSet {
     /// The profile `rfc`, which follows the RFCs.
     Letter,
     /// The profile `default`, which is stricter.
@@ -13,7 +13,7 @@ pub(crate) enum Profile {
 
 /// A request and the response to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct CacheExchange {
     pub(crate) method: &'static str,
     pub(crate) authorized: bool,
     pub(crate) status: u16,
@@ -47,7 +47,7 @@ pub(crate) struct Wish {
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ExpectedReuse {
     Fresh,
     StaleWhileRevalidated,
     StaleAsTheClientAccepts,
@@ -57,7 +57,7 @@ pub(crate) enum Answer {
 
 const DAY: i128 = 24 * 3600;
 
-impl Exchange {
+impl CacheExchange {
     /// RFC 9213 section 2.1: the targeted field, if it is present and not empty, replaces
     /// Cache-Control and Expires.
     fn directives(&self) -> &[&'static str] {
@@ -77,10 +77,10 @@ impl Exchange {
 
     /// Whether the directive reaches the whole response. With the profile `rfc` a list of names
     /// narrows it (sections 5.2.2.4 and 5.2.2.7), unless it names a field that the content needs.
-    fn reaches_all(&self, name: &str, profile: Profile) -> bool {
+    fn reaches_all(&self, name: &str, profile: RuleSet) -> bool {
         let with_names = |member: &&&str| member.starts_with(&format!("{name}="));
         let mut lists = self.directives().iter().filter(with_names);
-        let listed = lists.any(|list| profile == Profile::Strict || list.contains("Content-"));
+        let listed = lists.any(|list| profile == RuleSet::Strict || list.contains("Content-"));
         self.says(name) || listed
     }
 
@@ -115,9 +115,9 @@ impl Exchange {
     }
 
     /// The maximum lifetime that a profile grants.
-    fn longest(&self, profile: Profile) -> i128 {
+    fn longest(&self, profile: RuleSet) -> i128 {
         match (profile, self.status) {
-            (Profile::Letter, _) => i128::MAX,
+            (RuleSet::Letter, _) => i128::MAX,
             (_, 404 | 410) => 30,
             (_, 200 | 203 | 204 | 206 | 300..=303 | 307 | 308 | 405 | 414 | 451) => i128::MAX,
             _ => 5,
@@ -125,13 +125,13 @@ impl Exchange {
     }
 
     /// Section 4.2.1, including the lifetimes that are assumed.
-    fn lifetime(&self, profile: Profile) -> Option<i128> {
+    fn lifetime(&self, profile: RuleSet) -> Option<i128> {
         if let Some(explicit) = self.explicit_lifetime() {
             return Some(explicit.min(self.longest(profile)));
         }
         match profile {
-            Profile::Strict => (matches!(self.status, 404 | 410) && !self.authorized).then_some(30),
-            Profile::Letter => {
+            RuleSet::Strict => (matches!(self.status, 404 | 410) && !self.authorized).then_some(30),
+            RuleSet::Letter => {
                 // Section 4.2.2: a tenth of the interval since the last change, and at most a day.
                 let changed = self.last_modified??;
                 let made = self.date.unwrap_or(self.response_time).min(self.response_time);
@@ -160,11 +160,11 @@ impl Exchange {
     }
 
     /// Section 3, one condition after the other.
-    pub(crate) fn may_be_stored(&self, profile: Profile) -> bool {
+    pub(crate) fn may_be_stored(&self, profile: RuleSet) -> bool {
         // "The request method is understood by the cache"; RFC 9110 section 9.3.3 about POST.
         let explicit = self.explicit_lifetime().is_some();
         let posted = self.method == "POST" && self.status == 200 && explicit && self.is_located_here;
-        if !(self.method == "GET" || posted && profile == Profile::Letter) {
+        if !(self.method == "GET" || posted && profile == RuleSet::Letter) {
             return false;
         }
         // "The response status code is final". Statuses that refuse one client or depend on
@@ -178,7 +178,7 @@ impl Exchange {
         {
             return false;
         }
-        if profile == Profile::Strict && matches!(self.status, 401 | 403 | 408 | 426) {
+        if profile == RuleSet::Strict && matches!(self.status, 401 | 403 | 408 | 426) {
             return false;
         }
         // "If the response status code is 206 or 304 ..., the cache understands the response status
@@ -200,12 +200,12 @@ impl Exchange {
         }
         // Section 3.5.
         let by_the_letter = self.says("must-revalidate") || self.seconds("s-maxage").is_some();
-        let permitted = self.says("public") || profile == Profile::Letter && by_the_letter;
+        let permitted = self.says("public") || profile == RuleSet::Letter && by_the_letter;
         if self.authorized && !permitted {
             return false;
         }
         // Section 7.3: cookies. The profile `rfc` stores them, but only with an explicit lifetime.
-        if self.sets_cookie && (profile == Profile::Strict || !explicit) {
+        if self.sets_cookie && (profile == RuleSet::Strict || !explicit) {
             return false;
         }
         // "The response contains at least one of ...", or the operator gives it a lifetime.
@@ -226,11 +226,12 @@ impl Exchange {
     }
 
     /// Section 4, for a request at `now` and a response that may be stored.
-    pub(crate) fn answer(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
+    pub(crate) fn answer(&self, profile: RuleSet, wish: &Wish, now: i128) -> ExpectedReuse {
         if self.reaches_all("no-cache", profile) {
-            return Answer::AskTheOrigin;
+            return ExpectedReuse::AskTheOrigin;
         }
-        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        let age = self.current_age(now);
+        let lifetime = self.lifetime(profile).unwrap_or(0);
         let is_fresh = lifetime > age;
         // Section 5.2.1: the client's preferences. RFC 8246: an immutable response is reloaded only
         // by no-cache.
@@ -240,35 +241,36 @@ impl Exchange {
             wants_another |= wish.min_fresh.is_some_and(|seconds| lifetime - age < seconds && seconds > 0);
         }
         // The directives are advice. The default profile ignores them for the first five seconds.
-        if wants_another && (profile == Profile::Letter || age >= 5) {
-            return Answer::AskTheOrigin;
+        if wants_another && (profile == RuleSet::Letter || age >= 5) {
+            return ExpectedReuse::AskTheOrigin;
         }
         if is_fresh {
-            return Answer::Fresh;
+            return ExpectedReuse::Fresh;
         }
         // Section 4.2.4. Server errors are never used stale.
         if self.status >= 500 {
-            return Answer::AskTheOrigin;
+            return ExpectedReuse::AskTheOrigin;
         }
         let window = self.seconds("stale-while-revalidate").unwrap_or(0).min(self.longest(profile));
         if !self.must_revalidate() && age - lifetime < window {
-            return Answer::StaleWhileRevalidated;
+            return ExpectedReuse::StaleWhileRevalidated;
         }
         let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
         if !prohibited && wish.max_stale.is_some_and(|seconds| age - lifetime <= seconds) {
-            return Answer::StaleAsTheClientAccepts;
+            return ExpectedReuse::StaleAsTheClientAccepts;
         }
-        Answer::AskTheOrigin
+        ExpectedReuse::AskTheOrigin
     }
 
     /// RFC 5861 section 4, for a request at `now` to which the origin gave no usable response.
-    pub(crate) fn answer_on_error(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
-        if self.reaches_all("no-cache", profile) || wish.no_cache && profile == Profile::Letter {
-            return Answer::AskTheOrigin;
+    pub(crate) fn answer_on_error(&self, profile: RuleSet, wish: &Wish, now: i128) -> ExpectedReuse {
+        if self.reaches_all("no-cache", profile) || wish.no_cache && profile == RuleSet::Letter {
+            return ExpectedReuse::AskTheOrigin;
         }
-        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        let age = self.current_age(now);
+        let lifetime = self.lifetime(profile).unwrap_or(0);
         if lifetime > age {
-            return Answer::Fresh;
+            return ExpectedReuse::Fresh;
         }
         let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
         let window = match self.seconds("stale-if-error") {
@@ -281,8 +283,8 @@ impl Exchange {
         };
         let client_accepts = wish.stale_if_error.is_some_and(|seconds| age - lifetime <= seconds);
         if age - lifetime < window || client_accepts && !prohibited && self.status < 500 {
-            return Answer::StaleOnError;
+            return ExpectedReuse::StaleOnError;
         }
-        Answer::AskTheOrigin
+        ExpectedReuse::AskTheOrigin
     }
 }

@@ -11,7 +11,7 @@
 mod chromium;
 
 use clock::Clock;
-use page::Class;
+use page::ResourceClass;
 use petasos_browse::{PagePlan, Watch, run};
 use platform::SystemClock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ pub(crate) fn compare(
 
 /// What page mode did with a URL of the page's host.
 struct Ours {
-    class: Class,
+    class: ResourceClass,
     what: &'static str,
 }
 
@@ -92,7 +92,8 @@ fn difference(
     is_chromium: bool,
     is_perhaps: bool,
 ) -> Option<(&'static str, &'static str)> {
-    let class = if ours.is_some_and(|one| one.class == Class::Icon) { "favicon" } else { "script-made" };
+    let class =
+        if ours.is_some_and(|one| one.class == ResourceClass::Icon) { "favicon" } else { "script-made" };
     match (ours, is_chromium) {
         (Some(one), _) if one.what == "lazy" => Some(("lazy", "perhaps")),
         (Some(one), true) if one.is_asked() => None,

@@ -7,7 +7,7 @@
 //! The rows are those of `ab`, in its order, with two differences. The bracket of failures has all
 //! four numbers. The row *Processing* shows measured times; `ab` subtracts one row from another.
 
-use super::{Counts, Histogram, Length, Outcome, rounded_ms, write_beyond};
+use super::{Histogram, Length, Outcome, UpperCounts, rounded_ms, write_beyond};
 use std::fmt::Write as _;
 
 /// Attributes of the table's elements: the options `-x`, `-y` and `-z` of `ab`.
@@ -49,18 +49,18 @@ pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
     let mut beyond = String::new();
     // Writing to a string cannot fail.
     let _ = write_beyond(&mut beyond, outcome);
-    format!("{}{}", table(outcome, attributes, &Counts::ours(outcome)), block(beyond.trim_start()))
+    format!("{}{}", table(outcome, attributes, &UpperCounts::ours(outcome)), block(beyond.trim_start()))
 }
 
 /// Returns the table with the account of failures that `ab` would have made, and without further
 /// figures.
 pub fn plain_report(outcome: &Outcome, attributes: &Attributes) -> String {
-    table(outcome, attributes, &Counts::of_ab(outcome))
+    table(outcome, attributes, &UpperCounts::of_ab(outcome))
 }
 
-fn table(outcome: &Outcome, attributes: &Attributes, counts: &Counts) -> String {
+fn table(outcome: &Outcome, attributes: &Attributes, counts: &UpperCounts) -> String {
     let within = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
-    let table = Table { row: within(&attributes.row), cell: within(&attributes.cell) };
+    let table = TableAttributes { row: within(&attributes.row), cell: within(&attributes.cell) };
     let mut text = format!("\n\n<table {}>\n", within(&attributes.table));
     table.summary(&mut text, outcome, counts);
     table.rates(&mut text, outcome);
@@ -72,13 +72,13 @@ fn table(outcome: &Outcome, attributes: &Attributes, counts: &Counts) -> String 
 }
 
 /// Attributes of rows and cells, made safe for use in tags.
-struct Table {
+struct TableAttributes {
     row: String,
     cell: String,
 }
 
-impl Table {
-    fn summary(&self, text: &mut String, outcome: &Outcome, counts: &Counts) {
+impl TableAttributes {
+    fn summary(&self, text: &mut String, outcome: &Outcome, counts: &UpperCounts) {
         let plan = &outcome.plan;
         let target = &plan.target;
         self.pair(text, "Server Software", &outcome.server_software());
@@ -118,7 +118,8 @@ impl Table {
             return;
         }
         let rate = |bytes: u64| bytes as f64 / 1024.0 / seconds;
-        let (received, sent) = (rate(outcome.received_bytes), rate(outcome.sent_bytes));
+        let received = rate(outcome.received_bytes);
+        let sent = rate(outcome.sent_bytes);
         self.pair(text, "Requests per second", &format!("{:.2}", outcome.complete_per_second()));
         self.pair(text, "Transfer rate", &format!("{received:.2} kb/s received"));
         if outcome.plan.body.is_some() {

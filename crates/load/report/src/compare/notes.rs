@@ -56,7 +56,8 @@ fn trusted<'a>(side: &'a Side, word: &'static str) -> impl Iterator<Item = &'a R
 fn untrusted(letter: char, side: &Side) -> Option<String> {
     ["invalid", "tight"].into_iter().find_map(|word| {
         let first = trusted(side, word).next()?;
-        let (count, runs) = (trusted(side, word).count(), side.runs.len());
+        let count = trusted(side, word).count();
+        let runs = side.runs.len();
         let reason = first.generator.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
         Some(format!("{count} of {runs} runs of {letter} are {word}{reason}"))
     })
@@ -64,9 +65,11 @@ fn untrusted(letter: char, side: &Side) -> Option<String> {
 
 fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
     let sum = |of: fn(&Run) -> Option<u64>| side.runs.iter().filter_map(of).sum::<u64>();
-    let (failed, requests) = (sum(|run| run.failed), sum(|run| run.requests));
+    let failed = sum(|run| run.failed);
+    let requests = sum(|run| run.requests);
     (failed > 0).then(|| {
-        let (failed, requests) = (number::grouped(failed), number::grouped(requests));
+        let failed = number::grouped(failed);
+        let requests = number::grouped(requests);
         match unit {
             Unit::Requests => {
                 format!("{failed} of {requests} requests of {letter} failed; times are those of good responses")
@@ -82,8 +85,10 @@ fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
 /// Note on the members of the plans in which the sides differ.
 fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
     let asked = |side: &Side| side.runs.iter().map(members).collect::<Vec<_>>();
-    let (ours, theirs) = (asked(first), asked(other));
-    let (a, b) = (ours.first()?, theirs.first()?);
+    let ours = asked(first);
+    let theirs = asked(other);
+    let a = ours.first()?;
+    let b = theirs.first()?;
     let is_same = |(name, value): &(String, Value)| {
         ours.iter()
             .chain(&theirs)
@@ -114,8 +119,8 @@ fn members(run: &Run) -> Vec<(String, Value)> {
 
 /// Whether two members are the same, or are rates that differ by at most [`RATE_SHARE_MAX`].
 fn is_alike((name, a): (&str, &Value), b: &Value) -> bool {
-    let rates = a.as_f64().zip(b.as_f64()).filter(|_| name == RATE);
-    a == b || rates.is_some_and(|(a, b)| (a - b).abs() <= RATE_SHARE_MAX * a.max(b))
+    let rates = a.as_f64().zip(b.as_f64());
+    a == b || name == RATE && rates.is_some_and(|(a, b)| (a - b).abs() <= RATE_SHARE_MAX * a.max(b))
 }
 
 fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {

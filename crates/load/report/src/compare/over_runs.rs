@@ -3,18 +3,18 @@
 //! Invariant: this module draws no conclusion. The best of many runs improves with their number, so
 //! the table shows that number.
 
-use super::{Metric, Side, Unit, summary, text};
-use crate::grid::{Align, Column, Grid};
+use super::{ComparedMetric, Side, Unit, summary, text};
+use crate::grid::{Align, Grid, GridColumn};
 use crate::run::Run;
 
 /// Returns the table, at most `width` characters wide where possible.
 pub fn over_runs(runs: &[Run], width: usize) -> String {
     let side = Side { name: String::new(), runs: runs.to_vec() };
     let mut grid = Grid::new(vec![
-        Column::new(&[&format!("Over {} runs", runs.len())], Align::Left),
-        Column::new(&["median"], Align::Right),
-        Column::new(&["best"], Align::Right),
-        Column::new(&["worst"], Align::Right),
+        GridColumn::new(&[&format!("Over {} runs", runs.len())], Align::Left),
+        GridColumn::new(&["median"], Align::Right),
+        GridColumn::new(&["best"], Align::Right),
+        GridColumn::new(&["worst"], Align::Right),
     ]);
     for figure in summary('A', &side).figures {
         let values = [figure.median, figure.best(), figure.worst()];
@@ -27,7 +27,8 @@ pub fn over_runs(runs: &[Run], width: usize) -> String {
 /// Returns the position of the run with the median throughput; of two middle runs the slower one.
 /// `None` if there are no runs.
 pub fn middle(runs: &[Run]) -> Option<usize> {
-    let rate = |place: &usize| runs.get(*place).and_then(|run| Metric::Throughput.of(run)).unwrap_or(0.0);
+    let rate =
+        |place: &usize| runs.get(*place).and_then(|run| ComparedMetric::Throughput.of(run)).unwrap_or(0.0);
     let mut places: Vec<usize> = (0..runs.len()).collect();
     places.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
     places.get(places.len().saturating_sub(1) / 2).copied()

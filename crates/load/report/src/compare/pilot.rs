@@ -10,7 +10,7 @@
 //! this bound reduces such errors to none in 240. It still finds 97 of 100 servers that are 10%
 //! slower.
 
-use super::{Metric, Side};
+use super::{ComparedMetric, Side};
 use crate::run::Run;
 use stats::Interval;
 
@@ -31,14 +31,16 @@ const POWER_ERRORS: f64 = 0.84;
 
 /// Chooses the figure that distinguishes the sides best in their first runs: `preferred`, unless
 /// another is clearly less noisy.
-pub(super) fn choose(preferred: Metric, first: &Side, other: &Side) -> Metric {
+pub(super) fn choose(preferred: ComparedMetric, first: &Side, other: &Side) -> ComparedMetric {
     let pilots = [first, other].map(|side| in_order(side).into_iter().take(PILOT_RUNS).collect::<Vec<_>>());
     if pilots.iter().any(|runs| runs.len() < PILOT_RUNS) {
         return preferred;
     }
     let noise = |metric| noise_of(metric, &pilots);
     let Some(own) = noise(preferred) else { return preferred };
-    let others = [Metric::P50, Metric::P95].into_iter().filter_map(|metric| Some((metric, noise(metric)?)));
+    let others = [ComparedMetric::P50, ComparedMetric::P95]
+        .into_iter()
+        .filter_map(|metric| Some((metric, noise(metric)?)));
     let quietest = others.min_by(|(_, a), (_, b)| a.total_cmp(b));
     quietest.filter(|(_, noise)| own > NOISE_TIMES_MAX * noise).map_or(preferred, |(metric, _)| metric)
 }
@@ -50,7 +52,7 @@ const STEP_COARSE_MS: f64 = 1.0;
 
 /// Noise of a figure from run to run, as a share of the figure; `None` if it is unknown or there
 /// are too few runs.
-pub(super) fn noise(metric: Metric, first: &Side, other: &Side) -> Option<f64> {
+pub(super) fn noise(metric: ComparedMetric, first: &Side, other: &Side) -> Option<f64> {
     noise_of(metric, &[in_order(first), in_order(other)])
 }
 
@@ -75,7 +77,7 @@ pub(super) fn widened(interval: Interval, ratio: f64, bound: f64) -> Interval {
 
 /// Standard deviation from half the mean square of the steps between consecutive runs (von
 /// Neumann). Slow drift over many runs affects both sides alike and hardly contributes.
-fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
+fn noise_of(metric: ComparedMetric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
     let variance = |runs: &Vec<&Run>| {
         let values = runs.iter().map(|run| metric.of(run).filter(|value| *value > 0.0).map(f64::ln));
         let logarithms: Vec<f64> = values.collect::<Option<_>>()?;
@@ -93,8 +95,8 @@ fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
 /// Variance that rounding adds to a percentile, as a share of its square; `None` for other figures.
 /// Without it, times that are all `5 ms`, or all `20 µs`, would seem free of noise. In a mean of
 /// many times, the rounding cancels out.
-fn rounding(metric: Metric, run: &Run) -> Option<f64> {
-    let is_percentile = !matches!(metric, Metric::Throughput | Metric::Mean);
+fn rounding(metric: ComparedMetric, run: &Run) -> Option<f64> {
+    let is_percentile = !matches!(metric, ComparedMetric::Throughput | ComparedMetric::Mean);
     let step_ms = if matches!(run.source.as_str(), "ab" | "jtl") { STEP_COARSE_MS } else { STEP_MS };
     let value = metric.of(run).filter(|value| is_percentile && *value > 0.0)?;
     Some((step_ms / value).powi(2) / 12.0)
@@ -114,7 +116,7 @@ fn in_order(side: &Side) -> Vec<&Run> {
 #[cfg(test)]
 mod tests {
     use super::{bound, choose, noise, rounds_needed, widened};
-    use crate::compare::{Metric, Side};
+    use crate::compare::{ComparedMetric, Side};
     use crate::run::Run;
     use stats::Interval;
 
@@ -133,11 +135,17 @@ mod tests {
     #[test]
     fn least_noisy_figure_is_chosen_from_five_runs_a_side() {
         let chosen = |throughput, p50, runs| {
-            choose(Metric::Throughput, &side(throughput, p50, runs), &side(throughput, p50, runs))
+            choose(ComparedMetric::Throughput, &side(throughput, p50, runs), &side(throughput, p50, runs))
         };
-        assert_eq!((chosen(0.1, 0.02, 5), chosen(0.1, 0.02, 4)), (Metric::P50, Metric::Throughput));
+        assert_eq!(
+            (chosen(0.1, 0.02, 5), chosen(0.1, 0.02, 4)),
+            (ComparedMetric::P50, ComparedMetric::Throughput)
+        );
         // A figure that is only slightly less noisy is not chosen.
-        assert_eq!((chosen(0.04, 0.03, 9), chosen(0.02, 0.1, 9)), (Metric::Throughput, Metric::Throughput));
+        assert_eq!(
+            (chosen(0.04, 0.03, 9), chosen(0.02, 0.1, 9)),
+            (ComparedMetric::Throughput, ComparedMetric::Throughput)
+        );
     }
 
     #[test]
@@ -150,19 +158,19 @@ mod tests {
             }
             side
         };
-        let chosen = |p50_us| choose(Metric::Throughput, &of_ab(p50_us), &of_ab(p50_us));
+        let chosen = |p50_us| choose(ComparedMetric::Throughput, &of_ab(p50_us), &of_ab(p50_us));
         // A millisecond is a fifth of the first time and a two-hundredth of the second.
-        assert_eq!((chosen(5_000), chosen(200_000)), (Metric::Throughput, Metric::P50));
+        assert_eq!((chosen(5_000), chosen(200_000)), (ComparedMetric::Throughput, ComparedMetric::P50));
         let mut side = of_ab(5_000);
         side.runs.iter_mut().for_each(|run| run.good_times.latency.mean_us = Some(5_000.0));
-        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "rounding cancels out in a mean");
+        assert_eq!(noise(ComparedMetric::Mean, &side, &side), Some(0.0), "rounding cancels out in a mean");
     }
 
     #[test]
     fn times_of_few_microseconds_have_rounding_noise() {
         let mut side = side(0.01, 0.0, 5);
         side.runs.iter_mut().for_each(|run| run.good_times.latency.p50_us = Some(20));
-        let noise = noise(Metric::P50, &side, &side).unwrap();
+        let noise = noise(ComparedMetric::P50, &side, &side).unwrap();
         assert!((0.014..0.015).contains(&noise), "a microsecond in 20, over the root of 12: {noise}");
         assert!(bound(noise, 5, 5) > 0.025, "half a microsecond is no difference");
     }
@@ -170,12 +178,12 @@ mod tests {
     #[test]
     fn noise_is_the_step_between_runs_of_one_side() {
         let mut other = side(0.1, 0.0, 10);
-        let same = noise(Metric::Throughput, &other, &other).unwrap();
+        let same = noise(ComparedMetric::Throughput, &other, &other).unwrap();
         other.runs.iter_mut().for_each(|run| run.good_per_s = run.good_per_s.map(|rate| rate * 3.0));
-        let far = noise(Metric::Throughput, &side(0.1, 0.0, 10), &other).unwrap();
+        let far = noise(ComparedMetric::Throughput, &side(0.1, 0.0, 10), &other).unwrap();
         assert!((same - far).abs() < 1e-9 && (0.13..0.15).contains(&same), "{same} {far}");
-        assert!(noise(Metric::P50, &other, &other).unwrap() < 1e-4);
-        assert_eq!(noise(Metric::P99, &other, &other), None);
+        assert!(noise(ComparedMetric::P50, &other, &other).unwrap() < 1e-4);
+        assert_eq!(noise(ComparedMetric::P99, &other, &other), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use stats::ROUNDS_FOR_INTERVAL;
 
 /// Returns the pairs in the order of the rounds; `None` if the sides cannot be paired.
 pub(super) fn rounds<'a>(first: &'a Side, other: &'a Side) -> Option<Vec<(&'a Run, &'a Run)>> {
-    let (first, other) = (in_order(first)?, in_order(other)?);
+    let first = in_order(first)?;
+    let other = in_order(other)?;
     let is_same = first.len() == other.len()
         && first.iter().zip(&other).all(|(one, two)| one.round == two.round)
         && first.windows(2).all(|two| matches!(two, [one, next] if one.round != next.round));
@@ -44,7 +45,8 @@ mod tests {
 
     #[test]
     fn runs_are_paired_by_round_number_in_any_file_order() {
-        let (first, other) = (side((1..=10).map(|n| ("x", n))), side((1..=10).rev().map(|n| ("x", n))));
+        let first = side((1..=10).map(|n| ("x", n)));
+        let other = side((1..=10).rev().map(|n| ("x", n)));
         let paired = rounds(&first, &other).unwrap();
         assert_eq!(paired.len(), 10);
         assert!(paired.iter().all(|(a, b)| a.requests == b.requests));

@@ -1,8 +1,11 @@
 //! A comparison as text: a table for each side against the first, the notes, and the sentences. The
 //! sentences are last because a terminal shows the end of its output.
 
-use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Unit, Verdict};
-use crate::grid::{Align, Column, Grid};
+use super::{
+    Against, ComparedFigure, ComparedMetric, Comparison, ComparisonVerdict, RUNS_FOR_INTERVAL, SideSummary,
+    Unit,
+};
+use crate::grid::{Align, Grid, GridColumn};
 use crate::number;
 use difference::text_of;
 use std::fmt::Write as _;
@@ -34,22 +37,27 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
     text
 }
 
-fn table(unit: Unit, (first, side): (&Summary, &Summary), against: &Against, shows_best: bool) -> Grid {
+fn table(
+    unit: Unit,
+    (first, side): (&SideSummary, &SideSummary),
+    against: &Against,
+    shows_best: bool,
+) -> Grid {
     let letter = side.letter;
     let columns = vec![
-        Column::new(&[""], Align::Left),
-        Column::new(&[&first.letter.to_string()], Align::Right),
-        Column::new(&[&letter.to_string()], Align::Right),
-        Column::new(&[&format!("{letter} against A")], Align::Right),
-        Column::new(&[&format!("{} interval", confidence(against))], Align::Right),
-        Column::new(&["p"], Align::Right),
-        Column::new(&["alone it shows"], Align::Left),
+        GridColumn::new(&[""], Align::Left),
+        GridColumn::new(&[&first.letter.to_string()], Align::Right),
+        GridColumn::new(&[&letter.to_string()], Align::Right),
+        GridColumn::new(&[&format!("{letter} against A")], Align::Right),
+        GridColumn::new(&[&format!("{} interval", confidence(against))], Align::Right),
+        GridColumn::new(&["p"], Align::Right),
+        GridColumn::new(&["alone it shows"], Align::Left),
     ];
-    let best = |summary: &Summary| {
+    let best = |summary: &SideSummary| {
         let of = format!("of {}", summary.runs);
-        Column::new(&[&format!("{} best", summary.letter), &of], Align::Right)
+        GridColumn::new(&[&format!("{} best", summary.letter), &of], Align::Right)
     };
-    let best = [best(first), best(side)].into_iter().filter(|_| shows_best);
+    let best = if shows_best { vec![best(first), best(side)] } else { Vec::new() };
     let mut grid = Grid::new(columns.into_iter().chain(best).collect());
     for ((row, a), b) in against.rows.iter().zip(&first.figures).zip(&side.figures) {
         let interval =
@@ -63,8 +71,11 @@ fn table(unit: Unit, (first, side): (&Summary, &Summary), against: &Against, sho
             row.p.map_or_else(unknown, probability),
             row.shown.map_or_else(unknown, |shown| word(shown).to_owned()),
         ];
-        let best = [a, b].map(|of| figure(unit, of.metric, of.best()));
-        grid.row(cells.into_iter().chain(best.into_iter().filter(|_| shows_best)).collect());
+        let mut cells = Vec::from(cells);
+        if shows_best {
+            cells.extend([a, b].map(|of| figure(unit, of.metric, of.best())));
+        }
+        grid.row(cells);
     }
     grid
 }
@@ -78,10 +89,10 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-pub(super) fn figure(unit: Unit, metric: Metric, value: Option<f64>) -> String {
+pub(super) fn figure(unit: Unit, metric: ComparedMetric, value: Option<f64>) -> String {
     match (metric, value) {
         (_, None) => unknown(),
-        (Metric::Throughput, Some(rate)) => format!("{} {}", number::rate(rate), unit.per_second()),
+        (ComparedMetric::Throughput, Some(rate)) => format!("{} {}", number::rate(rate), unit.per_second()),
         (_, Some(ms)) => number::milliseconds(ms),
     }
 }
@@ -95,12 +106,12 @@ fn probability(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-const fn word(verdict: Verdict) -> &'static str {
+const fn word(verdict: ComparisonVerdict) -> &'static str {
     match verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::NoDifferenceShown => "no difference",
-        Verdict::TooFewRuns | Verdict::Invalid | Verdict::NotKnown => "-",
+        ComparisonVerdict::Faster => "faster",
+        ComparisonVerdict::Slower => "slower",
+        ComparisonVerdict::NoDifferenceShown => "no difference",
+        ComparisonVerdict::TooFewRuns | ComparisonVerdict::Invalid | ComparisonVerdict::NotKnown => "-",
     }
 }
 
@@ -109,13 +120,13 @@ const fn word(verdict: Verdict) -> &'static str {
 pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> String {
     let verdict = verdict_in_words(against, unit, runs);
     let needed = against.rounds_for_5_percent.zip(against.noise);
-    match needed.filter(|_| against.verdict == Verdict::NoDifferenceShown) {
-        Some((rounds, noise)) => format!(
+    match needed {
+        Some((rounds, noise)) if against.verdict == ComparisonVerdict::NoDifferenceShown => format!(
             "{verdict} The {} of one side varies by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
             unit.words(against.on),
             noise * 100.0
         ),
-        None => verdict,
+        _ => verdict,
     }
 }
 
@@ -132,8 +143,13 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
         .and_then(|row| row.ratio)
         .map(|ratio| format!("the {what} of {letter} is {} that of A ({runs})", above(ratio)));
     match (against.verdict, row) {
-        (Verdict::Faster | Verdict::Slower, Some(row)) => differs(against, row, what, &runs),
-        (Verdict::NoDifferenceShown, Some(Row { interval: Some(interval), p: Some(p), .. })) => format!(
+        (ComparisonVerdict::Faster | ComparisonVerdict::Slower, Some(row)) => {
+            differs(against, row, what, &runs)
+        }
+        (
+            ComparisonVerdict::NoDifferenceShown,
+            Some(ComparedFigure { interval: Some(interval), p: Some(p), .. }),
+        ) => format!(
             "No difference between A and {letter} is shown: {}, {} interval {} to {}, p {}.",
             lies.unwrap_or_default(),
             confidence(against),
@@ -141,11 +157,11 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
             change(interval.high),
             with_sign(*p)
         ),
-        (Verdict::TooFewRuns, _) => format!(
+        (ComparisonVerdict::TooFewRuns, _) => format!(
             "No verdict on {letter}: it takes {RUNS_FOR_INTERVAL} runs a side; {}.",
             lies.unwrap_or(runs)
         ),
-        (Verdict::Invalid, _) => format!(
+        (ComparisonVerdict::Invalid, _) => format!(
             "No verdict on {letter}: runs are invalid or may have lost time, so the generator may cause the difference; {}.",
             lies.unwrap_or(runs)
         ),
@@ -153,8 +169,8 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
     }
 }
 
-fn differs(against: &Against, row: &Row, what: &str, runs: &str) -> String {
-    let is_faster = against.verdict == Verdict::Faster;
+fn differs(against: &Against, row: &ComparedFigure, what: &str, runs: &str) -> String {
+    let is_faster = against.verdict == ComparisonVerdict::Faster;
     let word = if is_faster { "faster" } else { "slower" };
     let (Some(ratio), Some(interval), Some(p)) = (row.ratio, row.interval, row.p) else {
         return String::new();
@@ -168,7 +184,8 @@ fn differs(against: &Against, row: &Row, what: &str, runs: &str) -> String {
         )
     } else {
         let percent = |ratio: f64| format!("{:.1}%", (ratio - 1.0).abs() * 100.0);
-        let (mut from, mut to) = (interval.low, interval.high);
+        let mut from = interval.low;
+        let mut to = interval.high;
         if ratio < 1.0 {
             std::mem::swap(&mut from, &mut to);
         }

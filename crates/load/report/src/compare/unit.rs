@@ -3,7 +3,7 @@
 //! Invariant: a comparison has one unit. The number of requests of a page is no difference between
 //! servers.
 
-use super::{CompareError, Metric, Side};
+use super::{CompareError, ComparedMetric, Side};
 use serde::Serialize;
 
 /// Unit that the runs count.
@@ -39,17 +39,17 @@ impl Unit {
     }
 
     /// Name of a figure in a sentence.
-    pub(super) const fn words(self, metric: Metric) -> &'static str {
+    pub(super) const fn words(self, metric: ComparedMetric) -> &'static str {
         match (metric, self) {
-            (Metric::Throughput, _) => "throughput",
-            (Metric::Mean, Self::Requests) => "mean latency",
-            (Metric::P50, Self::Requests) => "p50 of the latency",
-            (Metric::P95, Self::Requests) => "p95 of the latency",
-            (Metric::P99, Self::Requests) => "p99 of the latency",
-            (Metric::Mean, Self::Pages) => "mean page time",
-            (Metric::P50, Self::Pages) => "p50 of the page time",
-            (Metric::P95, Self::Pages) => "p95 of the page time",
-            (Metric::P99, Self::Pages) => "p99 of the page time",
+            (ComparedMetric::Throughput, _) => "throughput",
+            (ComparedMetric::Mean, Self::Requests) => "mean latency",
+            (ComparedMetric::P50, Self::Requests) => "p50 of the latency",
+            (ComparedMetric::P95, Self::Requests) => "p95 of the latency",
+            (ComparedMetric::P99, Self::Requests) => "p99 of the latency",
+            (ComparedMetric::Mean, Self::Pages) => "mean page time",
+            (ComparedMetric::P50, Self::Pages) => "p50 of the page time",
+            (ComparedMetric::P95, Self::Pages) => "p95 of the page time",
+            (ComparedMetric::P99, Self::Pages) => "p99 of the page time",
         }
     }
 }

@@ -5,10 +5,10 @@ use super::by_step::described;
 use super::svg::{
     LogScale, drawing, horizontal_tick, label, points, px, shortened, spread, tick, vertical_tick,
 };
-use super::{Size, colour};
+use super::{ChartSize, colour};
 use crate::number;
 use crate::results::{ResponseTimes, Results};
-use crate::summary::{Row, Summary, standing};
+use crate::summary::{CellSummary, ClassicRow, standing};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const PERCENTILES: [Percentile; 6] = [
 ];
 
 /// A line of a chart: name, colour and points.
-struct Series {
+struct ChartLine {
     name: String,
     colour: &'static str,
     points: Vec<(f64, f64)>,
@@ -37,8 +37,12 @@ struct Series {
 
 /// Makes one line for each title, because steps that differ only in concurrency are one kind of
 /// caching.
-fn by_concurrency(results: &Results, rows: &[Row<'_>], value: fn(&Summary) -> f64) -> Vec<Series> {
-    let mut series: Vec<Series> = Vec::new();
+fn by_concurrency(
+    results: &Results,
+    rows: &[ClassicRow<'_>],
+    value: fn(&CellSummary) -> f64,
+) -> Vec<ChartLine> {
+    let mut series: Vec<ChartLine> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (position, row) in rows.iter().enumerate() {
         if seen.contains(&row.step.title.as_str()) {
@@ -54,26 +58,26 @@ fn by_concurrency(results: &Results, rows: &[Row<'_>], value: fn(&Summary) -> f6
             }
         }
         let points = points.into_iter().map(|(concurrency, value)| (concurrency as f64, value)).collect();
-        series.push(Series { name: row.step.title.clone(), colour: colour(rows, position), points });
+        series.push(ChartLine { name: row.step.title.clone(), colour: colour(rows, position), points });
     }
     series.retain(|line| !line.points.is_empty());
     series
 }
 
 /// Chart of throughput against concurrency.
-pub(super) fn throughput(id: &str, results: &Results, rows: &[Row<'_>], size: Size) -> Markup {
+pub(super) fn throughput(id: &str, results: &Results, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
     let series = by_concurrency(results, rows, |summary| summary.throughput.median);
     against_concurrency(id, &series, size, "Throughput against concurrency", "req/s")
 }
 
 /// Chart of the 95% response time against concurrency.
-pub(super) fn response(id: &str, results: &Results, rows: &[Row<'_>], size: Size) -> Markup {
+pub(super) fn response(id: &str, results: &Results, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
     let series = by_concurrency(results, rows, |summary| summary.response.p95_ms);
     against_concurrency(id, &series, size, "95% response time against concurrency", "ms")
 }
 
-fn against_concurrency(id: &str, series: &[Series], size: Size, title: &str, unit: &str) -> Markup {
-    let area = Area::new(size);
+fn against_concurrency(id: &str, series: &[ChartLine], size: ChartSize, title: &str, unit: &str) -> Markup {
+    let area = LineArea::new(size);
     let all = || series.iter().flat_map(|line| line.points.iter());
     let x = LogScale::over(all().map(|(concurrency, _)| *concurrency), area.left, area.right);
     let y = LogScale::over(all().map(|(_, value)| *value), area.bottom, area.top);
@@ -90,7 +94,7 @@ fn against_concurrency(id: &str, series: &[Series], size: Size, title: &str, uni
         (label(area.right, area.bottom + 34.0, "end", "tick", "users"))
         (lines(series, &placed, &area))
     };
-    let line = |line: &Series| {
+    let line = |line: &ChartLine| {
         let values = line
             .points
             .iter()
@@ -102,25 +106,26 @@ fn against_concurrency(id: &str, series: &[Series], size: Size, title: &str, uni
 }
 
 /// Chart of response time against percentile, on an axis of nines.
-pub(super) fn percentiles(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
-    let area = Area::new(size);
-    let line = |(position, row): (usize, &Row<'_>)| {
+pub(super) fn percentiles(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
+    let area = LineArea::new(size);
+    let line = |(position, row): (usize, &ClassicRow<'_>)| {
         let summary = row.standing.summary()?;
         // A percentile beyond the last response of a run would only repeat its longest time, so it
         // is left out.
         let answers = summary.answers as f64 / summary.rounds.max(1) as f64;
         let known = PERCENTILES.iter().filter(|(percent, _)| answers * (1.0 - percent / 100.0) >= 1.0);
         let points = known.map(|(percent, read)| (*percent, read(&summary.response))).collect();
-        Some(Series {
+        Some(ChartLine {
             name: format!("{} {}", row.step.number, row.step.title),
             colour: colour(rows, position),
             points,
         })
     };
-    let series: Vec<Series> =
+    let series: Vec<ChartLine> =
         rows.iter().enumerate().filter_map(line).filter(|line| !line.points.is_empty()).collect();
     let nines = |percent: f64| -(1.0 - percent / 100.0).log10();
-    let (least, most) = (nines(50.0), nines(99.9));
+    let least = nines(50.0);
+    let most = nines(99.9);
     let x = |percent: f64| area.left + (nines(percent) - least) / (most - least) * (area.right - area.left);
     let values = series.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value));
     let y = LogScale::over(values, area.bottom, area.top);
@@ -150,7 +155,7 @@ pub(super) fn percentiles(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
 }
 
 /// Area of the lines, in pixels.
-struct Area {
+struct LineArea {
     left: f64,
     right: f64,
     top: f64,
@@ -159,21 +164,21 @@ struct Area {
     names: f64,
 }
 
-impl Area {
-    fn new(size: Size) -> Self {
+impl LineArea {
+    fn new(size: ChartSize) -> Self {
         let (left, names) = if size.narrow { (40.0, 98.0) } else { (64.0, 190.0) };
         Self { left, right: size.width - names, top: 28.0, bottom: HEIGHT - 44.0, names }
     }
 }
 
 /// Converts the points of each line to pixels.
-fn place(series: &[Series], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> Vec<Vec<(f64, f64)>> {
-    let line = |line: &Series| line.points.iter().map(|(a, b)| (x(*a), y(*b))).collect();
+fn place(series: &[ChartLine], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> Vec<Vec<(f64, f64)>> {
+    let line = |line: &ChartLine| line.points.iter().map(|(a, b)| (x(*a), y(*b))).collect();
     series.iter().map(line).collect()
 }
 
 /// Draws the lines with their names at the end.
-fn lines(series: &[Series], placed: &[Vec<(f64, f64)>], area: &Area) -> Markup {
+fn lines(series: &[ChartLine], placed: &[Vec<(f64, f64)>], area: &LineArea) -> Markup {
     let ends: Vec<f64> = placed.iter().filter_map(|line| line.last()).map(|(_, y)| *y).collect();
     let labels = spread(&ends, LABEL_GAP, area.top, area.bottom);
     html! {

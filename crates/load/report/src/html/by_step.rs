@@ -5,12 +5,12 @@ use super::svg::{
     LinearScale, LogScale, drawing, horizontal_tick, label, linear_tick, points, px, shortened, tick,
     vertical_tick,
 };
-use super::{Size, colour};
+use super::{ChartSize, colour};
 use crate::headline::is_limited;
 use crate::number;
-use crate::results::Outcome;
+use crate::results::VisitOutcome;
 use crate::star::mark;
-use crate::summary::{Row, Summary};
+use crate::summary::{CellSummary, ClassicRow};
 use maud::{Markup, html};
 
 /// Height of a row in pixels.
@@ -28,46 +28,46 @@ const FIGURE: f64 = 34.0;
 const BOTTOM: f64 = 30.0;
 
 /// A row of a chart.
-struct Line<'a> {
-    row: &'a Row<'a>,
-    summary: Option<&'a Summary>,
+struct ChartRow<'a> {
+    row: &'a ClassicRow<'a>,
+    summary: Option<&'a CellSummary>,
     colour: &'static str,
     /// Vertical middle of the row in pixels.
     y: f64,
 }
 
 /// Area of rows and axis, in pixels.
-struct Frame<'a> {
-    lines: Vec<Line<'a>>,
+struct RowArea<'a> {
+    lines: Vec<ChartRow<'a>>,
     left: f64,
     right: f64,
     height: f64,
 }
 
-impl<'a> Frame<'a> {
-    fn new(rows: &'a [Row<'a>], size: Size) -> Self {
+impl<'a> RowArea<'a> {
+    fn new(rows: &'a [ClassicRow<'a>], size: ChartSize) -> Self {
         // On a narrow page, the step's name is above its row; on a wide page, beside it.
         let (left, row) = if size.narrow { (8.0, NARROW_ROW) } else { (352.0, ROW) };
         let below = if size.narrow { 14.0 } else { 0.0 };
-        let line = |(position, line): (usize, &'a Row<'a>)| Line {
+        let line = |(position, line): (usize, &'a ClassicRow<'a>)| ChartRow {
             row: line,
             summary: line.standing.summary(),
             colour: colour(rows, position),
             y: (position as f64 + 0.5) * row + below,
         };
-        let lines: Vec<Line<'a>> = rows.iter().enumerate().map(line).collect();
+        let lines: Vec<ChartRow<'a>> = rows.iter().enumerate().map(line).collect();
         let height = lines.len() as f64 * row + BOTTOM;
         Self { lines, left, right: size.width - RIGHT, height }
     }
 
     /// Draws a logarithmic axis and the names of the steps.
-    fn background(&self, scale: &LogScale, size: Size, unit: &str) -> Markup {
+    fn background(&self, scale: &LogScale, size: ChartSize, unit: &str) -> Markup {
         let ticks: Vec<_> = scale.ticks().map(|(value, x)| (tick(value, size.narrow), x)).collect();
         self.with_ticks(&ticks, size, unit)
     }
 
     /// Draws an axis with these labels, and the names of the steps.
-    fn with_ticks(&self, ticks: &[(String, f64)], size: Size, unit: &str) -> Markup {
+    fn with_ticks(&self, ticks: &[(String, f64)], size: ChartSize, unit: &str) -> Markup {
         let bottom = self.height - BOTTOM;
         html! {
             @for (text, x) in ticks { (vertical_tick(*x, 4.0, bottom, text)) }
@@ -76,7 +76,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn name(&self, line: &Line<'_>, size: Size) -> Markup {
+    fn name(&self, line: &ChartRow<'_>, size: ChartSize) -> Markup {
         let step = &line.row.step;
         let users = format!("{} users", number::grouped(line.row.cell.concurrency));
         if size.narrow {
@@ -96,7 +96,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Text of a row without figures.
-    fn absent(&self, line: &Line<'_>) -> Markup {
+    fn absent(&self, line: &ChartRow<'_>) -> Markup {
         let text = match line.row.standing {
             crate::summary::Standing::Void(_) => "void",
             _ => "not measured",
@@ -106,12 +106,12 @@ impl<'a> Frame<'a> {
 }
 
 /// Chart of each step's throughput to scale, with each round as a small ring.
-pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
-    let frame = Frame::new(rows, size);
-    let runs = |line: &Line<'_>| -> Vec<f64> {
+pub(super) fn throughput(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
+    let frame = RowArea::new(rows, size);
+    let runs = |line: &ChartRow<'_>| -> Vec<f64> {
         let measured = line.row.cell.runs.iter().filter_map(|run| match &run.outcome {
-            Outcome::Measured(measured) => Some(measured.throughput_per_s),
-            Outcome::Void { .. } => None,
+            VisitOutcome::Measured(measured) => Some(measured.throughput_per_s),
+            VisitOutcome::Void { .. } => None,
         });
         measured.collect()
     };
@@ -151,8 +151,8 @@ pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
 }
 
 /// Chart of each step's response times: median, 95% and 99%.
-pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
-    let frame = Frame::new(rows, size);
+pub(super) fn response(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
+    let frame = RowArea::new(rows, size);
     let times = frame.lines.iter().filter_map(|line| Some(line.summary?.response));
     let scale = LogScale::over(times.flat_map(|times| [times.p50_ms, times.p99_ms]), frame.left, frame.right);
     let content = html! {
@@ -188,9 +188,10 @@ pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
 }
 
 /// Chart of the uncached page: on the idle site, and while the step was loaded.
-pub(super) fn bystander(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
-    let frame = Frame::new(rows, size);
-    let pair = |line: &Line<'_>| Some((line.summary?.idle.map(|idle| idle.p95_ms), line.summary?.bystander?));
+pub(super) fn bystander(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
+    let frame = RowArea::new(rows, size);
+    let pair =
+        |line: &ChartRow<'_>| Some((line.summary?.idle.map(|idle| idle.p95_ms), line.summary?.bystander?));
     let values = frame
         .lines
         .iter()
@@ -227,11 +228,11 @@ pub(super) fn bystander(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
 }
 
 /// Chart of each step's throughput and observed load on one axis.
-pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
+pub(super) fn load_and_throughput(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
     let height = 330.0;
     let (left, right, top, bottom) =
         (if size.narrow { 48.0 } else { 64.0 }, size.width - 30.0, 24.0, height - 52.0);
-    let figures = |field: fn(&Summary) -> Option<f64>| -> Vec<(usize, f64)> {
+    let figures = |field: fn(&CellSummary) -> Option<f64>| -> Vec<(usize, f64)> {
         let found =
             rows.iter().enumerate().filter_map(|(at, row)| Some((at, field(row.standing.summary()?)?)));
         found.collect()
@@ -286,8 +287,8 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
 }
 
 /// Describes a chart in words, step by step.
-pub(super) fn described(rows: &[Row<'_>], words: impl Fn(&Summary) -> String) -> String {
-    let step = |row: &Row<'_>| {
+pub(super) fn described(rows: &[ClassicRow<'_>], words: impl Fn(&CellSummary) -> String) -> String {
+    let step = |row: &ClassicRow<'_>| {
         let figures = row.standing.summary().map_or_else(|| "no figures".to_owned(), &words);
         format!("Step {}, {}: {figures}.", row.step.number, row.step.title)
     };

@@ -5,12 +5,12 @@ use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
-use crate::summary::{Bystander, Row, Standing, Summary, load_rows};
+use crate::summary::{BystanderFigures, CellSummary, ClassicRow, Standing, load_rows};
 use crate::table::bystander;
 use maud::{Markup, html};
 
 /// Tables that the anonymous load has in addition to its own.
-pub(super) fn beside(rows: &[Row<'_>]) -> Markup {
+pub(super) fn beside(rows: &[ClassicRow<'_>]) -> Markup {
     html! {
         @if has_verdicts(rows) || has_twin(rows) {
             section id="verdicts" {
@@ -71,7 +71,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
     }
 }
 
-fn costs(summary: &Summary) -> Markup {
+fn costs(summary: &CellSummary) -> Markup {
     html! {
         td.n { (summary.failed) }
         td.n { (or_dash(summary.cpu_per_page_ms.map(number::milliseconds))) }
@@ -82,7 +82,7 @@ fn costs(summary: &Summary) -> Markup {
     }
 }
 
-fn by_verdict(rows: &[Row<'_>]) -> Markup {
+fn by_verdict(rows: &[ClassicRow<'_>]) -> Markup {
     let time = |times: Option<&ResponseTimes>, of: fn(&ResponseTimes) -> f64| {
         or_dash(times.map(|times| number::milliseconds(of(times))))
     };
@@ -120,8 +120,8 @@ fn by_verdict(rows: &[Row<'_>]) -> Markup {
     }
 }
 
-fn bystanders(rows: &[Row<'_>]) -> Markup {
-    let time = |figure: Option<Bystander>| or_dash(figure.map(bystander));
+fn bystanders(rows: &[ClassicRow<'_>]) -> Markup {
+    let time = |figure: Option<BystanderFigures>| or_dash(figure.map(bystander));
     let table = html! {
         table {
             thead { tr {

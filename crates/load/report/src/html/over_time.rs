@@ -3,7 +3,7 @@
 //! Invariant: all charts over time have the same horizontal axis, so events at the same moment are
 //! above each other. Unknown values leave a gap in a line.
 
-use super::Size;
+use super::ChartSize;
 use super::svg::{drawing, horizontal_tick, label, points, px, shortened, spread, vertical_tick};
 use crate::number;
 use maud::{Markup, html};
@@ -20,7 +20,7 @@ const TICK_APART: f64 = 60.0;
 const POINTS_MAX: usize = 600;
 
 /// A line: a value for each second.
-pub(super) struct Line {
+pub(super) struct SecondsLine {
     pub(super) name: String,
     pub(super) colour: &'static str,
     pub(super) is_dashed: bool,
@@ -35,7 +35,7 @@ pub(super) struct Words<'a> {
 }
 
 /// Area of a drawing in pixels, with the extent of its axes.
-struct Area {
+struct TimeArea {
     left: f64,
     right: f64,
     top: f64,
@@ -45,11 +45,12 @@ struct Area {
     most: f64,
 }
 
-impl Area {
-    fn new(size: Size, seconds: usize, most: f64) -> Self {
+impl TimeArea {
+    fn new(size: ChartSize, seconds: usize, most: f64) -> Self {
         let (left, names) = if size.narrow { (44.0, 84.0) } else { (64.0, 150.0) };
         let most = if most > 0.0 { axis_end(most) } else { 1.0 };
-        let (right, bottom) = (size.width - names, HEIGHT - 40.0);
+        let right = size.width - names;
+        let bottom = HEIGHT - 40.0;
         Self { left, right, top: 24.0, bottom, names, seconds: seconds.max(1) as f64, most }
     }
 
@@ -89,10 +90,10 @@ pub(super) fn whole<T>(seconds: &[T], elapsed_s: Option<f64>) -> &[T] {
 }
 
 /// Draws lines over time.
-pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
+pub(super) fn lines(words: &Words<'_>, size: ChartSize, lines: &[SecondsLine]) -> Markup {
     let seconds = lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
     let most = lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max);
-    let area = Area::new(size, seconds, most);
+    let area = TimeArea::new(size, seconds, most);
     let placed: Vec<Vec<Vec<(f64, f64)>>> = lines.iter().map(|line| pieces(line, &area)).collect();
     let ends: Vec<f64> = placed
         .iter()
@@ -114,11 +115,11 @@ pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
 }
 
 /// Draws stacked areas over time.
-pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup {
+pub(super) fn stacked(words: &Words<'_>, size: ChartSize, layers: &[SecondsLine]) -> Markup {
     let seconds = layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
     let bands = bands(layers, seconds);
     let tops = bands.last().into_iter().flatten().map(|(_, _, top)| *top);
-    let area = Area::new(size, seconds, tops.fold(0.0, f64::max));
+    let area = TimeArea::new(size, seconds, tops.fold(0.0, f64::max));
     let middles: Vec<f64> = bands
         .iter()
         .map(|band| band.last().map_or(area.bottom, |(_, low, high)| area.y(f64::midpoint(*low, *high))))
@@ -143,12 +144,13 @@ pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup 
 
 /// The second, the lower and the upper edge of each layer's points. All layers have points at the
 /// same seconds, so that each lies on the one below it; of neighbours, the highest stack is kept.
-fn bands(layers: &[Line], seconds: usize) -> Vec<Vec<(f64, f64, f64)>> {
-    let value = |layer: &Line, second: usize| layer.values.get(second).copied().flatten().unwrap_or(0.0);
+fn bands(layers: &[SecondsLine], seconds: usize) -> Vec<Vec<(f64, f64, f64)>> {
+    let value =
+        |layer: &SecondsLine, second: usize| layer.values.get(second).copied().flatten().unwrap_or(0.0);
     let stack = |second: &usize| layers.iter().map(|layer| value(layer, *second)).sum::<f64>();
     let kept = thinned(&(0..seconds).collect::<Vec<_>>(), stack);
     let mut floors = vec![0.0; kept.len()];
-    let band = |layer: &Line| {
+    let band = |layer: &SecondsLine| {
         let points = kept.iter().zip(&mut floors).map(|(&second, floor)| {
             let bottom = *floor;
             *floor += value(layer, second);
@@ -160,7 +162,7 @@ fn bands(layers: &[Line], seconds: usize) -> Vec<Vec<(f64, f64, f64)>> {
 }
 
 /// Draws horizontal bars, one per row, with their values.
-pub(super) fn bars(words: &Words<'_>, size: Size, rows: &[(String, f64, String)]) -> Markup {
+pub(super) fn bars(words: &Words<'_>, size: ChartSize, rows: &[(String, f64, String)]) -> Markup {
     const ROW: f64 = 26.0;
     let (left, right) = if size.narrow { (96.0, size.width - 90.0) } else { (150.0, size.width - 220.0) };
     let most = rows.iter().map(|(_, value, _)| *value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -182,7 +184,7 @@ pub(super) fn bars(words: &Words<'_>, size: Size, rows: &[(String, f64, String)]
 
 /// Splits a line at its gaps and converts it to pixels. A value is drawn in the middle of its
 /// second.
-fn pieces(line: &Line, area: &Area) -> Vec<Vec<(f64, f64)>> {
+fn pieces(line: &SecondsLine, area: &TimeArea) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut is_open = false;
     for (second, value) in line.values.iter().enumerate() {
@@ -240,8 +242,8 @@ fn axis(value: f64, is_narrow: bool) -> String {
     }
 }
 
-fn in_words(lines: &[Line], unit: &str) -> String {
-    let line = |line: &Line| {
+fn in_words(lines: &[SecondsLine], unit: &str) -> String {
+    let line = |line: &SecondsLine| {
         let known: Vec<f64> = line.values.iter().flatten().copied().collect();
         let (least, most) =
             known.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(*v), most.max(*v)));
@@ -255,7 +257,7 @@ fn in_words(lines: &[Line], unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Area, Line, Size, axis_end, bands, pieces, round_up, thinned, whole};
+    use super::{ChartSize, SecondsLine, TimeArea, axis_end, bands, pieces, round_up, thinned, whole};
 
     #[test]
     fn axes_end_at_round_values() {
@@ -268,8 +270,8 @@ mod tests {
     #[test]
     fn unknown_values_leave_a_gap() {
         let values = vec![Some(1.0), Some(2.0), None, Some(4.0)];
-        let line = Line { name: "a".to_owned(), colour: "c0", is_dashed: false, values };
-        let area = Area::new(Size { width: 414.0, narrow: false }, 4, 4.0);
+        let line = SecondsLine { name: "a".to_owned(), colour: "c0", is_dashed: false, values };
+        let area = TimeArea::new(ChartSize { width: 414.0, narrow: false }, 4, 4.0);
         let placed = pieces(&line, &area);
         assert_eq!(placed.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert!((placed[1][0].1 - area.y(4.0)).abs() < 1e-9 && placed[0][0].0 < placed[1][0].0);
@@ -288,7 +290,7 @@ mod tests {
         // The layers have their peaks at different seconds.
         let layer = |peak: usize| {
             let values = (0..2_000).map(|second| Some(if second % 4 == peak { 9.0 } else { 1.0 })).collect();
-            Line { name: "a".to_owned(), colour: "c0", is_dashed: false, values }
+            SecondsLine { name: "a".to_owned(), colour: "c0", is_dashed: false, values }
         };
         let bands = bands(&[layer(0), layer(1), layer(2)], 2_000);
         assert!(bands[0].len() <= 600);

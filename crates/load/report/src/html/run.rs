@@ -3,11 +3,11 @@
 //! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 //! Unknown values are left out.
 
-use super::over_time::{Line, Words, bars, lines, stacked, whole};
+use super::over_time::{SecondsLine, Words, bars, lines, stacked, whole};
 use super::tables::scrolling;
 use super::{HALF, WIDE, document, figure};
 use crate::number;
-use crate::run::{Distribution, Drift, Run, Second};
+use crate::run::{ContentDrift, Distribution, Run, RunSecond};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ fn head(run: &Run, name: &str) -> Markup {
 }
 
 /// Warning about the changes between responses, with their places.
-fn drifted(drift: &Drift) -> Markup {
+fn drifted(drift: &ContentDrift) -> Markup {
     html! {
         div.warning id="drift" {
             strong { "The page changed: " (drift.said()) ". " }
@@ -121,11 +121,15 @@ pub(super) fn failures<K: AsRef<str>>(kinds: &BTreeMap<K, u64>) -> String {
     said.join(", ")
 }
 
-fn over_time(seconds: &[Second]) -> Markup {
-    let of = |read: &dyn Fn(&Second) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
+fn over_time(seconds: &[RunSecond]) -> Markup {
+    let of = |read: &dyn Fn(&RunSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
     let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
-    let line =
-        |name: &str, colour, is_dashed, values| Line { name: name.to_owned(), colour, is_dashed, values };
+    let line = |name: &str, colour, is_dashed, values| SecondsLine {
+        name: name.to_owned(),
+        colour,
+        is_dashed,
+        values,
+    };
     let mut rates = vec![line("good", "c5", false, of(&|second| Some(second.good as f64)))];
     if seconds.iter().any(|second| second.failed > 0) {
         rates.push(line("failed", "ca", false, of(&|second| Some(second.failed as f64))));
@@ -180,14 +184,14 @@ const LAYERS: [&str; 6] = ["c1", "c3", "c5", "c2", "c4", "c0"];
 
 /// Makes a layer for each name that occurs, in alphabetical order. Statuses of class 4xx and 5xx
 /// thus come above 2xx and 3xx, in a warning colour.
-fn layers(seconds: &[Second], counts: impl Fn(&Second) -> &BTreeMap<String, u64>) -> Vec<Line> {
+fn layers(seconds: &[RunSecond], counts: impl Fn(&RunSecond) -> &BTreeMap<String, u64>) -> Vec<SecondsLine> {
     let names: BTreeSet<&String> = seconds.iter().flat_map(|second| counts(second).keys()).collect();
     let is_bad = |name: &str| name.starts_with('5') || name.starts_with('4');
     let layer = |(n, name): (usize, &String)| {
         let values =
             seconds.iter().map(|second| counts(second).get(name).map(|count| *count as f64)).collect();
         let colour = if is_bad(name) { "ca" } else { LAYERS.get(n % LAYERS.len()).copied().unwrap_or("c0") };
-        Line { name: name.clone(), colour, is_dashed: false, values }
+        SecondsLine { name: name.clone(), colour, is_dashed: false, values }
     };
     names.into_iter().enumerate().map(layer).collect()
 }

@@ -7,7 +7,7 @@ use crate::number;
 use crate::results::Results;
 use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
 use crate::star::mark;
-use crate::summary::{Standing, Summary};
+use crate::summary::{CellSummary, Standing};
 use maud::{Markup, html};
 
 /// Sections without and with keep-alive; empty for a ladder without staircases.
@@ -93,7 +93,7 @@ fn table(staircases: &[Staircase<'_>]) -> Markup {
     }
 }
 
-fn figures(summary: &Summary) -> Markup {
+fn figures(summary: &CellSummary) -> Markup {
     html! {
         td.n { strong { (number::rate(summary.throughput.median)) } (mark(summary)) }
         td.n { (number::three_digits(summary.response.mean_ms)) }

@@ -35,7 +35,9 @@ impl LogScale {
 
     /// The powers of ten on the axis, with their pixels.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, f64)> {
-        let (scale, low, high) = (*self, self.low as i32, self.high as i32);
+        let scale = *self;
+        let low = self.low as i32;
+        let high = self.high as i32;
         (low..=high).map(move |exponent| 10_f64.powi(exponent)).map(move |value| (value, scale.at(value)))
     }
 }

@@ -4,12 +4,13 @@ use crate::details::{place_of_generator, uncompressed};
 use crate::difference::Gain;
 use crate::number;
 use crate::repeat::{HOW, repeats};
-use crate::results::{CellRecord, Measured, Outcome, Results};
+use crate::results::{CellRecord, Measured, Results, VisitOutcome};
 use crate::sentence::{noise, sentence};
 use crate::staircase::staircases;
 use crate::star::{MEANING, mark, note};
 use crate::summary::{
-    ANSWERS_FEW, Row, Standing, Summary, first_number, row_before, shared_concurrencies, standing, step_of,
+    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing,
+    step_of,
 };
 use crate::table::bystander;
 use maud::{Markup, html};
@@ -20,7 +21,7 @@ pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
 }
 
 /// The classic table, with one row per step.
-pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
+pub(super) fn classic(rows: &[ClassicRow<'_>]) -> Markup {
     let table = html! {
         table.classic {
             thead { tr {
@@ -78,7 +79,7 @@ fn times(gain: Option<Gain>) -> Markup {
 }
 
 /// The figures that do not fit into the classic table.
-pub(super) fn further_figures(rows: &[Row<'_>]) -> Markup {
+pub(super) fn further_figures(rows: &[ClassicRow<'_>]) -> Markup {
     let table = html! {
         table {
             thead { tr {
@@ -110,7 +111,7 @@ pub(super) fn further_figures(rows: &[Row<'_>]) -> Markup {
     }
 }
 
-fn costs(summary: &Summary) -> Markup {
+fn costs(summary: &CellSummary) -> Markup {
     html! {
         td.n { (summary.failed) }
         td.n { (number::three_digits(summary.response.mean_ms)) " ± " (number::three_digits(summary.response.sd_ms)) }
@@ -146,7 +147,7 @@ pub(super) fn commands(results: &Results) -> Markup {
 }
 
 /// The figures of the classic columns.
-pub(super) fn first_figures(summary: &Summary) -> Markup {
+pub(super) fn first_figures(summary: &CellSummary) -> Markup {
     html! {
         td.n { strong { (number::rate(summary.throughput.median)) } (mark(summary)) }
         td.n { (number::milliseconds(summary.response.mean_ms)) }
@@ -229,7 +230,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
 }
 
 /// A sentence for each step, its proofs, and its use of resources.
-pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
+pub(super) fn steps(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     html! {
         section id="steps" {
             h2 { "Step by step" }
@@ -251,8 +252,8 @@ pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
 
 fn last_run(cell: &CellRecord) -> Option<&Measured> {
     cell.runs.iter().rev().find_map(|run| match &run.outcome {
-        Outcome::Measured(measured) => Some(&**measured),
-        Outcome::Void { .. } => None,
+        VisitOutcome::Measured(measured) => Some(&**measured),
+        VisitOutcome::Void { .. } => None,
     })
 }
 

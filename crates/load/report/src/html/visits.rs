@@ -3,7 +3,7 @@
 //!
 //! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 
-use super::over_time::{Line, Words, bars, lines, whole};
+use super::over_time::{SecondsLine, Words, bars, lines, whole};
 use super::run::{failures, milliseconds, percentiles};
 use super::tables::scrolling;
 use super::{WIDE, document, figure};
@@ -73,15 +73,18 @@ fn seconds(time_s: f64) -> String {
 
 /// The think time: a constant or a range.
 fn thinking(run: &PageRun) -> String {
-    let (from, to) = (seconds(run.think_min_s), seconds(run.think_max_s));
+    let from = seconds(run.think_min_s);
+    let to = seconds(run.think_max_s);
     if from == to { to } else { format!("{from} to {to}") }
 }
 
 /// The first sentence: page rate, page times, incomplete pages and trust.
 fn verdict(run: &PageRun) -> Markup {
     let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
-    let (pages, times) = (&run.pages, run.page_times.or_unknown());
-    let (ended, bad) = (pages.good + pages.incomplete + pages.failed, pages.incomplete + pages.failed);
+    let pages = &run.pages;
+    let times = run.page_times.or_unknown();
+    let ended = pages.good + pages.incomplete + pages.failed;
+    let bad = pages.incomplete + pages.failed;
     html! {
         strong { (number::rate(run.pages_per_s)) } " pages a second"
         @if let Some((half, most)) = time(times.p50_us).zip(time(times.p99_us)) {
@@ -97,8 +100,12 @@ fn verdict(run: &PageRun) -> Markup {
 fn over_time(seconds: &[PageSecond]) -> Markup {
     let of = |read: &dyn Fn(&PageSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
     let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
-    let line =
-        |name: &str, colour, is_dashed, values| Line { name: name.to_owned(), colour, is_dashed, values };
+    let line = |name: &str, colour, is_dashed, values| SecondsLine {
+        name: name.to_owned(),
+        colour,
+        is_dashed,
+        values,
+    };
     let mut rates = vec![line("good", "c5", false, of(&|second| Some(second.good as f64)))];
     if seconds.iter().any(|second| second.incomplete > 0) {
         rates.push(line("incomplete", "c3", false, of(&|second| Some(second.incomplete as f64))));
@@ -130,7 +137,8 @@ fn over_time(seconds: &[PageSecond]) -> Markup {
 fn beside(run: &PageRun) -> Markup {
     let bar = |name: &str, times: &Distribution| {
         times.count.filter(|&count| count > 0)?;
-        let (half, most) = (times.p50_us? as f64 / 1e3, times.p95_us? as f64 / 1e3);
+        let half = times.p50_us? as f64 / 1e3;
+        let most = times.p95_us? as f64 / 1e3;
         let said = format!("half {}, 95% {}", number::milliseconds(half), number::milliseconds(most));
         Some((name.to_owned(), half, said))
     };

@@ -16,12 +16,12 @@ pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
         })
     });
     let is_petasos = text.contains("This is Petasos");
-    reports.map(|lines| Report::read(lines)?.run(is_petasos)).collect()
+    reports.map(|lines| AbReport::read(lines)?.run(is_petasos)).collect()
 }
 
 /// The lines of one report by label.
 #[derive(Default)]
-struct Report<'a> {
+struct AbReport<'a> {
     values: BTreeMap<&'a str, (u64, &'a str)>,
     /// Counts of failures: Connect, Receive, Length, Exceptions.
     bracket: BTreeMap<&'a str, u64>,
@@ -31,7 +31,7 @@ struct Report<'a> {
     percentages: BTreeMap<u64, f64>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> AbReport<'a> {
     fn read(lines: &[(u64, &'a str)]) -> Result<Self, ImportError> {
         let mut report = Self::default();
         for &(number, line) in lines {
@@ -118,7 +118,9 @@ impl<'a> Report<'a> {
 
     fn url(&self) -> Option<String> {
         let text = |label| self.values.get(label).map(|(_, value)| *value);
-        let (host, port, path) = (text("Server Hostname")?, text("Server Port")?, text("Document Path")?);
+        let host = text("Server Hostname")?;
+        let port = text("Server Port")?;
+        let path = text("Document Path")?;
         let is_tls = self.values.contains_key("SSL/TLS Protocol");
         let (scheme, usual) = if is_tls { ("https", "443") } else { ("http", "80") };
         let port = if port == usual { String::new() } else { format!(":{port}") };
@@ -131,7 +133,9 @@ impl<'a> Report<'a> {
         let wrong_status = self.count("Non-2xx responses")?.unwrap_or(0);
         let unsent = self.count("Write errors")?.unwrap_or(0);
         let of = |label| self.bracket.get(label).copied().unwrap_or(0);
-        let (connect, broken, length) = (of("Connect"), of("Receive") + of("Exceptions"), of("Length"));
+        let connect = of("Connect");
+        let broken = of("Receive") + of("Exceptions");
+        let length = of("Length");
         let kinds = [
             ("connect", connect),
             ("receive", broken),
@@ -146,9 +150,12 @@ impl<'a> Report<'a> {
         if let (Some(complete), Some(_), true) = (run.complete, bad, is_plain) {
             let good = complete.saturating_sub(length + wrong_status);
             let failed = connect + length + wrong_status;
-            (run.good, run.failed, run.requests) = (Some(good), Some(failed), Some(good + failed));
-            run.good_per_s =
-                run.complete_per_s.filter(|_| complete > 0).map(|rate| rate * good as f64 / complete as f64);
+            run.good = Some(good);
+            run.failed = Some(failed);
+            run.requests = Some(good + failed);
+            if complete > 0 {
+                run.good_per_s = run.complete_per_s.map(|rate| rate * good as f64 / complete as f64);
+            }
         }
         Ok(())
     }
@@ -174,8 +181,10 @@ impl<'a> Report<'a> {
     fn take_percentages(&self, total: &mut Distribution) {
         let at = |percent: u64| self.percentages.get(&percent).map(|ms| micros(*ms));
         total.p50_us = at(50).or(total.p50_us);
-        (total.p75_us, total.p90_us) = (at(75), at(90));
-        (total.p95_us, total.p99_us) = (at(95), at(99));
+        total.p75_us = at(75);
+        total.p90_us = at(90);
+        total.p95_us = at(95);
+        total.p99_us = at(99);
         total.max_us = total.max_us.or_else(|| at(100));
     }
 }

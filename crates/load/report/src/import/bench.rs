@@ -40,25 +40,29 @@ fn take_value(run: &mut Run, label: &str, value: &str) -> Option<()> {
         "Target" => run.url = Some(value.to_owned()),
         "Server" => match value.split_once(" at ") {
             Some((software, address)) => {
-                (run.server_software, run.address) = (Some(software.to_owned()), Some(address.to_owned()));
+                run.server_software = Some(software.to_owned());
+                run.address = Some(address.to_owned());
             }
             None => run.address = Some(value.to_owned()),
         },
         "Load" => {
             let mut words = value.split(", ");
-            let (load, how) = (words.next()?, words.next()?);
+            let load = words.next()?;
+            let how = words.next()?;
             run.plan.users =
                 load.strip_suffix(" users").or_else(|| load.strip_suffix(" user")).and_then(number);
             run.rate_asked_per_s = load.strip_suffix(" req/s").and_then(|rate| rate.parse().ok());
             let (protocol, method) = how.split_once(' ')?;
-            (run.plan.protocol, run.plan.method) = (Some(protocol.to_owned()), Some(method.to_owned()));
+            run.plan.protocol = Some(protocol.to_owned());
+            run.plan.method = Some(method.to_owned());
             run.plan.keep_alive = Some(words.next()? == "connections kept");
         }
         "Measured" => run.elapsed_s = Some(leading_number(value)?),
         "Good answers" => {
             let (good, rest) = value.split_once(" of ")?;
             let (requests, rate) = rest.split_once(", ")?;
-            (run.good, run.requests) = (Some(number(good)?), Some(number(requests)?));
+            run.good = Some(number(good)?);
+            run.requests = Some(number(requests)?);
             run.good_per_s = Some(leading_number(rate)?);
         }
         "Failed" => run.failed_by_kind = counts(value.split_once(": ")?.1)?,

@@ -4,7 +4,7 @@
 //! samples are counted, as in JMeter's own CSV. Rows of transaction controllers repeat the times of
 //! other rows and are left out.
 
-use super::quoted::Rows;
+use super::quoted::QuotedRows;
 use super::{ImportError, Imported};
 use crate::run::{Distribution, Phases, Run};
 use stats::Histogram;
@@ -13,7 +13,7 @@ use std::io::BufRead;
 
 /// One sample of a JTL.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct JtlSample {
     pub(super) start_ms: u64,
     pub(super) elapsed_ms: u64,
     pub(super) code: String,
@@ -41,7 +41,7 @@ fn contains(line: &[u8], name: &[u8]) -> bool {
 
 /// Reads a JTL in CSV.
 pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
-    let mut rows = Rows::new(file, b',');
+    let mut rows = QuotedRows::new(file, b',');
     let mut header = rows.next()?.unwrap_or_default();
     if let [only] = header.as_slice() {
         // Other delimiters come from spreadsheets in some locales, or from
@@ -50,7 +50,7 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
         header = only.split(other).map(str::to_owned).collect();
         rows.set_delimiter(other as u8);
     }
-    let columns = Columns::new(&header)?;
+    let columns = JtlColumns::new(&header)?;
     let mut sum = Sum::default();
     while let Some(row) = rows.next()? {
         let added = columns.sample(&row).and_then(|sample| sum.add(&sample));
@@ -60,11 +60,11 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
 }
 
 /// Positions of the columns by name.
-struct Columns {
+struct JtlColumns {
     places: BTreeMap<String, usize>,
 }
 
-impl Columns {
+impl JtlColumns {
     fn new(header: &[String]) -> Result<Self, ImportError> {
         let name = |name: &String| name.trim().trim_start_matches('\u{feff}').to_owned();
         let places: BTreeMap<String, usize> = header.iter().map(name).zip(0..).collect();
@@ -76,7 +76,7 @@ impl Columns {
         Ok(Self { places })
     }
 
-    fn sample(&self, row: &[String]) -> Result<Sample, String> {
+    fn sample(&self, row: &[String]) -> Result<JtlSample, String> {
         let text = |name: &str| self.places.get(name).and_then(|&place| row.get(place)).map(String::as_str);
         let number = |name: &str| match text(name) {
             None | Some("") => Ok(None),
@@ -87,7 +87,7 @@ impl Columns {
         let start_ms = number("timeStamp").map_err(|reason| {
             format!("{reason} of milliseconds; let JMeter write it with jmeter.save.saveservice.timestamp_format=ms")
         })?;
-        Ok(Sample {
+        Ok(JtlSample {
             start_ms: start_ms.ok_or("timeStamp is empty")?,
             elapsed_ms: number("elapsed")?.ok_or("elapsed is empty")?,
             code: text("responseCode").unwrap_or_default().to_owned(),
@@ -117,12 +117,12 @@ pub(super) struct Sum {
     sent_bytes: Option<u64>,
     threads: Option<u64>,
     url: Option<String>,
-    good_times: Times,
-    wrong_times: Times,
+    good_times: SampleTimes,
+    wrong_times: SampleTimes,
 }
 
 #[derive(Default)]
-struct Times {
+struct SampleTimes {
     connect: Histogram,
     processing: Histogram,
     waiting: Histogram,
@@ -132,7 +132,7 @@ struct Times {
 
 impl Sum {
     /// Adds a sample. The error is a sentence: the file's times or sizes are too large for a sum.
-    pub(super) fn add(&mut self, sample: &Sample) -> Result<(), String> {
+    pub(super) fn add(&mut self, sample: &JtlSample) -> Result<(), String> {
         if sample.message.starts_with("Number of samples in transaction") {
             self.transactions += 1;
             return Ok(());
@@ -209,8 +209,8 @@ impl Sum {
 }
 
 /// Kind of a sample's failure in Petasos' terms.
-fn kind(sample: &Sample, is_status: bool) -> &'static str {
-    let status_class = sample.code.bytes().next().filter(|_| is_status);
+fn kind(sample: &JtlSample, is_status: bool) -> &'static str {
+    let status_class = if is_status { sample.code.bytes().next() } else { None };
     match status_class {
         // The status is good, so an assertion on the content has failed.
         Some(b'1'..=b'3') => "body",
@@ -230,8 +230,8 @@ fn kind(sample: &Sample, is_status: bool) -> &'static str {
     }
 }
 
-impl Times {
-    fn add(&mut self, sample: &Sample) {
+impl SampleTimes {
+    fn add(&mut self, sample: &JtlSample) {
         let us = |ms: u64| ms.saturating_mul(1000);
         self.total.record(us(sample.elapsed_ms));
         if let Some(connect_ms) = sample.connect_ms {

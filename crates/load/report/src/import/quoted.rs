@@ -10,7 +10,7 @@ use std::io::{BufRead, Read as _};
 const TOO_LONG: &str = "the row is too long";
 
 /// Reader of rows.
-pub(super) struct Rows<R> {
+pub(super) struct QuotedRows<R> {
     file: R,
     delimiter: u8,
     /// Line in which the last row began, counted from 1.
@@ -19,7 +19,7 @@ pub(super) struct Rows<R> {
     buffer: Vec<u8>,
 }
 
-impl<R: BufRead> Rows<R> {
+impl<R: BufRead> QuotedRows<R> {
     pub(super) fn new(file: R, delimiter: u8) -> Self {
         Self { file, delimiter, line: 0, next_line: 1, buffer: Vec::new() }
     }
@@ -71,7 +71,9 @@ impl<R: BufRead> Rows<R> {
 
 /// Splits a complete row into values.
 fn split(row: &str, delimiter: char) -> Vec<String> {
-    let (mut values, mut value, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut values = Vec::new();
+    let mut value = String::new();
+    let mut is_quoted = false;
     let mut characters = row.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
@@ -90,10 +92,10 @@ fn split(row: &str, delimiter: char) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_BYTES_MAX, Rows};
+    use super::{LINE_BYTES_MAX, QuotedRows};
 
     fn rows(text: &str) -> Vec<Vec<String>> {
-        let mut rows = Rows::new(text.as_bytes(), b',');
+        let mut rows = QuotedRows::new(text.as_bytes(), b',');
         std::iter::from_fn(|| rows.next().unwrap()).collect()
     }
 
@@ -109,7 +111,7 @@ mod tests {
         let long = "a".repeat(LINE_BYTES_MAX);
         for text in [format!("{long}b,1\n"), format!("\"{long}\"\n"), format!("\"{}", "a\n".repeat(600_000))]
         {
-            let error = Rows::new(text.as_bytes(), b',').next().unwrap_err().to_string();
+            let error = QuotedRows::new(text.as_bytes(), b',').next().unwrap_err().to_string();
             assert_eq!(error, "line 1: the row is too long");
         }
         assert_eq!(rows(&format!("{}\nb", &long[1..])).len(), 2);
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn open_quote_is_an_error_with_its_line() {
-        let mut rows = Rows::new("a\nb,\"c\n".as_bytes(), b',');
+        let mut rows = QuotedRows::new("a\nb,\"c\n".as_bytes(), b',');
         rows.next().unwrap();
         assert_eq!(rows.next().unwrap_err().to_string(), "line 2: a quote is not closed");
     }

@@ -13,7 +13,8 @@ pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
 fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     let mut run = Run::of_source("wrk");
     let mut latency = Distribution::default();
-    let (mut wrong_status, mut socket) = (0, [0; 4]);
+    let mut wrong_status = 0;
+    let mut socket = [0; 4];
     for &(number, line) in lines {
         let wrong = || ImportError::line(number, format!("{:?} is not a line that wrk writes", line.trim()));
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -66,9 +67,12 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     run.failed_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
     let failed: u64 = run.failed_by_kind.values().sum();
     let good = complete.saturating_sub(wrong_status);
-    (run.good, run.failed, run.requests) = (Some(good), Some(failed), Some(good + failed));
-    run.good_per_s =
-        run.complete_per_s.filter(|_| complete > 0).map(|rate| rate * good as f64 / complete as f64);
+    run.good = Some(good);
+    run.failed = Some(failed);
+    run.requests = Some(good + failed);
+    if complete > 0 {
+        run.good_per_s = run.complete_per_s.map(|rate| rate * good as f64 / complete as f64);
+    }
     run.plan.protocol = Some("HTTP/1.1".to_owned());
     latency.count = Some(complete);
     run.place_times(Phases { total: latency, latency, ..Phases::default() });

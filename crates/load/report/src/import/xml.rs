@@ -5,7 +5,7 @@
 //! Embedded resources and the samples of transactions are nested in their parent, whose time
 //! includes theirs. Only the outer samples are counted, as in the CSV.
 
-use super::jtl::{Sample, Sum};
+use super::jtl::{JtlSample, Sum};
 use super::{ImportError, Imported};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -17,9 +17,11 @@ const DEPTH_MAX: usize = 64;
 /// Reads samples until the document ends.
 pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
     let mut reader = Reader::from_reader(file);
-    let (mut buffer, mut depth, mut sum) = (Vec::new(), 0_usize, Sum::default());
+    let mut buffer = Vec::new();
+    let mut depth = 0_usize;
+    let mut sum = Sum::default();
     // The current sample, and whether its URL is being read.
-    let (mut sample, mut is_url): (Option<Sample>, bool) = (None, false);
+    let (mut sample, mut is_url): (Option<JtlSample>, bool) = (None, false);
     let mut has_results = false;
     loop {
         buffer.clear();
@@ -73,9 +75,10 @@ pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
 }
 
 /// Reads the attributes of a sample.
-fn read_sample(start: &BytesStart<'_>) -> Result<Sample, String> {
-    let mut sample = Sample::default();
-    let (mut has_start, mut has_time) = (false, false);
+fn read_sample(start: &BytesStart<'_>) -> Result<JtlSample, String> {
+    let mut sample = JtlSample::default();
+    let mut has_start = false;
+    let mut has_time = false;
     for attribute in start.attributes() {
         let attribute = attribute.map_err(|error| error.to_string())?;
         let value = attribute.normalized_value(XmlVersion::Explicit1_0).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Account {
+pub struct UserTime {
     /// Time spent on waiting for a connection or opening it.
     pub connecting_s: f64,
     /// Think time between requests.
@@ -52,9 +52,10 @@ pub struct Account {
     pub mean_until_processed_us: Option<f64>,
 }
 
-impl From<&Outcome> for Account {
+impl From<&Outcome> for UserTime {
     fn from(outcome: &Outcome) -> Self {
-        let (check, account) = (&outcome.check, &outcome.check.account);
+        let check = &outcome.check;
+        let account = &outcome.check.account;
         let elapsed_s = outcome.elapsed.as_secs_f64();
         let at_server = (account.server + account.failed + account.unfinished).as_secs_f64();
         let of_generator_us = (account.unread + account.processing).as_secs_f64() * 1e6;
@@ -85,7 +86,7 @@ impl From<&Outcome> for Account {
 
 #[cfg(test)]
 mod tests {
-    use super::Account;
+    use super::UserTime;
     use address::HttpUrl;
     use load::{Outcome, Plan, SelfCheck};
     use std::time::Duration;
@@ -98,6 +99,6 @@ mod tests {
         let plan = Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap());
         let outcome = Outcome::of(plan, "127.0.0.1:1".parse().unwrap());
         let outcome = Outcome { check, elapsed: Duration::from_secs(10), ..outcome };
-        assert_eq!(Account::from(&outcome).effective_users, Some(1.5));
+        assert_eq!(UserTime::from(&outcome).effective_users, Some(1.5));
     }
 }

@@ -20,7 +20,7 @@ const SPACE_CHARS_MAX: usize = 40;
 /// Differences between responses to one URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Drift {
+pub struct ContentDrift {
     /// The URL.
     pub url: String,
     /// Number of responses that were compared with the first good one byte by byte.
@@ -46,7 +46,7 @@ pub struct Drift {
 pub struct DriftSpot {
     /// Line number in the first content, counted from 1.
     pub line: u64,
-    /// Kind of the change, as in [`Drift::kinds`].
+    /// Kind of the change, as in [`ContentDrift::kinds`].
     pub kind: String,
     /// Text before the place on its line, equal in both contents.
     pub before: String,
@@ -56,12 +56,13 @@ pub struct DriftSpot {
     pub other: String,
 }
 
-impl Drift {
+impl ContentDrift {
     /// Returns the differences between the responses of a run; `None` if they were equal.
     pub fn of(outcome: &Outcome) -> Option<Self> {
         let drift = outcome.drift.as_ref()?;
         let url = outcome.urls.get(drift.url).map(|url| url.target.target.to_string());
-        let (first, other) = (&drift.first[..], &drift.other[..]);
+        let first = &drift.first[..];
+        let other = &drift.other[..];
         let (spots_count, spots) = spots(first, other);
         Some(Self {
             url: url.unwrap_or_else(|| outcome.plan.target.to_string()),
@@ -82,7 +83,7 @@ impl Drift {
     }
 }
 
-impl Drift {
+impl ContentDrift {
     /// Names the kinds of change and the first place:
     /// `a time (line 3, a time: parsed in [12 | 8] ms)`.
     pub fn said_with_place(&self) -> String {
@@ -128,7 +129,7 @@ pub fn what_changed(first: &[u8], other: &[u8]) -> String {
         return format!("{WHITE_SPACE} alone");
     }
     let (_, spots) = spots(first, other);
-    Drift { kinds: kinds(&spots), ..Drift::default() }.said()
+    ContentDrift { kinds: kinds(&spots), ..ContentDrift::default() }.said()
 }
 
 /// Returns the number of places and all of them. If the contents differ throughout, there is no
@@ -143,7 +144,8 @@ fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
                 let part = |content: &'_ [u8], range: &Range<usize>| -> Vec<u8> {
                     content.get(range.clone()).unwrap_or_default().to_vec()
                 };
-                let (one, two) = (part(first, &spot.first), part(other, &spot.second));
+                let one = part(first, &spot.first);
+                let two = part(other, &spot.second);
                 DriftSpot::of(found, nature).in_white_space(&one, &two)
             });
             (Some(spots.len() as u64), named.collect())
@@ -198,7 +200,8 @@ mod tests {
                  <!-- made at {time} by the page cache of this site -->\n"
             )
         };
-        let (first, other) = (page("a1b2c3", 17, "10:15:01"), page("d4e5f6", 18, "10:15:02"));
+        let first = page("a1b2c3", 17, "10:15:01");
+        let other = page("d4e5f6", 18, "10:15:02");
         let (count, found) = spots(first.as_bytes(), other.as_bytes());
         let places: Vec<_> = found.iter().map(|spot| (spot.line, spot.kind.as_str())).collect();
         assert_eq!(count, Some(4));

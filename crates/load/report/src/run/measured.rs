@@ -1,8 +1,8 @@
 //! Conversion of the load tester's results into a [`Run`].
 
 use super::{
-    Account, Asked, Connections, Distribution, Drift, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS, Second,
-    Stage, Url,
+    ConnectionCounts, ContentDrift, Distribution, GeneratorCheck, Phases, RequestedLoad, Run, RunSecond,
+    SCHEMA, SOURCE_PETASOS, StageFigures, Url, UserTime,
 };
 use load::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
 use stats::Histogram;
@@ -20,7 +20,7 @@ impl From<&Outcome> for Run {
             elapsed_s: Some(outcome.elapsed.as_secs_f64()),
             ended: Some(outcome.ended.name().to_owned()),
             round: None,
-            plan: Asked::from(plan),
+            plan: RequestedLoad::from(plan),
             pages: None,
             requests: Some(outcome.requests()),
             complete: Some(outcome.complete),
@@ -42,7 +42,7 @@ impl From<&Outcome> for Run {
             sent_bytes: Some(outcome.sent_bytes),
             server_software: Some(outcome.server_software()),
             dns_s: Some(outcome.dns.as_secs_f64()),
-            connections: Connections::from(outcome),
+            connections: ConnectionCounts::from(outcome),
             good_times: Phases::from(&outcome.good_times),
             wrong_times: Phases::from(&outcome.wrong_times),
             verdicts: outcome
@@ -50,11 +50,11 @@ impl From<&Outcome> for Run {
                 .iter()
                 .map(|of| (of.verdict.name().to_owned(), Distribution::from(&of.total)))
                 .collect(),
-            seconds: outcome.seconds.iter().map(Second::from).collect(),
-            stages: outcome.stages.iter().map(Stage::from).collect(),
+            seconds: outcome.seconds.iter().map(RunSecond::from).collect(),
+            stages: outcome.stages.iter().map(StageFigures::from).collect(),
             urls: outcome.urls.iter().map(Url::from).collect(),
-            drift: Drift::of(outcome),
-            generator: Generator::from(outcome),
+            drift: ContentDrift::of(outcome),
+            generator: GeneratorCheck::from(outcome),
             thresholds: Vec::new(),
             machine: None,
         }
@@ -76,7 +76,7 @@ fn by_kind(failures: &Failures) -> BTreeMap<String, u64> {
     FailureKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), failures.of(kind))).collect()
 }
 
-impl From<&load::Plan> for Asked {
+impl From<&load::Plan> for RequestedLoad {
     fn from(plan: &load::Plan) -> Self {
         let is_closed = matches!(plan.arrival, Arrival::Closed) && plan.stages.is_empty();
         Self {
@@ -104,7 +104,7 @@ impl From<&load::Plan> for Asked {
     }
 }
 
-impl From<&Outcome> for Connections {
+impl From<&Outcome> for ConnectionCounts {
     fn from(outcome: &Outcome) -> Self {
         let each = outcome.requests_per_connection;
         Self {
@@ -153,7 +153,7 @@ impl From<&Histogram> for Distribution {
     }
 }
 
-impl From<&load::Second> for Second {
+impl From<&load::Second> for RunSecond {
     fn from(second: &load::Second) -> Self {
         let named = |counts: &[u64], name: &dyn Fn(usize) -> String| {
             let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -189,7 +189,7 @@ impl From<&load::Second> for Second {
     }
 }
 
-impl From<&load::StageOutcome> for Stage {
+impl From<&load::StageOutcome> for StageFigures {
     fn from(stage: &load::StageOutcome) -> Self {
         let (users, rate_per_s) = match stage.stage.load {
             StageLoad::Users(users) => (Some(users as u64), None),
@@ -225,7 +225,7 @@ impl From<&load::UrlOutcome> for Url {
     }
 }
 
-impl From<&Outcome> for Generator {
+impl From<&Outcome> for GeneratorCheck {
     fn from(outcome: &Outcome) -> Self {
         Self {
             trust: Some(outcome.check.trust.to_string()),
@@ -235,7 +235,7 @@ impl From<&Outcome> for Generator {
             lag_p99_us: Some(outcome.check.lag_p99_us),
             little_residual: outcome.check.little_residual,
             may_have_lost: outcome.check.may_have_lost,
-            account: Some(Account::from(outcome)),
+            account: Some(UserTime::from(outcome)),
         }
     }
 }

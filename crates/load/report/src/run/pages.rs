@@ -3,13 +3,13 @@
 //!
 //! Invariant: no figure is invented. Members that page mode does not count stay unknown.
 
-use super::{Asked, Distribution, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS};
+use super::{Distribution, GeneratorCheck, Phases, RequestedLoad, Run, SCHEMA, SOURCE_PETASOS};
 use crate::page::PageRun;
 use serde::Serialize;
 
 /// Requested settings of page mode, in addition to those of every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct AskedOfPages {
+pub struct RequestedPages {
     /// Share of returning visitors, 0 to 1.
     pub returning: f64,
     /// Largest number of connections of a visitor to one host.
@@ -36,14 +36,14 @@ impl From<&PageRun> for Run {
             elapsed_s: Some(run.elapsed_s),
             ended: Some(run.ended.clone()),
             round: run.round.clone(),
-            plan: Asked {
+            plan: RequestedLoad {
                 users: is_closed.then_some(run.users),
                 in_flight_max: (!is_closed).then_some(run.users),
                 arrival: Some(if is_closed { "closed" } else { "constant" }.to_owned()),
                 protocol: Some(run.protocol.clone()),
-                ..Asked::default()
+                ..RequestedLoad::default()
             },
-            pages: Some(AskedOfPages {
+            pages: Some(RequestedPages {
                 returning: run.returning_asked,
                 connections_per_host_max: run.connections_per_host_max,
                 think_min_s: run.think_min_s,
@@ -59,12 +59,12 @@ impl From<&PageRun> for Run {
             rate_asked_per_s: run.rate_asked_per_s,
             good_per_s: Some(run.pages_per_s),
             good_times: Phases { latency: times, total: times, ..Phases::default() },
-            generator: Generator {
+            generator: GeneratorCheck {
                 trust: Some(run.generator.trust.clone()),
                 reasons: run.generator.reasons.clone(),
                 cpu_s: run.generator.cpu_s.clone(),
                 cpu_share_max: Some(run.generator.cpu_share_max),
-                ..Generator::default()
+                ..GeneratorCheck::default()
             },
             thresholds: run.thresholds.clone(),
             ..Self::default()

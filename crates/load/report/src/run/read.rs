@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Reason why a text cannot be read as runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum RunReadError {
     /// The text is empty.
     #[error("the file has no run")]
     Empty,
@@ -54,23 +54,23 @@ pub enum ReadError {
 ///
 /// # Errors
 /// Returns the first problem, with the number of its run.
-pub fn read_runs(text: &str) -> Result<Vec<Run>, ReadError> {
+pub fn read_runs(text: &str) -> Result<Vec<Run>, RunReadError> {
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let runs = documents
         .zip(1..)
         .map(|(document, run)| {
-            let document = document.map_err(|error| ReadError::Json { run, reason: error.to_string() })?;
+            let document = document.map_err(|error| RunReadError::Json { run, reason: error.to_string() })?;
             read_run(document, run)
         })
-        .collect::<Result<Vec<Run>, ReadError>>()?;
-    if runs.is_empty() { Err(ReadError::Empty) } else { Ok(runs) }
+        .collect::<Result<Vec<Run>, RunReadError>>()?;
+    if runs.is_empty() { Err(RunReadError::Empty) } else { Ok(runs) }
 }
 
-fn read_run(document: Value, run: usize) -> Result<Run, ReadError> {
+fn read_run(document: Value, run: usize) -> Result<Run, RunReadError> {
     match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => member(document, run),
         Some(page::SCHEMA) => member::<PageRun>(document, run).map(|pages| Run::from(&pages)),
-        None => Err(ReadError::NoSchema { run }),
+        None => Err(RunReadError::NoSchema { run }),
         Some(found) => {
             let hint = match found.split_once('/') {
                 Some(("petasos-run" | "petasos-page-run", _)) => ": a newer Petasos may have written it",
@@ -78,19 +78,19 @@ fn read_run(document: Value, run: usize) -> Result<Run, ReadError> {
                 _ if found.starts_with("petasos-ladder") => ": it is the result of a ladder",
                 _ => "",
             };
-            Err(ReadError::Schema { run, found: found.to_owned(), hint })
+            Err(RunReadError::Schema { run, found: found.to_owned(), hint })
         }
     }
 }
 
-fn member<T: DeserializeOwned>(document: Value, run: usize) -> Result<T, ReadError> {
-    serde_json::from_value(document).map_err(|error| ReadError::Member { run, reason: error.to_string() })
+fn member<T: DeserializeOwned>(document: Value, run: usize) -> Result<T, RunReadError> {
+    serde_json::from_value(document).map_err(|error| RunReadError::Member { run, reason: error.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PageRun, ReadError, Run, SCHEMA, read_runs};
-    use crate::page::Pages;
+    use super::{PageRun, Run, RunReadError, SCHEMA, read_runs};
+    use crate::page::PagesByResult;
     use crate::run::Distribution;
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
     fn pages_are_read_as_requests() {
         let pages = PageRun {
             schema: crate::page::SCHEMA.to_owned(),
-            pages: Pages { good: 3, incomplete: 1, ..Pages::default() },
+            pages: PagesByResult { good: 3, incomplete: 1, ..PagesByResult::default() },
             pages_per_s: 2.5,
             returning_asked: 0.3,
             page_times: Distribution { p95_us: Some(7), ..Distribution::default() },
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn other_documents_are_refused_with_the_reason() {
         let message = |text: &str| read_runs(text).unwrap_err().to_string();
-        assert_eq!(read_runs(" \n"), Err(ReadError::Empty));
+        assert_eq!(read_runs(" \n"), Err(RunReadError::Empty));
         assert_eq!(
             message("{}"),
             "run 1: not a run: its member \"schema\" is missing or is not \"petasos-run/1\""

@@ -3,7 +3,7 @@
 //! Invariant: a metric that page mode does not have is refused before the run. No condition is
 //! judged by a figure that was never counted.
 
-use super::{Judged, Subject, Threshold};
+use super::{JudgedThreshold, Threshold, ThresholdSubject};
 use crate::page::PageRun;
 use crate::run::Run;
 
@@ -17,14 +17,14 @@ impl Threshold {
     /// Whether page mode has the figure of this condition.
     pub fn is_about_pages(&self) -> bool {
         match self.subject {
-            Subject::Time { name, .. } => PHASES.contains(&name),
-            Subject::Other(metric) => METRICS.contains(&metric.name),
+            ThresholdSubject::Time { name, .. } => PHASES.contains(&name),
+            ThresholdSubject::Other(metric) => METRICS.contains(&metric.name),
         }
     }
 
     /// Judges a run of page mode by this condition.
-    pub fn judge_pages(&self, run: &PageRun) -> Judged {
+    pub fn judge_pages(&self, run: &PageRun) -> JudgedThreshold {
         let judged = self.judge(&Run::from(run));
-        Judged { found: judged.found.replace(" req/s", " pages/s"), ..judged }
+        JudgedThreshold { found: judged.found.replace(" req/s", " pages/s"), ..judged }
     }
 }

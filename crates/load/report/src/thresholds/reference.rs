@@ -1,6 +1,6 @@
 //! Renders docs/thresholds.md from the tables of names.
 
-use super::{FIGURES, Kind, METRICS, PHASES};
+use super::{FIGURES, METRICS, MetricKind, PHASES};
 use std::fmt::Write as _;
 
 /// Text before the tables.
@@ -46,9 +46,9 @@ pub fn thresholds_reference() -> String {
     let _ = writeln!(page, "\n## Everything else\n\n| metric | value | meaning |\n|---|---|---|");
     for metric in METRICS {
         let value = match metric.kind {
-            Kind::Time => "time",
-            Kind::Amount => "amount",
-            Kind::Rate => "rate",
+            MetricKind::Time => "time",
+            MetricKind::Amount => "amount",
+            MetricKind::Rate => "rate",
         };
         let family = if metric.name.ends_with('.') { "NAME" } else { "" };
         let _ = writeln!(page, "| `{}{family}` | {value} | {} |", metric.name, metric.about);

@@ -1,14 +1,15 @@
 //! Results of a seven-step ladder, made up for the tests of all reports.
 
 use petasos_report::results::{
-    Bound, BystanderRecord, CellRecord, CountRecord, EnvironmentRecord, GeneratorRecord, GroupRecord,
-    Measured, MeterRecord, Outcome, PageRecord, PlanRecord, ResponseTimes, Results, Run, SCHEMA, StepRecord,
-    VersionRecord,
+    BystanderRecord, CellRecord, CellRun, CountRecord, EnvironmentRecord, GeneratorRecord, GroupRecord,
+    LimitingResource, Measured, MeterRecord, PageRecord, PlanRecord, ResponseTimes, Results, SCHEMA,
+    StepRecord, VersionRecord, VisitOutcome,
 };
 
 /// Properties of a step: id, number, title, about, concurrency, throughput, p95 in ms, observed
 /// load, processor time per page in ms, and limit.
-type Like = (&'static str, &'static str, &'static str, &'static str, u64, f64, f64, f64, f64, Bound);
+type Like =
+    (&'static str, &'static str, &'static str, &'static str, u64, f64, f64, f64, f64, LimitingResource);
 
 const STEPS: [Like; 7] = [
     (
@@ -21,7 +22,7 @@ const STEPS: [Like; 7] = [
         301.0,
         1.9,
         231.0,
-        Bound::Users,
+        LimitingResource::Users,
     ),
     (
         "page-cache",
@@ -33,7 +34,7 @@ const STEPS: [Like; 7] = [
         211.0,
         3.1,
         64.0,
-        Bound::OriginCpu,
+        LimitingResource::OriginCpu,
     ),
     (
         "opcode",
@@ -45,7 +46,7 @@ const STEPS: [Like; 7] = [
         34.1,
         3.6,
         4.6,
-        Bound::OriginCpu,
+        LimitingResource::OriginCpu,
     ),
     (
         "aggressive",
@@ -57,7 +58,7 @@ const STEPS: [Like; 7] = [
         13.2,
         3.0,
         1.4,
-        Bound::OriginCpu,
+        LimitingResource::OriginCpu,
     ),
     (
         "objects",
@@ -69,7 +70,7 @@ const STEPS: [Like; 7] = [
         14.8,
         4.2,
         0.51,
-        Bound::OriginCpu,
+        LimitingResource::OriginCpu,
     ),
     (
         "petasos",
@@ -81,7 +82,7 @@ const STEPS: [Like; 7] = [
         2.04,
         0.12,
         0.031,
-        Bound::Generator,
+        LimitingResource::Generator,
     ),
     (
         "petasos-100",
@@ -93,7 +94,7 @@ const STEPS: [Like; 7] = [
         6.9,
         0.08,
         0.030,
-        Bound::Generator,
+        LimitingResource::Generator,
     ),
 ];
 
@@ -136,7 +137,8 @@ pub(crate) fn made_up(rounds: u64) -> Results {
 }
 
 fn environment() -> EnvironmentRecord {
-    let limit = |name: &str, value: &str| probe::Limit { name: name.to_owned(), value: value.to_owned() };
+    let limit =
+        |name: &str, value: &str| probe::MachineLimit { name: name.to_owned(), value: value.to_owned() };
     EnvironmentRecord {
         machine: probe::Environment {
             cpu_model: Some("Example 2000 @ 2.0 GHz".to_owned()),
@@ -182,13 +184,13 @@ fn step_record(step: &Like) -> StepRecord {
 fn cell(step: &Like, id: String, concurrency: u64, keepalive: bool, rounds: u64, gain: f64) -> CellRecord {
     let port = if step.0.starts_with("petasos") { 18_081 } else { 18_080 };
     let k = if keepalive { "-k " } else { "" };
-    let run = |round: u64| Run {
+    let run = |round: u64| CellRun {
         cell: id.clone(),
         round,
         started_at_s: 1_341_100_799 + round,
         visit_s: 2.6,
         // Throughput varies by a few percent from round to round, always in the same way.
-        outcome: Outcome::Measured(Box::new(measured(
+        outcome: VisitOutcome::Measured(Box::new(measured(
             step,
             concurrency,
             gain * (1.0 + 0.03 * ((round * 7 % 5) as f64 - 2.0)),
@@ -247,7 +249,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             group("site", "site", step.7, if behind { 0.3 } else { 1.0 }, 61 << 20),
             group("petasos", "accelerator", 0.4, if behind { 0.7 } else { 0.0 }, 11 << 20),
         ],
-        host: probe::HostWatch {
+        host: probe::HostFigures {
             busy: Some(0.94),
             steal: Some(0.0),
             foreign: Some(0.01),

@@ -20,7 +20,7 @@ use page::HEAD_BYTES_MAX;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
-use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication, Spill};
+use store::{Abandoned, Body, ContentPart, Filling, FillingWriter, Object, Publication, Spill};
 
 impl FetchTask {
     /// *store and stream*: the waiting requests read the body while it fills; the store receives it
@@ -42,7 +42,7 @@ impl FetchTask {
         }
         let part = ContentRange::of(&head).map(|extent| {
             let asked = Bytes::copy_from_slice(self.fetch.range().unwrap_or_default());
-            Part { extent, asked }
+            ContentPart { extent, asked }
         });
         let (head, own_head) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
@@ -202,7 +202,7 @@ impl FetchTask {
             .filter(|(_, softened)| !softened)
             .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), policy))
             .unwrap_or_else(|| {
-                let part = Part { extent, asked: part.asked.clone() };
+                let part = ContentPart { extent, asked: part.asked.clone() };
                 stored_object(&answer.head, body, answer.freshness, policy).as_part(part)
             });
         self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);

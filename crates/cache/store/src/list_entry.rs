@@ -5,7 +5,7 @@
 //! matches.
 
 use crate::SiteId;
-use crate::ledger::{Subject, TagIds, spelled};
+use crate::ledger::{InvalidationSubject, TagIds, spelled};
 use crate::selector::StoredView;
 use crate::tags::Tags;
 use crate::weight::allocated;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// An entry of the list.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListEntry {
     pub(crate) sequence: u64,
     pub(crate) mode: Mode,
     pub(crate) site: SiteId,
@@ -57,7 +57,7 @@ impl Listing {
     }
 
     /// Whether the entry matches a response. The caller has compared the sites.
-    pub(crate) fn means(&self, subject: &Subject<'_>, stored: &StoredView<'_>) -> bool {
+    pub(crate) fn means(&self, subject: &InvalidationSubject<'_>, stored: &StoredView<'_>) -> bool {
         match self {
             Self::Prefix { hosts, prefix } => {
                 let [http, https] = hosts;
@@ -82,7 +82,7 @@ fn has_tags(tags: TagIds<'_>, any_of: &[u32], all_of: &[u32]) -> bool {
         && (any_of.is_empty() || tags.iter().any(|id| any_of.binary_search(&id).is_ok()))
 }
 
-impl Listed {
+impl ListEntry {
     /// Whether this entry matches everything that `old` matches.
     pub(crate) fn covers(&self, old: &Self) -> bool {
         self.site == old.site

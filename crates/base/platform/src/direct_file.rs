@@ -23,13 +23,13 @@ const BLOCK_BYTES: usize = 4096;
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A file that is read once.
-pub(crate) struct AsideFile {
+pub(crate) struct DirectFile {
     /// The file opened for direct reads; `None` if the file system does not support them.
     direct: Option<File>,
     file: File,
 }
 
-impl AsideFile {
+impl DirectFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = open_no_link(OpenOptions::new().read(true), path)?;
         let flags = (OFlags::DIRECT | OFlags::NOFOLLOW).bits().cast_signed();
@@ -38,7 +38,7 @@ impl AsideFile {
     }
 }
 
-impl DiskFile for AsideFile {
+impl DiskFile for DirectFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some(direct) = &self.direct else { return self.file.read_at(buffer, offset) };
         match read_direct(direct, buffer, offset) {
@@ -84,11 +84,12 @@ fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 mod tests {
-    use super::{AsideFile, READ_BYTES_MAX};
+    use super::{DirectFile, READ_BYTES_MAX};
     use crate::{Access, Disk, DiskFile, SystemDisk};
 
     fn read_all(file: &dyn DiskFile, from: usize, at_once: usize) -> Vec<u8> {
-        let (mut content, mut buffer) = (Vec::new(), vec![0; at_once]);
+        let mut content = Vec::new();
+        let mut buffer = vec![0; at_once];
         loop {
             let bytes = file.read_at(&mut buffer, (from + content.len()) as u64).unwrap();
             if bytes == 0 {
@@ -114,6 +115,6 @@ mod tests {
         content[1_000_000..1_000_003].copy_from_slice(b"new");
         assert!(read_all(&*file, 0, 65_536) == content);
         assert!(file.write_at(b"x", 0).is_err() && file.truncate(0).is_err());
-        assert!(AsideFile::open(&directory.path().join("absent")).is_err());
+        assert!(DirectFile::open(&directory.path().join("absent")).is_err());
     }
 }

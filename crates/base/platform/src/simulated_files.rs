@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::simulated_disk::Fault;
+use crate::simulated_disk::DiskFault;
 
 /// The unit in bytes that a power cut keeps or loses.
 const BLOCK_BYTES: usize = 512;
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct SimulatedFiles {
     pub(crate) random: u64,
     /// The number of the current process. Open files and locks of earlier processes are invalid.
     pub(crate) life: u64,
     pub(crate) killed: bool,
     pub(crate) boot: u64,
     pub(crate) operations: u64,
-    pub(crate) faults: BTreeMap<u64, Fault>,
+    pub(crate) faults: BTreeMap<u64, DiskFault>,
     /// Every operation fails with this error.
     pub(crate) broken: Option<io::ErrorKind>,
     pub(crate) room_bytes: Option<u64>,
@@ -35,16 +35,16 @@ pub(crate) struct World {
 pub(crate) struct Inode {
     pub(crate) cached: Vec<u8>,
     pub(crate) durable: Vec<u8>,
-    pub(crate) pending: Vec<Change>,
+    pub(crate) pending: Vec<UnsyncedChange>,
 }
 
 #[derive(Clone)]
-pub(crate) enum Change {
+pub(crate) enum UnsyncedChange {
     Write(usize, Vec<u8>),
     Truncate(usize),
 }
 
-impl World {
+impl SimulatedFiles {
     pub(crate) fn chance(&mut self, of: u64) -> u64 {
         // A xorshift generator. Only a spread of values is needed.
         self.random ^= self.random << 13;
@@ -58,7 +58,7 @@ impl World {
     }
 
     /// Counts an operation. Returns its fault, or the error with which it ends at once.
-    pub(crate) fn begin(&mut self, life: u64) -> io::Result<Option<Fault>> {
+    pub(crate) fn begin(&mut self, life: u64) -> io::Result<Option<DiskFault>> {
         if self.killed || life != self.life {
             return Err(io::Error::other("the process has ended"));
         }
@@ -67,19 +67,20 @@ impl World {
             return Err(kind.into());
         }
         match self.faults.remove(&self.operations) {
-            Some(Fault::Io) => Err(io::Error::other("the device failed")),
-            Some(Fault::Kill) => {
+            Some(DiskFault::Io) => Err(io::Error::other("the device failed")),
+            Some(DiskFault::Kill) => {
                 self.killed = true;
-                Ok(Some(Fault::Kill))
+                Ok(Some(DiskFault::Kill))
             }
             fault => Ok(fault),
         }
     }
 
-    /// The same as [`World::begin`], for an operation that is done completely or not at all.
+    /// The same as [`SimulatedFiles::begin`], for an operation that is done completely or not at
+    /// all.
     pub(crate) fn begin_whole(&mut self, life: u64) -> io::Result<()> {
         match self.begin(life)? {
-            Some(Fault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),
+            Some(DiskFault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),
             _ => Ok(()),
         }
     }
@@ -133,9 +134,11 @@ impl World {
             let Some(mut inode) = self.inodes.get_mut(id).map(std::mem::take) else { continue };
             for change in std::mem::take(&mut inode.pending) {
                 match change {
-                    Change::Truncate(bytes) if self.chance(2) == 0 => inode.durable.truncate(bytes),
-                    Change::Truncate(_) => {}
-                    Change::Write(offset, octets) => self.keep_blocks(&mut inode.durable, offset, &octets),
+                    UnsyncedChange::Truncate(bytes) if self.chance(2) == 0 => inode.durable.truncate(bytes),
+                    UnsyncedChange::Truncate(_) => {}
+                    UnsyncedChange::Write(offset, octets) => {
+                        self.keep_blocks(&mut inode.durable, offset, &octets)
+                    }
                 }
             }
             inode.cached.clone_from(&inode.durable);

@@ -6,7 +6,7 @@ use testkit::Response;
 
 /// The personal parts of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct PersonalParts {
     status: u16,
     kind: Option<String>,
     location: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Answer {
     pub(crate) cookies: Vec<String>,
 }
 
-impl Answer {
+impl PersonalParts {
     /// Extracts the parts from a response.
     pub(crate) fn of(answer: &Response) -> Self {
         let field = |name: &str| answer.field(name).map(str::to_owned);

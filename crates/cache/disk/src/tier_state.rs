@@ -9,31 +9,31 @@ use platform::{Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
 use crate::fill_share::FillShare;
-use crate::index_file::Live;
+use crate::index_file::IndexedObject;
 use crate::journal::Journal;
-use crate::mark::Mark;
-use crate::queue::Queue;
+use crate::mark::DirectoryMark;
+use crate::operation_watch::OperationWatch;
+use crate::queue::WriteQueue;
 use crate::record::Location;
-use crate::segment::{Note, Noted, Refreshed, Segments};
-use crate::settings::Plan;
-use crate::status::Status;
-use crate::watch::Watch;
+use crate::segment::{IndexNote, Noted, Refreshed, Segments};
+use crate::settings::TierPlan;
+use crate::status::TierStatus;
 
 /// The number of low bits of an order that count operations; the life is above them. A life with
 /// more operations would have orders of the next life.
 const ORDER_BITS: u32 = 40;
 
 /// A tier.
-pub(crate) struct Shared {
+pub(crate) struct TierState {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) plan: Plan,
-    pub(crate) mark: Mark,
+    pub(crate) plan: TierPlan,
+    pub(crate) mark: DirectoryMark,
     pub(crate) segments: Arc<Segments>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: WriteQueue,
     pub(crate) journal: Journal,
-    pub(crate) status: Arc<Status>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) status: Arc<TierStatus>,
+    pub(crate) watch: Arc<OperationWatch>,
     pub(crate) counters: Arc<FigureCounters>,
     /// The number of open [`Fill`](crate::Fill) handles.
     pub(crate) fills: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) _lock: DiskLock,
 }
 
-impl Shared {
+impl TierState {
     /// The order, across lives, of this life's operation `number`.
     pub(crate) const fn order(&self, number: u64) -> u64 {
         ((self.mark.life as u64) << ORDER_BITS) | number
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// Whether no power cut can have lost an entry about this object.
-    pub(crate) const fn survived(&self, live: &Live) -> bool {
+    pub(crate) const fn survived(&self, live: &IndexedObject) -> bool {
         live.entry.life > self.mark.suspect_until
             && (live.is_synced || live.entry.life > self.mark.unsynced_suspect_until)
     }
@@ -72,7 +72,8 @@ impl Shared {
                 return;
             }
             state.refreshed.remove(&location.offset);
-            let note = Note { offset: location.offset, order: self.order(number), change: Noted::Removed };
+            let note =
+                IndexNote { offset: location.offset, order: self.order(number), change: Noted::Removed };
             state.notes.push(note);
         });
         let less = |objects: u64| Some(objects.saturating_sub(1));
@@ -100,7 +101,7 @@ impl Shared {
             let queued = Refreshed::Queued { index: index.clone(), sequence, order };
             state.refreshed.insert(location.offset, queued);
             let change = Noted::Refreshed { index, sequence };
-            state.notes.push(Note { offset: location.offset, order, change });
+            state.notes.push(IndexNote { offset: location.offset, order, change });
         });
         if !is_noted {
             self.queue.release(bytes);

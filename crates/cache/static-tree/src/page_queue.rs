@@ -4,9 +4,9 @@
 //! one page waits for each place, the newest. A page that is withdrawn after it was queued is not
 //! written, or is removed again.
 
-use crate::Refusal;
-use crate::candidate::Page;
-use crate::layout::Place;
+use crate::TreeRefusal;
+use crate::candidate::QueuedPage;
+use crate::layout::FilePath;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,22 +24,22 @@ const HOSTS_MAX: usize = 64;
 
 /// The write queue.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
-    state: Mutex<State>,
+pub(crate) struct PageQueue {
+    state: Mutex<PageQueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    pages: VecDeque<Page>,
+struct PageQueueState {
+    pages: VecDeque<QueuedPage>,
     bytes: u64,
-    withdrawn: HashSet<Place>,
+    withdrawn: HashSet<FilePath>,
     /// The page that is being written.
-    in_hand: Option<(Place, Key)>,
+    in_hand: Option<(FilePath, Key)>,
     /// Whether the page in `in_hand` was withdrawn while it was written.
     is_cancelled: bool,
     /// The key of the page at each place of the tree.
-    written: HashMap<Place, Key>,
+    written: HashMap<FilePath, Key>,
     /// Every host of which a page was ever queued.
     hosts: HashSet<(SiteId, Bytes)>,
     is_ended: bool,
@@ -47,16 +47,16 @@ struct State {
 
 /// The writer's next step.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Remove(Vec<Place>),
-    Write(Box<Page>),
+pub(crate) enum WriterStep {
+    Remove(Vec<FilePath>),
+    Write(Box<QueuedPage>),
     Nothing,
     End,
 }
 
-impl Desk {
+impl PageQueue {
     /// Queues a page. It replaces an older page of the same key.
-    pub(crate) fn put(&self, page: Page) -> Result<(), Refusal> {
+    pub(crate) fn put(&self, page: QueuedPage) -> Result<(), TreeRefusal> {
         let mut state = self.lock();
         state.make_way(&page)?;
         state.withdrawn.remove(&page.place);
@@ -69,7 +69,7 @@ impl Desk {
 
     /// The response of this key is no longer served: the page leaves the queue, and its file is
     /// removed.
-    pub(crate) fn withdraw(&self, place: &Place, key: &Key) {
+    pub(crate) fn withdraw(&self, place: &FilePath, key: &Key) {
         let mut state = self.lock();
         state.take_back(place, key);
         if state.in_hand.as_ref().is_some_and(|(at, of)| at == place && of == key) {
@@ -83,21 +83,23 @@ impl Desk {
     }
 
     /// Waits for the next step, at most for `wait`. Removals come before pages.
-    pub(crate) fn next(&self, wait: Duration) -> Next {
-        let is_idle =
-            |state: &mut State| state.pages.is_empty() && state.withdrawn.is_empty() && !state.is_ended;
+    pub(crate) fn next(&self, wait: Duration) -> WriterStep {
+        let is_idle = |state: &mut PageQueueState| {
+            state.pages.is_empty() && state.withdrawn.is_empty() && !state.is_ended
+        };
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         // Removals first: a withdrawn page is outdated, while a queued page is only missing.
         if !state.withdrawn.is_empty() {
-            return Next::Remove(state.withdrawn.drain().collect());
+            return WriterStep::Remove(state.withdrawn.drain().collect());
         }
         let Some(page) = state.pages.pop_front() else {
-            return if state.is_ended { Next::End } else { Next::Nothing };
+            return if state.is_ended { WriterStep::End } else { WriterStep::Nothing };
         };
         state.bytes -= page.body.len();
-        (state.in_hand, state.is_cancelled) = (Some((page.place.clone(), page.key.clone())), false);
-        Next::Write(Box::new(page))
+        state.in_hand = Some((page.place.clone(), page.key.clone()));
+        state.is_cancelled = false;
+        WriterStep::Write(Box::new(page))
     }
 
     /// Notes that the files of the current page are in the tree. Returns false if the page was
@@ -117,12 +119,12 @@ impl Desk {
     }
 
     /// The place of the page whose writing began and did not end.
-    pub(crate) fn take_broken_off(&self) -> Option<Place> {
+    pub(crate) fn take_broken_off(&self) -> Option<FilePath> {
         self.lock().in_hand.take().map(|(place, _)| place)
     }
 
     /// Notes that the files at a place were removed.
-    pub(crate) fn is_removed(&self, place: &Place) {
+    pub(crate) fn is_removed(&self, place: &FilePath) {
         self.lock().written.remove(place);
     }
 
@@ -133,40 +135,41 @@ impl Desk {
         meant.map(|(_, host)| host.clone()).collect()
     }
 
-    /// Accepts no more pages. [`Desk::next`] returns [`Next::End`] when the queue is empty.
+    /// Accepts no more pages. [`PageQueue::next`] returns [`WriterStep::End`] when the queue is
+    /// empty.
     pub(crate) fn end(&self) {
         self.lock().is_ended = true;
         self.changed.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PageQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PageQueueState {
     /// Removes the older page of the same key, and checks the bounds. Refuses a page whose place
     /// belongs to another key.
-    fn make_way(&mut self, page: &Page) -> Result<(), Refusal> {
-        let Page { place, key, .. } = page;
+    fn make_way(&mut self, page: &QueuedPage) -> Result<(), TreeRefusal> {
+        let QueuedPage { place, key, .. } = page;
         let waiting = self.pages.iter().find(|other| other.place == *place).map(|other| &other.key);
         let in_hand = self.in_hand.as_ref().filter(|(at, _)| at == place).map(|(_, key)| key);
         if [waiting, in_hand, self.written.get(place)].into_iter().flatten().any(|owner| owner != key) {
-            return Err(Refusal::Path);
+            return Err(TreeRefusal::Path);
         }
         let host = (key.site(), Bytes::copy_from_slice(key.host()));
         if self.hosts.len() >= HOSTS_MAX && !self.hosts.contains(&host) {
-            return Err(Refusal::Path);
+            return Err(TreeRefusal::Path);
         }
         self.take_back(place, key);
         if self.is_ended || self.pages.len() >= PAGES_MAX || self.bytes + page.body.len() > BYTES_MAX {
-            return Err(Refusal::Busy);
+            return Err(TreeRefusal::Busy);
         }
         self.hosts.insert(host);
         Ok(())
     }
 
-    fn take_back(&mut self, place: &Place, key: &Key) {
+    fn take_back(&mut self, place: &FilePath, key: &Key) {
         let Some(at) = self.pages.iter().position(|page| page.place == *place && page.key == *key) else {
             return;
         };
@@ -178,9 +181,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{Desk, Next};
-    use crate::candidate::Page;
-    use crate::{Candidate, Layout, Refusal};
+    use super::{PageQueue, WriterStep};
+    use crate::candidate::QueuedPage;
+    use crate::{Candidate, Layout, TreeRefusal};
     use bytes::Bytes;
     use message::{ResponseHead, Status};
     use semantics::{Freshness, Moment, VaryRule};
@@ -188,7 +191,7 @@ mod tests {
     use std::time::Duration;
     use store::{Body, Key, Object, SiteId};
 
-    fn page(host: &str, target: &'static str, bytes: usize) -> Page {
+    fn page(host: &str, target: &'static str, bytes: usize) -> QueuedPage {
         let mut head = ResponseHead::new(Status::OK);
         head.fields.push("Content-Type", "text/html; charset=utf-8");
         let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
@@ -199,65 +202,65 @@ mod tests {
         candidate.page(Layout::Typo3, place, Moment::default()).unwrap()
     }
 
-    fn next(desk: &Desk) -> Option<Page> {
-        match desk.next(Duration::ZERO) {
-            Next::Write(page) => Some(*page),
+    fn next(queue: &PageQueue) -> Option<QueuedPage> {
+        match queue.next(Duration::ZERO) {
+            WriterStep::Write(page) => Some(*page),
             _ => None,
         }
     }
 
     #[test]
     fn page_withdrawn_during_its_write_is_removed_again() {
-        let desk = Desk::default();
-        desk.put(page("a.test", "/", 1)).unwrap();
-        let Page { place, key, .. } = next(&desk).unwrap();
-        desk.withdraw(&place, &key);
-        assert!(!desk.is_written());
-        desk.is_removed(&place);
-        desk.put(page("a.test", "/", 1)).unwrap();
-        next(&desk).unwrap();
-        assert!(desk.is_written());
-        desk.withdraw(&place, &key);
-        assert!(matches!(desk.next(Duration::ZERO), Next::Remove(places) if places == [place]));
+        let queue = PageQueue::default();
+        queue.put(page("a.test", "/", 1)).unwrap();
+        let QueuedPage { place, key, .. } = next(&queue).unwrap();
+        queue.withdraw(&place, &key);
+        assert!(!queue.is_written());
+        queue.is_removed(&place);
+        queue.put(page("a.test", "/", 1)).unwrap();
+        next(&queue).unwrap();
+        assert!(queue.is_written());
+        queue.withdraw(&place, &key);
+        assert!(matches!(queue.next(Duration::ZERO), WriterStep::Remove(places) if places == [place]));
     }
 
     #[test]
     fn newest_page_waits_until_withdrawn() {
-        let desk = Desk::default();
-        desk.put(page("a.test", "/", 1)).unwrap();
-        desk.put(page("a.test", "/", 2)).unwrap();
-        let Page { place, key, body, .. } = next(&desk).unwrap();
+        let queue = PageQueue::default();
+        queue.put(page("a.test", "/", 1)).unwrap();
+        queue.put(page("a.test", "/", 2)).unwrap();
+        let QueuedPage { place, key, body, .. } = next(&queue).unwrap();
         assert_eq!(body.len(), 2);
-        desk.put_away();
-        assert!(next(&desk).is_none());
-        desk.put(page("a.test", "/", 3)).unwrap();
-        desk.withdraw(&place, &key);
-        assert!(next(&desk).is_none());
-        desk.end();
-        assert_eq!(desk.put(page("a.test", "/", 4)).unwrap_err(), Refusal::Busy);
-        assert!(matches!(desk.next(Duration::ZERO), Next::End));
+        queue.put_away();
+        assert!(next(&queue).is_none());
+        queue.put(page("a.test", "/", 3)).unwrap();
+        queue.withdraw(&place, &key);
+        assert!(next(&queue).is_none());
+        queue.end();
+        assert_eq!(queue.put(page("a.test", "/", 4)).unwrap_err(), TreeRefusal::Busy);
+        assert!(matches!(queue.next(Duration::ZERO), WriterStep::End));
     }
 
     #[test]
     fn pages_bytes_and_hosts_are_limited() {
-        let desk = Desk::default();
+        let queue = PageQueue::default();
         let put = |number: usize| {
             let target: &'static str = format!("/{number}").leak();
-            desk.put(page("a.test", target, 1))
+            queue.put(page("a.test", target, 1))
         };
         assert!((0..super::PAGES_MAX).all(|number| put(number).is_ok()));
-        assert_eq!(put(super::PAGES_MAX), Err(Refusal::Busy));
-        let desk = Desk::default();
-        let put = |target| desk.put(page("a.test", target, 4 << 20));
+        assert_eq!(put(super::PAGES_MAX), Err(TreeRefusal::Busy));
+        let queue = PageQueue::default();
+        let put = |target| queue.put(page("a.test", target, 4 << 20));
         assert!(
             ["/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"].into_iter().all(|target| put(target).is_ok())
         );
-        assert_eq!(put("/9"), Err(Refusal::Busy));
-        let desk = Desk::default();
-        let put = |port: usize| desk.put(page(&format!("a.test:{port}"), "/", 1));
+        assert_eq!(put("/9"), Err(TreeRefusal::Busy));
+        let queue = PageQueue::default();
+        let put = |port: usize| queue.put(page(&format!("a.test:{port}"), "/", 1));
         assert!((1..=super::HOSTS_MAX).all(|port| put(port).is_ok()));
-        assert_eq!(put(9_999), Err(Refusal::Path));
-        assert_eq!(desk.hosts(SiteId(0), |host| host.ends_with(b":7")), ["a.test:7"]);
-        assert!(desk.hosts(SiteId(1), |_| true).is_empty());
+        assert_eq!(put(9_999), Err(TreeRefusal::Path));
+        assert_eq!(queue.hosts(SiteId(0), |host| host.ends_with(b":7")), ["a.test:7"]);
+        assert!(queue.hosts(SiteId(1), |_| true).is_empty());
     }
 }

@@ -4,8 +4,8 @@
 //! killed with the thread that started it. Everything listens on loopback, on ports that the system
 //! chose.
 
-use super::Profile;
-use super::report::Report;
+use super::TestedProfile;
+use super::report::SuiteReport;
 use super::suite::Suite;
 use crate::packages::tail;
 use anyhow::{Context, Result, bail, ensure};
@@ -27,19 +27,19 @@ const CLIENT_POLLS_MAX: u32 = 6000;
 const STOP_POLLS_MAX: u32 = 40;
 
 /// The running origin and Petasos.
-pub(crate) struct Stand<'a> {
+pub(crate) struct SuiteServers<'a> {
     suite: &'a Suite,
     logs: PathBuf,
-    petasos: Server,
-    _origin: Server,
+    petasos: SuiteServer,
+    _origin: SuiteServer,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> SuiteServers<'a> {
     /// Starts the origin, and Petasos with a profile in front of it.
     ///
     /// # Errors
     /// If one of them does not start; shows the end of its log.
-    pub(crate) fn up(suite: &'a Suite, petasos: &Path, profile: Profile) -> Result<Self> {
+    pub(crate) fn up(suite: &'a Suite, petasos: &Path, profile: TestedProfile) -> Result<Self> {
         let logs = std::path::absolute(suite.logs(profile))?;
         std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let own = std::path::absolute("conformance")?;
@@ -48,12 +48,12 @@ impl<'a> Stand<'a> {
         origin.arg(suite.directory.join(suite.edition.server())).arg(logs.join("origin.pid"));
         // The suite's server also serves files of its working directory.
         origin.current_dir(&suite.directory);
-        let origin = Server::start("origin", origin, &logs, "Listening on http://")?;
+        let origin = SuiteServer::start("origin", origin, &logs, "Listening on http://")?;
         let mut edge = bound(petasos.as_os_str());
         edge.arg("serve").arg(own.join(format!("{}.toml", profile.name())));
         edge.args(["--origin", &format!("http://{}", origin.address)]);
         edge.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        let petasos = Server::start("petasos", edge, &logs, "petasos: serving http://")?;
+        let petasos = SuiteServer::start("petasos", edge, &logs, "petasos: serving http://")?;
         Ok(Self { suite, logs, petasos, _origin: origin })
     }
 
@@ -62,8 +62,9 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// If the client fails or Petasos ends; shows the end of the log.
-    pub(crate) fn run_client(mut self, chosen: &[String]) -> Result<Report> {
-        let (report, log) = (self.logs.join("report.json"), self.logs.join("client.log"));
+    pub(crate) fn run_client(mut self, chosen: &[String]) -> Result<SuiteReport> {
+        let report = self.logs.join("report.json");
+        let log = self.logs.join("client.log");
         let mut client = bound(OsStr::new("node"));
         client.arg("--no-warnings").arg(std::path::absolute("conformance/client.mjs")?);
         // The base URL must not end with a slash, because paths begin with one.
@@ -79,7 +80,7 @@ impl<'a> Stand<'a> {
             bail!("Petasos ended with {status} while it was tested; {}", tail(&self.petasos.log));
         }
         let text = std::fs::read_to_string(&report)?;
-        Report::parse(&text).with_context(|| format!("cannot read {}", report.display()))
+        SuiteReport::parse(&text).with_context(|| format!("cannot read {}", report.display()))
     }
 }
 
@@ -96,13 +97,13 @@ fn create(path: &Path) -> Result<File> {
 }
 
 /// A program that accepts connections.
-struct Server {
+struct SuiteServer {
     process: Process,
     address: SocketAddr,
     log: PathBuf,
 }
 
-impl Server {
+impl SuiteServer {
     /// Starts the program and waits until its log contains `before_address` and the address where
     /// it listens.
     fn start(name: &str, mut command: Command, logs: &Path, before_address: &str) -> Result<Self> {

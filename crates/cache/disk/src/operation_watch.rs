@@ -17,7 +17,7 @@ use crate::figures::{FigureCounters, add};
 
 /// An operation that the disk has not answered in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct StuckOperation {
     /// The name of the thread that waits.
     pub thread: String,
     /// The operation that it waits for.
@@ -25,53 +25,54 @@ pub struct Stuck {
 }
 
 /// The operations in progress.
-pub(crate) struct Watch {
+pub(crate) struct OperationWatch {
     clock: Arc<dyn Clock>,
     timeout: Duration,
     counters: Arc<FigureCounters>,
     is_hung: AtomicBool,
-    running: Mutex<Running>,
+    running: Mutex<RunningOperations>,
 }
 
 #[derive(Default)]
-struct Running {
+struct RunningOperations {
     last: u64,
-    operations: BTreeMap<u64, Operation>,
+    operations: BTreeMap<u64, RunningOperation>,
 }
 
-struct Operation {
+struct RunningOperation {
     name: &'static str,
     thread: Thread,
     since: Monotonic,
 }
 
-impl Watch {
+impl OperationWatch {
     pub(crate) fn new(clock: Arc<dyn Clock>, timeout: Duration, counters: Arc<FigureCounters>) -> Self {
         Self { clock, timeout, counters, is_hung: AtomicBool::new(false), running: Mutex::default() }
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, RunningOperations> {
         sound(self.running.lock())
     }
 
     /// Runs `work`, an operation on the disk, with an entry in the table.
     pub(crate) fn during<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
-        let operation = Operation { name, thread: std::thread::current(), since: self.clock.monotonic() };
+        let operation =
+            RunningOperation { name, thread: std::thread::current(), since: self.clock.monotonic() };
         let mut running = self.running();
         running.last += 1;
         let number = running.last;
         running.operations.insert(number, operation);
         drop(running);
-        let _entry = Entry { watch: self, number };
+        let _entry = WatchGuard { watch: self, number };
         work()
     }
 
     /// The operations that have taken longer than the timeout.
-    pub(crate) fn stuck(&self) -> Vec<Stuck> {
+    pub(crate) fn stuck(&self) -> Vec<StuckOperation> {
         let now = self.clock.monotonic();
         let running = self.running();
         let late = running.operations.values().filter(|operation| now.since(operation.since) >= self.timeout);
-        late.map(|operation| Stuck {
+        late.map(|operation| StuckOperation {
             thread: operation.thread.name().unwrap_or("without a name").to_owned(),
             operation: operation.name,
         })
@@ -100,12 +101,12 @@ impl Watch {
 }
 
 /// An entry of the table, which is removed when this is dropped.
-struct Entry<'a> {
-    watch: &'a Watch,
+struct WatchGuard<'a> {
+    watch: &'a OperationWatch,
     number: u64,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for WatchGuard<'_> {
     fn drop(&mut self) {
         self.watch.running().operations.remove(&self.number);
     }

@@ -13,14 +13,14 @@ use testkit::eventually;
 const BAR: &str = "id=\"wpadminbar\"";
 
 /// The browser with its windows.
-pub(crate) struct Desk {
+pub(crate) struct SessionBrowser {
     pub(crate) browser: Chromium,
     pub(crate) editor: Window,
     pub(crate) visitor: Window,
     pub(crate) stranger: Window,
 }
 
-impl Desk {
+impl SessionBrowser {
     pub(crate) fn new(address: SocketAddr) -> Self {
         let mut browser = Chromium::start(HOST, address);
         let [editor, visitor, stranger] = [(); 3].map(|()| browser.window());

@@ -8,8 +8,8 @@
 //! an invalidation matches.
 
 use crate::Layout;
-use crate::candidate::Page;
-use crate::layout::Place;
+use crate::candidate::QueuedPage;
+use crate::layout::FilePath;
 use bytes::Bytes;
 use clock::Monotonic;
 use message::ResponseHead;
@@ -21,7 +21,7 @@ use store::{Key, Selector, Store};
 
 /// A page in the tree.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct WrittenPage {
     key: Key,
     layout: Layout,
     head: ResponseHead,
@@ -34,15 +34,15 @@ pub(crate) struct Entry {
 
 /// The pages in the tree.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
-    entries: HashMap<Place, Entry>,
-    by_expiry: BTreeSet<(Monotonic, Place)>,
+pub(crate) struct PageIndex {
+    entries: HashMap<FilePath, WrittenPage>,
+    by_expiry: BTreeSet<(Monotonic, FilePath)>,
     /// Places by the hash of each of their tags. A collision only makes the index ask the store
     /// about more pages.
-    by_tag: BTreeSet<(u64, Place)>,
+    by_tag: BTreeSet<(u64, FilePath)>,
     hasher: RandomState,
     /// Invalidated pages whose files could not be removed.
-    stuck: BTreeSet<Place>,
+    stuck: BTreeSet<FilePath>,
     bytes: u64,
     settled: u64,
 }
@@ -58,9 +58,9 @@ pub(crate) fn is_valid(
     since == store.sequence() || layout.keys(key).iter().all(|key| store.may_join(since, key, tags, head))
 }
 
-impl Written {
+impl PageIndex {
     /// The places of all pages.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &FilePath> {
         self.entries.keys()
     }
 
@@ -75,23 +75,28 @@ impl Written {
 
     /// Whether a page of `bytes` fits at a place within the limits. The page that it replaces is
     /// not counted.
-    pub(crate) fn has_room(&self, place: &Place, bytes: u64, (pages_max, bytes_max): (usize, u64)) -> bool {
+    pub(crate) fn has_room(
+        &self,
+        place: &FilePath,
+        bytes: u64,
+        (pages_max, bytes_max): (usize, u64),
+    ) -> bool {
         let (pages, freed) = self.entries.get(place).map_or((1, 0), |entry| (0, entry.bytes));
         self.entries.len() + pages <= pages_max && self.bytes - freed + bytes <= bytes_max
     }
 
     /// Adds a page whose files were written.
-    pub(crate) fn insert(&mut self, page: Page, bytes: u64) {
-        let Page { key, layout, place, head, tags, begun, expires, .. } = page;
+    pub(crate) fn insert(&mut self, page: QueuedPage, bytes: u64) {
+        let QueuedPage { key, layout, place, head, tags, begun, expires, .. } = page;
         self.remove(&place);
         self.by_expiry.insert((expires, place.clone()));
         self.by_tag.extend(tags.iter().map(|tag| (self.hasher.hash_one(tag), place.clone())));
         self.bytes += bytes;
-        self.entries.insert(place, Entry { key, layout, head, tags, checked: begun, expires, bytes });
+        self.entries.insert(place, WrittenPage { key, layout, head, tags, checked: begun, expires, bytes });
     }
 
     /// Removes a page from the index. Returns whether it was there.
-    pub(crate) fn remove(&mut self, place: &Place) -> bool {
+    pub(crate) fn remove(&mut self, place: &FilePath) -> bool {
         self.stuck.remove(place);
         let Some(entry) = self.entries.remove(place) else { return false };
         self.by_expiry.remove(&(entry.expires, place.clone()));
@@ -103,7 +108,7 @@ impl Written {
     }
 
     /// Makes a page expire now, so that the next search for expired pages removes it.
-    pub(crate) fn retry(&mut self, place: &Place) {
+    pub(crate) fn retry(&mut self, place: &FilePath) {
         if let Some(entry) = self.entries.get_mut(place) {
             self.by_expiry.remove(&(entry.expires, place.clone()));
             entry.expires = Monotonic::default();
@@ -112,7 +117,7 @@ impl Written {
     }
 
     /// Notes that the file of an invalidated page could not be removed.
-    pub(crate) fn keep_stuck(&mut self, place: Place) {
+    pub(crate) fn keep_stuck(&mut self, place: FilePath) {
         self.stuck.insert(place);
     }
 
@@ -122,7 +127,7 @@ impl Written {
     }
 
     /// The expired pages.
-    pub(crate) fn expired(&self, now: Monotonic) -> Vec<Place> {
+    pub(crate) fn expired(&self, now: Monotonic) -> Vec<FilePath> {
         let over = self.by_expiry.iter().take_while(|(expires, _)| *expires <= now);
         over.map(|(_, place)| place.clone()).collect()
     }
@@ -132,14 +137,14 @@ impl Written {
     ///
     /// If `heard` holds every selector since the last call, by number, only pages that they can
     /// match are checked. Otherwise all pages are.
-    pub(crate) fn invalidated(&mut self, store: &Store, heard: &BTreeMap<u64, Selector>) -> Vec<Place> {
+    pub(crate) fn invalidated(&mut self, store: &Store, heard: &BTreeMap<u64, Selector>) -> Vec<FilePath> {
         let sequence = store.sequence();
         if self.settled >= sequence {
             return Vec::new();
         }
         let last = heard.last_key_value().map_or(0, |(number, _)| *number);
         let is_all = !heard.is_empty() && heard.len() as u64 == last.saturating_sub(self.settled);
-        let (asked, settled): (Vec<&Place>, u64) = if is_all {
+        let (asked, settled): (Vec<&FilePath>, u64) = if is_all {
             let mut asked: Vec<_> = heard.values().flat_map(|selector| self.concerned(selector)).collect();
             asked.sort_unstable();
             asked.dedup();
@@ -148,7 +153,7 @@ impl Written {
             (self.entries.keys().collect(), sequence)
         };
         let is_invalid =
-            |place: &&Place| self.entries.get(*place).is_some_and(|entry| !self.is_valid(entry, store));
+            |place: &&FilePath| self.entries.get(*place).is_some_and(|entry| !self.is_valid(entry, store));
         let invalidated = asked.into_iter().filter(is_invalid).cloned().collect();
         self.settled = self.settled.max(settled);
         invalidated
@@ -159,13 +164,13 @@ impl Written {
         self.settled
     }
 
-    fn is_valid(&self, entry: &Entry, store: &Store) -> bool {
-        let Entry { key, layout, head, tags, checked, .. } = entry;
+    fn is_valid(&self, entry: &WrittenPage, store: &Store) -> bool {
+        let WrittenPage { key, layout, head, tags, checked, .. } = entry;
         is_valid(store, (key, *layout), (head, tags), self.settled.max(*checked))
     }
 
     /// The pages that a selector can match. May contain others.
-    fn concerned<'a>(&'a self, selector: &'a Selector) -> Box<dyn Iterator<Item = &'a Place> + 'a> {
+    fn concerned<'a>(&'a self, selector: &'a Selector) -> Box<dyn Iterator<Item = &'a FilePath> + 'a> {
         match selector {
             Selector::Target { site, host, target } => {
                 // Keys of pages in the tree encode only characters that need it, so the canonical
@@ -173,7 +178,7 @@ impl Written {
                 let target = Bytes::copy_from_slice(&canonical_target(target));
                 let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
                 let places = keys.into_iter().flat_map(|key| Layout::ALL.map(|layout| layout.place(&key)));
-                let found = |place: Place| self.entries.get_key_value(&place).map(|(place, _)| place);
+                let found = |place: FilePath| self.entries.get_key_value(&place).map(|(place, _)| place);
                 Box::new(places.flatten().filter_map(found))
             }
             Selector::Tags { any_of, all_of, .. } => {
@@ -189,16 +194,16 @@ impl Written {
         }
     }
 
-    fn with_tag(&self, hash: u64) -> impl Iterator<Item = &Place> {
-        let from = (hash, Place::from(""));
+    fn with_tag(&self, hash: u64) -> impl Iterator<Item = &FilePath> {
+        let from = (hash, FilePath::from(""));
         self.by_tag.range(from..).take_while(move |(tag, _)| *tag == hash).map(|(_, place)| place)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Written;
-    use crate::layout::Place;
+    use super::PageIndex;
+    use crate::layout::FilePath;
     use crate::{Candidate, Layout};
     use bytes::Bytes;
     use invalidation::Mode;
@@ -209,8 +214,8 @@ mod tests {
     use std::time::Duration;
     use store::{Body, Invalidation, Key, Object, Selector, SiteId, Store, StoreLimits};
 
-    fn written() -> Written {
-        let mut written = Written::default();
+    fn index() -> PageIndex {
+        let mut index = PageIndex::default();
         for (target, tag) in [("/a", "one"), ("/b", "two"), ("/caf%C3%A9", "two")] {
             let mut head = ResponseHead::new(Status::OK);
             head.fields.push("Content-Type", "text/html; charset=utf-8");
@@ -220,9 +225,9 @@ mod tests {
             let tags = [Bytes::from_static(b"all"), Bytes::from_static(tag.as_bytes())];
             let candidate = Candidate { key, rule: &VaryRule::default(), object, tags: &tags, begun: 0 };
             let place = Layout::Typo3.place(key).unwrap();
-            written.insert(candidate.page(Layout::Typo3, place, Moment::default()).unwrap(), 1);
+            index.insert(candidate.page(Layout::Typo3, place, Moment::default()).unwrap(), 1);
         }
-        written
+        index
     }
 
     fn target(target: &'static str) -> Selector {
@@ -236,8 +241,8 @@ mod tests {
 
     #[test]
     fn selectors_of_pages_or_tags_check_only_those() {
-        let written = written();
-        let concerned = |selector: Selector| written.concerned(&selector).count();
+        let index = index();
+        let concerned = |selector: Selector| index.concerned(&selector).count();
         for one in [
             target("/a"),
             target("/a/"),
@@ -254,25 +259,26 @@ mod tests {
 
     #[test]
     fn unnoted_invalidation_checks_every_page() {
-        let (mut written, store) = (written(), Store::new(StoreLimits::default(), 1));
+        let mut index = index();
+        let store = Store::new(StoreLimits::default(), 1);
         let tell = |selector: Selector| {
             (
                 store.invalidate(&Invalidation { selector: selector.clone(), mode: Mode::Hard }).sequence,
                 selector,
             )
         };
-        let places = |targets: &[&'static str]| -> Vec<Place> {
+        let places = |targets: &[&'static str]| -> Vec<FilePath> {
             let key = |target: &'static str| {
                 Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
             };
             targets.iter().map(|target| Layout::Typo3.place(&key(target)).unwrap()).collect()
         };
         let first = tell(target("/a"));
-        assert_eq!(written.invalidated(&store, &BTreeMap::from([first])), places(&["/a"]));
+        assert_eq!(index.invalidated(&store, &BTreeMap::from([first])), places(&["/a"]));
         tell(target("/b"));
         let last = tell(target("/none"));
-        assert_eq!(written.invalidated(&store, &BTreeMap::from([last])), places(&["/b"]));
-        assert_eq!(written.settled(), 3);
-        assert_eq!(written.invalidated(&store, &BTreeMap::new()), places(&[]));
+        assert_eq!(index.invalidated(&store, &BTreeMap::from([last])), places(&["/b"]));
+        assert_eq!(index.settled(), 3);
+        assert_eq!(index.invalidated(&store, &BTreeMap::new()), places(&[]));
     }
 }

@@ -11,23 +11,23 @@ use std::time::Duration;
 
 /// A [`Freshness`] in a third of its size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct CompactFreshness {
     wall: Timestamp,
     monotonic: Monotonic,
-    lifetime: Span,
-    initial_age: Span,
-    while_revalidate: Span,
-    if_error: Span,
+    lifetime: CompactDuration,
+    initial_age: CompactDuration,
+    while_revalidate: CompactDuration,
+    if_error: CompactDuration,
     flags: u8,
 }
 
 /// A duration in 32 bits: in seconds if the highest bit is set, otherwise in milliseconds.
 #[derive(Clone, Copy, Debug)]
-struct Span(u32);
+struct CompactDuration(u32);
 
 const IN_SECONDS: u32 = 1 << 31;
 
-impl Span {
+impl CompactDuration {
     /// The longest span that does not exceed `duration`.
     fn within(duration: Duration) -> Self {
         Self::of(duration.as_millis(), duration.as_secs())
@@ -59,8 +59,8 @@ const OVERRIDDEN: u8 = 2;
 const VALIDATE_ALWAYS: u8 = 4;
 const IMMUTABLE: u8 = 8;
 
-impl Judged {
-    /// Encodes the value at the end of `octets`, for [`Judged::take`].
+impl CompactFreshness {
+    /// Encodes the value at the end of `octets`, for [`CompactFreshness::take`].
     pub(crate) fn put(self, octets: &mut Vec<u8>) {
         for span in [self.lifetime, self.initial_age, self.while_revalidate, self.if_error] {
             // A span is below 69 years, whose nanoseconds fit into 64 bits.
@@ -71,11 +71,13 @@ impl Judged {
         octets.push(self.flags);
     }
 
-    /// Decodes a value that [`Judged::put`] wrote.
+    /// Decodes a value that [`CompactFreshness::put`] wrote.
     pub(crate) fn take(octets: &mut &[u8]) -> Option<Self> {
         let mut span = || take_u64(octets).map(Duration::from_nanos);
-        let (lifetime, initial_age) = (Span::within(span()?), Span::around(span()?));
-        let (while_revalidate, if_error) = (Span::within(span()?), Span::within(span()?));
+        let lifetime = CompactDuration::within(span()?);
+        let initial_age = CompactDuration::around(span()?);
+        let (while_revalidate, if_error) =
+            (CompactDuration::within(span()?), CompactDuration::within(span()?));
         Some(Self {
             wall: Timestamp::from_micros(take_u64(octets)?),
             monotonic: Monotonic::from_nanos(take_u64(octets)?),
@@ -88,7 +90,7 @@ impl Judged {
     }
 }
 
-impl From<Freshness> for Judged {
+impl From<Freshness> for CompactFreshness {
     fn from(freshness: Freshness) -> Self {
         // All fields are named, so that a new one cannot be forgotten.
         let Freshness {
@@ -106,10 +108,10 @@ impl From<Freshness> for Judged {
         Self {
             wall,
             monotonic,
-            lifetime: Span::within(lifetime),
-            initial_age: Span::around(initial_age),
-            while_revalidate: Span::within(while_revalidate),
-            if_error: Span::within(if_error),
+            lifetime: CompactDuration::within(lifetime),
+            initial_age: CompactDuration::around(initial_age),
+            while_revalidate: CompactDuration::within(while_revalidate),
+            if_error: CompactDuration::within(if_error),
             flags: flag(may_be_stale, MAY_BE_STALE)
                 | flag(overridden, OVERRIDDEN)
                 | flag(validate_always, VALIDATE_ALWAYS)
@@ -118,8 +120,8 @@ impl From<Freshness> for Judged {
     }
 }
 
-impl From<Judged> for Freshness {
-    fn from(judged: Judged) -> Self {
+impl From<CompactFreshness> for Freshness {
+    fn from(judged: CompactFreshness) -> Self {
         let is_set = |flag: u8| judged.flags & flag != 0;
         Self {
             lifetime: judged.lifetime.duration(),
@@ -137,7 +139,7 @@ impl From<Judged> for Freshness {
 
 #[cfg(test)]
 mod tests {
-    use super::Judged;
+    use super::CompactFreshness;
     use clock::{Monotonic, Timestamp};
     use semantics::{Freshness, Moment};
     use std::time::Duration;
@@ -155,7 +157,7 @@ mod tests {
             validate_always: true,
             immutable: false,
         };
-        assert_eq!(Freshness::from(Judged::from(freshness)), freshness);
+        assert_eq!(Freshness::from(CompactFreshness::from(freshness)), freshness);
         let turned = Freshness {
             may_be_stale: false,
             overridden: true,
@@ -163,7 +165,7 @@ mod tests {
             immutable: true,
             ..freshness
         };
-        assert_eq!(Freshness::from(Judged::from(turned)), turned);
+        assert_eq!(Freshness::from(CompactFreshness::from(turned)), turned);
     }
 
     #[test]
@@ -171,14 +173,14 @@ mod tests {
         let nanos = |nanos| Duration::from_nanos(nanos);
         let day = Duration::from_secs(86_400);
         for time in [nanos(1), nanos(1_999_999), nanos(3_000_000), 24 * day, 25 * day + nanos(1), 400 * day] {
-            let judged = Judged::from(Freshness {
+            let judged = CompactFreshness::from(Freshness {
                 initial_age: time,
                 while_revalidate: time,
                 ..Freshness::lasting(time, Moment::default())
             });
             let mut octets = Vec::new();
             judged.put(&mut octets);
-            let written = Judged::take(&mut &octets[..]).unwrap();
+            let written = CompactFreshness::take(&mut &octets[..]).unwrap();
             for back in [judged, written].map(Freshness::from) {
                 let unit =
                     if time < 24 * day + day / 2 { Duration::from_millis(1) } else { Duration::from_secs(1) };
@@ -188,7 +190,8 @@ mod tests {
                 assert!(back.initial_age >= time && back.initial_age - time < unit, "{time:?}");
             }
         }
-        let endless = Freshness::from(Judged::from(Freshness::lasting(Duration::MAX, Moment::default())));
+        let endless =
+            Freshness::from(CompactFreshness::from(Freshness::lasting(Duration::MAX, Moment::default())));
         assert!(endless.lifetime > Duration::from_secs(68 * 365 * 86_400));
     }
 }

@@ -2,13 +2,13 @@
 //! memory.
 
 /// Appends an item.
-pub(crate) fn push_slowly<T>(items: &mut Vec<T>, item: T) {
+pub(crate) fn push_by_eighths<T>(items: &mut Vec<T>, item: T) {
     reserve(items, items.len() + 1);
     items.push(item);
 }
 
 /// Extends the vector to `len` items with copies of `item`.
-pub(crate) fn resize_slowly<T: Clone>(items: &mut Vec<T>, len: usize, item: T) {
+pub(crate) fn resize_by_eighths<T: Clone>(items: &mut Vec<T>, len: usize, item: T) {
     reserve(items, len);
     items.resize(len, item);
 }

@@ -25,7 +25,7 @@ pub(crate) struct Cms {
     /// Users who can log in.
     pub(crate) users: [&'static str; 2],
     /// The login form.
-    pub(crate) login: Login,
+    pub(crate) login: LoginForm,
     /// Checks that a response belongs to this visitor, by the marks and tokens in it.
     pub(crate) check: fn(&Visitor<'_>, &str, &Response),
     /// Cookies that change no page.
@@ -44,7 +44,7 @@ impl Cms {
 }
 
 /// The login form of a system.
-pub(crate) struct Login {
+pub(crate) struct LoginForm {
     /// Target that shows the form and receives it.
     pub(crate) target: &'static str,
     /// Text that only this form of the page contains.
@@ -57,7 +57,7 @@ pub(crate) struct Login {
     pub(crate) more: &'static [(&'static str, &'static str)],
 }
 
-impl Login {
+impl LoginForm {
     /// Logs a visitor in under the visitor's name, which must be a user's.
     pub(crate) fn log_in(&self, user: &mut Visitor<'_>, password: &str) {
         let page = user.get(self.target);
@@ -69,7 +69,7 @@ impl Login {
 }
 
 /// The running lab and edge, with the visitors' values.
-pub(crate) struct Stand {
+pub(crate) struct RunningLab {
     cms: &'static Cms,
     /// Declared before the lab, so that it is dropped before another test gets the lab.
     pub(crate) edge: Edge,
@@ -78,7 +78,7 @@ pub(crate) struct Stand {
     strangers: Cell<usize>,
 }
 
-impl Stand {
+impl RunningLab {
     /// Starts an edge with an empty store in front of the system's lab, which must be up.
     pub(crate) fn of(cms: &'static Cms) -> Self {
         let lab = Lab::find(cms.lab);

@@ -157,7 +157,7 @@ fn fetch_continues_for_others_when_a_client_leaves() {
     gate.open();
     assert_eq!(waiter.read_octets(8), b"halfhalf");
     assert_eq!(get(edge.address, "/slow", &[]).text(), "halfhalf");
-    assert_eq!(origin.count("/slow"), 1, "the flight went on without its first client");
+    assert_eq!(origin.count("/slow"), 1, "the fetch went on without its first client");
     drop(waiter);
     eventually("no connection is left but the one that asks", || {
         edge.metric("petasos_connections_open", "") <= 1.0

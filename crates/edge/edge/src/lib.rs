@@ -11,6 +11,8 @@
 
 mod control;
 mod fetch;
+#[cfg(test)]
+mod imports;
 mod memory;
 mod request;
 mod serve;
@@ -19,7 +21,7 @@ mod sites;
 mod upkeep;
 mod worker;
 
-pub use control::counters::{Kind, METRICS, Metric, Row};
+pub use control::counters::{METRICS, Metric, MetricKind, Row};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
 pub use serve::{Bound, Edge, Running, ServeError, serve};

@@ -1,9 +1,8 @@
 //! The steps of a request, one file each, and what they share.
 
-pub(crate) mod asked_target;
-pub(crate) mod asking;
 pub(crate) mod client;
 pub(crate) mod client_address;
+pub(crate) mod coalesce;
 pub(crate) mod conclude;
 pub(crate) mod date;
 pub(crate) mod decoded;
@@ -15,14 +14,23 @@ pub(crate) mod foreign_ports;
 pub(crate) mod forward;
 pub(crate) mod guard;
 pub(crate) mod gunzip;
+pub(crate) mod interrupted;
+pub(crate) mod key;
 pub(crate) mod leak_check;
+pub(crate) mod leak_guard;
 pub(crate) mod lookup;
+pub(crate) mod own_target;
 pub(crate) mod pace;
 pub(crate) mod parameter_flood;
 pub(crate) mod pass;
 pub(crate) mod pipeline;
+pub(crate) mod purge;
 pub(crate) mod refusal;
 pub(crate) mod respond;
+pub(crate) mod step;
+pub(crate) mod suspected_write;
 pub(crate) mod tunnel;
+pub(crate) mod visit;
 pub(crate) mod wait;
+pub(crate) mod write_proof;
 pub(crate) mod writes;

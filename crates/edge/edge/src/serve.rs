@@ -14,12 +14,12 @@ use crate::shared::Shared;
 use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::persistence;
 use crate::upkeep::refill;
 use crate::upkeep::signals::{Requests, Stops};
 use crate::upkeep::supervisor;
 use crate::upkeep::sweeper;
-use crate::upkeep::tree;
+use crate::upkeep::take_over::take_over;
+use crate::upkeep::tree_writer;
 use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
@@ -165,7 +165,7 @@ impl Edge {
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
         if let Some(recovery) = recovery {
-            persistence::take_over(&shared, recovery)?;
+            take_over(&shared, recovery)?;
         }
         Ok(Self { shared, listeners, admin, writer, bound })
     }
@@ -208,7 +208,7 @@ impl Edge {
         for (index, listener) in listeners.into_iter().enumerate() {
             workers.push(worker::start(Arc::clone(&shared), index, listener)?);
         }
-        let writer_of_tree = tree::start(&shared)?;
+        let writer_of_tree = tree_writer::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals { .. });
         let sweeper = sweeper::start(Arc::clone(&shared))?;
         if owns_process {

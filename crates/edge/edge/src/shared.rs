@@ -5,39 +5,34 @@
 
 use crate::control::access_log::AccessLog;
 use crate::control::counters::{Cells, Counters, Metric};
-use crate::control::metrics::Reading;
-use crate::control::operator;
-use crate::control::purge_orders::ORDERS_MAX;
-use crate::fetch::breaker::state_number;
-use crate::fetch::disk_reads::Loads;
-use crate::fetch::flights::Flights;
+use crate::control::purge_access::PurgeAccess;
+use crate::fetch::fetch_table::FetchTable;
+use crate::fetch::read_queues::ReadQueues;
 use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
 use crate::memory::complaints::Complaints;
+use crate::memory::disk_turns::DiskTurns;
+use crate::memory::ending::Ending;
 use crate::memory::equivalents::Equivalents;
 use crate::memory::hit_for_miss::HitForMiss;
+use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
-use crate::memory::popular::Popular;
+use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
+use crate::memory::sweeper::Sweeper;
+use crate::memory::verifier::Verifier;
 use crate::sites::Sites;
 use crate::upkeep::persistence::{self, Persistence};
-use crate::upkeep::persisting::DiskTurns;
-use crate::upkeep::refill::Refiller;
-use crate::upkeep::supervisor;
-use crate::upkeep::sweeper::Sweeper;
 use crate::upkeep::tree::StaticTree;
-use crate::upkeep::verifier::Verifier;
 use bytes::Bytes;
 use clock::Clock;
 use config::{Limits, Plan};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
-use origin::{Gauges, Origin};
 use platform::SystemDisk;
 use semantics::Reason;
-use static_tree::TreeRefusal;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -46,12 +41,15 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Selector, Store, StoreLimits};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 
 /// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These
 /// are bodies that are being fetched, passed through or read back from disk, and evicted bodies
 /// that slow clients still read. The store gets the rest, less the share of the buffers.
 const TRANSIT_SHARE: u64 = 8;
+
+/// Maximum number of purge orders carried out in memory at the same time; others wait.
+pub(crate) const ORDERS_MAX: usize = 4;
 
 /// The state of a running edge, shared by its workers and background threads.
 pub(crate) struct Shared {
@@ -63,7 +61,7 @@ pub(crate) struct Shared {
     /// Set while a thread writes overdue purges to the journal.
     pub(crate) is_persisting: AtomicBool,
     pub(crate) static_tree: StaticTree,
-    pub(crate) flights: Flights,
+    pub(crate) fetches: FetchTable,
     pub(crate) hit_for_miss: HitForMiss,
     pub(crate) leak_guard: LeakGuard,
     /// Keys where a request with session cookies was answered with a static file, and the reason
@@ -73,12 +71,12 @@ pub(crate) struct Shared {
     /// passed response did.
     marked: HitForMiss,
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
-    pub(crate) ailing: HitForMiss,
-    pub(crate) popular: Popular,
+    pub(crate) recently_failed: HitForMiss,
+    pub(crate) hot_pages: HotPages,
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
-    pub(crate) loads: Loads,
+    pub(crate) read_queues: ReadQueues,
     pub(crate) equivalents: Equivalents,
     /// Memory budget of the bodies outside the store.
     pub(crate) transit: Arc<MemoryShare>,
@@ -88,8 +86,8 @@ pub(crate) struct Shared {
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The token that purges must show. Without one, access is decided by the client's address.
-    pub(crate) token: Option<String>,
+    /// Which clients may purge.
+    pub(crate) purge_access: PurgeAccess,
     pub(crate) sweeper: Sweeper,
     /// Tells the workers to return free memory to the system because the process exceeds its limit.
     pub(crate) memory_short: Notify,
@@ -107,25 +105,11 @@ pub(crate) struct Shared {
     pub(crate) boundary: String,
     connections: AtomicUsize,
     addresses: AddressLimit,
-    ending: Ending,
-}
-
-/// How far the shutdown has come.
-///
-/// The flags are read with `Relaxed`, because no other memory depends on them. The channel wakes
-/// the tasks that wait.
-#[derive(Debug)]
-struct Ending {
-    /// No new connection is accepted. A flag beside the channel, because reading the channel takes
-    /// a lock.
-    draining: AtomicBool,
-    /// Open connections are closed.
-    quitting: AtomicBool,
-    announced: watch::Sender<bool>,
+    pub(crate) ending: Ending,
 }
 
 /// A permitted connection. Dropping it makes room for another one.
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     shared: Arc<Shared>,
     /// The address that the connection counts for; `None` if its address has no limit.
     address: Option<IpAddr>,
@@ -133,7 +117,7 @@ pub(crate) struct Place {
 
 /// Why a connection is not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoSlot {
     /// `limits.connections_max` are open.
     Full,
     /// The client's address has `limits.connections_per_address_max` open.
@@ -159,16 +143,16 @@ impl Shared {
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
             static_tree: StaticTree::default(),
-            flights: Flights::default(),
+            fetches: FetchTable::default(),
             hit_for_miss: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
-            ailing: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
-            popular: Popular::new(plan.workers, plan.refill.pages_max),
+            recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
+            hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),
-            loads: Loads::default(),
+            read_queues: ReadQueues::default(),
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),
@@ -176,7 +160,7 @@ impl Shared {
             log,
             complaints: Complaints::default(),
             clock,
-            token: None,
+            purge_access: PurgeAccess::new(None, plan.purge_peers.clone()),
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),
             verifier: Arc::default(),
@@ -187,18 +171,15 @@ impl Shared {
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
             addresses: AddressLimit::default(),
-            ending: Ending {
-                draining: AtomicBool::new(false),
-                quitting: AtomicBool::new(false),
-                announced: watch::Sender::new(false),
-            },
+            ending: Ending::default(),
             plan,
         }
     }
 
     /// Adds the token for purges.
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
-        Self { token, ..self }
+        let purge_access = PurgeAccess::new(token, self.plan.purge_peers.clone());
+        Self { purge_access, ..self }
     }
 
     /// Opens the disk that the plan names. Also returns the objects to be taken over from the
@@ -264,7 +245,7 @@ impl Shared {
         let target = Bytes::copy_from_slice(key.target());
         for https in [false, true] {
             let key = Key::new(site, https, &host, target.clone());
-            self.flights.invalidate(&key);
+            self.fetches.invalidate(&key);
             self.hit_for_miss.forget(&key);
         }
         self.tell(Invalidation { selector: Selector::Target { site, host, target }, mode })
@@ -286,32 +267,26 @@ impl Shared {
 
     /// Stops accepting connections.
     pub(crate) fn drain(&self) {
-        self.ending.draining.store(true, Ordering::Relaxed);
-        self.ending.announced.send_replace(true);
+        self.ending.drain();
     }
 
     /// Closes the connections that are open.
     pub(crate) fn quit(&self) {
-        self.ending.quitting.store(true, Ordering::Relaxed);
+        self.ending.quit();
         self.sweeper.end();
-        self.drain();
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.ending.draining.load(Ordering::Relaxed)
+        self.ending.is_draining()
     }
 
     pub(crate) fn is_quitting(&self) -> bool {
-        self.ending.quitting.load(Ordering::Relaxed)
+        self.ending.is_quitting()
     }
 
     /// Ready when the drain begins.
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut announced = self.ending.announced.subscribe();
-        async move {
-            // An error means that the edge is gone, which ends the wait as well.
-            let _ = announced.wait_for(|draining| *draining).await;
-        }
+        self.ending.drained()
     }
 
     /// Runs `work`, which may last as long as its client likes, until at most
@@ -336,18 +311,18 @@ impl Shared {
     }
 
     /// Reserves one more connection for this client, if the limits allow it.
-    pub(crate) fn take_place(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
+    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, NoSlot> {
         // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });
-        taken.map_err(|_| NoPlace::Full)?;
+        taken.map_err(|_| NoSlot::Full)?;
         let limited = self.limited_address(peer);
         let is_free = limited
             .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
         // Its drop gives the global count back, also if the address has reached its limit.
-        let place = Place { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
-        if is_free { Ok(place) } else { Err(NoPlace::Address) }
+        let place = ConnectionSlot { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
+        if is_free { Ok(place) } else { Err(NoSlot::Address) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are
@@ -362,106 +337,20 @@ impl Shared {
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
-
-    /// The current readings of a metric: one, or one for each site.
-    pub(crate) fn read(&self, metric: Metric) -> Vec<Reading> {
-        let store = || self.store.stats();
-        let value = match metric {
-            Metric::OriginFetchesActive => return self.read_gauges(|gauges| gauges.active),
-            Metric::OriginFetchesWaiting => return self.read_gauges(|gauges| gauges.waiting),
-            Metric::OriginFetchesStalled => return self.read_gauges(|gauges| gauges.stalled),
-            Metric::OriginBreakerState => {
-                return self.read_origins(|origin| state_number(origin.breaker_state()));
-            }
-            Metric::OriginBreakerChanges => return self.read_origins(Origin::breaker_changes),
-            Metric::OriginConnectionsIdle => return self.read_gauges(|gauges| gauges.idle),
-            Metric::ConnectionsOpen => self.connections() as u64,
-            Metric::FlightsOpen => self.flights.len() as u64,
-            Metric::UncompressedSites => {
-                self.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
-            }
-            Metric::PopularPages => self.popular.len() as u64,
-            Metric::FillingBytes => self.transit.taken(),
-            Metric::BufferedBytes => self.buffers.bytes(),
-            Metric::SpoolBytes => self.buffers.spool.bytes(),
-            Metric::SpoolClosing => self.buffers.spool.closing(),
-            Metric::SpoolErrors => self.buffers.spool.errors(),
-            Metric::LingeringBytes => self.store.lingering_bytes(),
-            Metric::StoreBytes => store().bytes,
-            Metric::StoreBytesMax => store().budget_bytes,
-            Metric::StoreObjects => store().objects,
-            Metric::StorePublished => store().published,
-            Metric::StoreEvicted => store().evicted,
-            Metric::StoreShelved => store().shelved,
-            Metric::PurgesListed => store().listed,
-            Metric::PurgesWidened => store().widened,
-            Metric::PurgeComparisons => store().comparisons,
-            Metric::DiskOff => u64::from(self.persistence.is_off()),
-            Metric::DiskDistrusted => u64::from(self.persistence.is_distrusted()),
-            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk(&self.store)),
-            Metric::DiskBytes => self.persistence.figures().bytes,
-            Metric::DiskObjects => self.persistence.figures().objects,
-            Metric::DiskQueueBytes => self.persistence.figures().queue_bytes,
-            Metric::DiskAccepted => self.persistence.figures().accepted,
-            Metric::DiskDurable => self.persistence.figures().durable,
-            Metric::DiskWritten => self.persistence.figures().written,
-            Metric::DiskRefused => self.persistence.figures().refused,
-            Metric::DiskEvicted => self.persistence.figures().evicted,
-            Metric::DiskTorn => self.persistence.figures().torn,
-            Metric::DiskFull => self.persistence.figures().full,
-            Metric::DiskErrors => self.persistence.figures().io_errors,
-            Metric::DiskHangs => self.persistence.figures().hangs,
-            Metric::DiskStuck => self.persistence.figures().stuck,
-            Metric::DiskFillBytes => self.persistence.figures().fill_bytes,
-            Metric::DiskFillsUnshared => self.persistence.figures().fills_unshared,
-            Metric::DiskDamaged => self.persistence.figures().damaged,
-            Metric::DiskVerifiedBytes => self.verifier.verified_bytes(),
-            Metric::DiskVerifyDamaged => self.verifier.damaged(),
-            Metric::StaticTreeOff => u64::from(self.static_tree.is_off()),
-            Metric::StaticTreePages => self.static_tree.figures().pages,
-            Metric::StaticTreeBytes => self.static_tree.figures().bytes,
-            Metric::StaticTreeWritten => self.static_tree.figures().written,
-            Metric::StaticTreeRemoved => self.static_tree.figures().removed,
-            Metric::StaticTreeErrors => self.static_tree.figures().errors,
-            Metric::StaticTreeNoPages => self.static_tree.figures().refused(TreeRefusal::NoPage),
-            Metric::StaticTreeNotForAll => self.static_tree.figures().refused(TreeRefusal::NotForAll),
-            Metric::StaticTreeShortLived => self.static_tree.figures().refused(TreeRefusal::ShortLived),
-            Metric::StaticTreePaths => self.static_tree.figures().refused(TreeRefusal::Path),
-            Metric::StaticTreeFull => self.static_tree.figures().refused(TreeRefusal::Full),
-            Metric::StaticTreeBusy => self.static_tree.figures().refused(TreeRefusal::Busy),
-            Metric::MessagesLost => operator::lost(),
-            Metric::ThreadsLost => supervisor::lost(),
-            Metric::AccessLogDropped => self.lines_lost(),
-            counted => self.counters.value(counted),
-        };
-        vec![Reading { site: None, value }]
-    }
-
-    /// Number of lines of the access log that were not written.
-    fn lines_lost(&self) -> u64 {
-        let dropped = self.counters.value(Metric::AccessLogDropped);
-        dropped + self.log.as_ref().map_or(0, AccessLog::lost)
-    }
-
-    fn read_gauges(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
-        self.read_origins(|origin| value(origin.gauges()) as u64)
-    }
-
-    fn read_origins(&self, value: impl Fn(&Origin) -> u64) -> Vec<Reading> {
-        let read = |site: &crate::sites::Site| Reading {
-            site: Some(site.label().to_owned()),
-            value: value(&site.origin),
-        };
-        self.sites.iter().map(|site| read(site)).collect()
-    }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         if let Some(address) = self.address {
             self.shared.addresses.give_back(address);
         }
+    }
+}
+
+impl AsRef<Ending> for Shared {
+    fn as_ref(&self) -> &Ending {
+        &self.ending
     }
 }
 
@@ -473,7 +362,7 @@ impl fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{NoPlace, Shared};
+    use super::{NoSlot, Shared};
     use address::Prefix;
     use config::Plan;
     use net::Peer;
@@ -487,14 +376,14 @@ mod tests {
         plan.limits.connections_per_address_max = 2;
         plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
-        let take = |peer: &str| shared.take_place(peer.parse().map_or(Peer::Unix, Peer::Ip));
+        let take = |peer: &str| shared.take_slot(peer.parse().map_or(Peer::Unix, Peer::Ip));
         let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
-        assert_eq!(take("192.0.2.1:6").err(), Some(NoPlace::Address));
+        assert_eq!(take("192.0.2.1:6").err(), Some(NoSlot::Address));
         assert_eq!(shared.connections(), 2, "a refused one takes no place");
         let others = ["192.0.2.2:5", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7", "unix", "198.51.100.1:5"];
         let mut others: Vec<_> = others.map(|peer| take(peer).unwrap()).into_iter().collect();
         others.push(take("198.51.100.1:6").unwrap());
-        assert_eq!(take("192.0.2.3:5").err(), Some(NoPlace::Full));
+        assert_eq!(take("192.0.2.3:5").err(), Some(NoSlot::Full));
         drop((kept, others));
         assert!(shared.connections() == 0 && take("192.0.2.1:5").is_ok());
     }

@@ -4,15 +4,16 @@
 //! none.
 
 use crate::control::uncompressed;
-use crate::request::foreign_ports::ForeignPorts;
-use crate::request::parameter_flood::ParameterFlood;
+use crate::memory::detection::{Detection, Rules};
+use crate::memory::foreign_ports::ForeignPorts;
+use crate::memory::parameter_flood::ParameterFlood;
+use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
-use crate::request::writes::Writes;
-use crate::upkeep::recognition::Recognition;
 use address::OriginUrl;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use config::{Limits, Plan};
 use origin::{Bounds, BreakerLimits, Origin, Settings};
+use profiles::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
@@ -26,7 +27,7 @@ pub(crate) struct Site {
     pub(crate) id: SiteId,
     pub(crate) plan: config::Site,
     pub(crate) origin: Arc<Origin>,
-    pub(crate) recognition: Recognition,
+    pub(crate) detection: Detection,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
@@ -48,6 +49,27 @@ impl Site {
         self.plan.names.first().map_or("any", String::as_str)
     }
 
+    /// The rules in force.
+    pub(crate) fn policy(&self) -> &Policy {
+        let found = self.detected_rules().and_then(|place| self.plan.recognisable.get(place));
+        found.unwrap_or(&self.plan.policy)
+    }
+
+    /// Identifies the rules in force, for a later comparison.
+    pub(crate) fn rules(&self) -> Rules {
+        self.detection.rules()
+    }
+
+    /// Index of the rules in force in the plan's `recognisable`; `None` for the first rules.
+    pub(crate) fn detected_rules(&self) -> Option<usize> {
+        self.rules().place()
+    }
+
+    /// Whether the site's responses are inspected now.
+    pub(crate) fn is_inspected(&self, now: Monotonic) -> bool {
+        !self.plan.recognisable.is_empty() && self.detection.is_due(now)
+    }
+
     /// A response of the edge about the site's origin, with the site's error page.
     pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
         made(self.origin.url()).of_site(self.plan.error_page.as_ref())
@@ -66,7 +88,7 @@ impl Sites {
                     id: SiteId(site.id),
                     plan: site.clone(),
                     origin: Arc::new(origin),
-                    recognition: Recognition::default(),
+                    detection: Detection::default(),
                     writes: Writes::default(),
                     parameter_flood: ParameterFlood::default(),
                     foreign_ports: ForeignPorts::default(),

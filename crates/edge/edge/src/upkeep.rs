@@ -1,6 +1,7 @@
 //! Background tasks and threads.
 
 pub(crate) mod backlog;
+pub(crate) mod detection;
 pub(crate) mod detection_call;
 pub(crate) mod detections_file;
 pub(crate) mod directories;
@@ -9,11 +10,12 @@ pub(crate) mod footprint;
 pub(crate) mod leaving;
 pub(crate) mod persistence;
 pub(crate) mod persisting;
-pub(crate) mod recognition;
 pub(crate) mod refill;
 pub(crate) mod set_aside;
 pub(crate) mod signals;
 pub(crate) mod supervisor;
 pub(crate) mod sweeper;
+pub(crate) mod take_over;
 pub(crate) mod tree;
+pub(crate) mod tree_writer;
 pub(crate) mod verifier;

@@ -7,13 +7,15 @@
 
 use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
+use crate::control::purge_orders;
 use crate::fetch::breaker;
 use crate::request::client::{Client, Received};
-use crate::request::pipeline::{After, Visit};
+use crate::request::pipeline;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Asker};
+use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
-use crate::shared::{NoPlace, Place, Shared};
+use crate::request::visit::After;
+use crate::shared::{ConnectionSlot, NoSlot, Shared};
 use crate::upkeep::supervisor::{self, End};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
@@ -118,28 +120,28 @@ async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor)
 /// Serves a connection if the limits allow it.
 fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
-    match shared.take_place(peer) {
-        Ok(place) => {
+    match shared.take_slot(peer) {
+        Ok(slot) => {
             cells.count(Metric::ConnectionsAccepted);
-            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, place));
+            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, slot));
         }
-        Err(NoPlace::Full) => cells.count(Metric::ConnectionsRefused),
-        Err(NoPlace::Address) => cells.count(Metric::ConnectionsRefusedAddress),
+        Err(NoSlot::Full) => cells.count(Metric::ConnectionsRefused),
+        Err(NoSlot::Address) => cells.count(Metric::ConnectionsRefusedAddress),
     }
 }
 
 /// Serves one connection to its end.
-async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, place: Place) {
+async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, slot: ConnectionSlot) {
     let client = Client::new(stream, peer, Arc::clone(&shared.limits));
     serve_requests(&shared, index, client).await;
-    drop(place);
+    drop(slot);
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) {
     let mut stop = Box::pin(shared.drained());
     let cells = shared.cells(index);
     loop {
-        let mut request = match client.receive(stop.as_mut()).await {
+        let request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
             Received::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => continue,
             Received::Malformed(error) => {
@@ -152,20 +154,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             }
             Received::Closed | Received::Idle => return,
         };
-        let refresh = shared.read_refresh(client.peer(), &mut request.head);
-        let mut partial = None;
-        if let Some(order) = &refresh {
-            cells.count(Metric::Purges);
-            let outcome = shared.carry_out(order).await;
-            // The page itself would be a 200, which claims that the purge is in force and durable.
-            partial = (!outcome.is_complete()).then(|| shared.reply(order, outcome));
-        }
-        let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
-        let after = match partial {
-            Some(reply) => visit.answer(reply).await,
-            None => Box::pin(visit.run()).await,
-        };
-        match after {
+        match Box::pin(pipeline::run(shared, index, &mut client, &request)).await {
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
             After::Keep => tokio::task::coop::consume_budget().await,
@@ -185,14 +174,14 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
 /// Whether a head beyond the usual limit may be read further, as a purge order.
 pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, error: RequestError) -> bool {
     matches!(error, RequestError::Head(HeadError::TooLarge))
-        && shared.admits_longer_head(entrance, client.peer(), client.begun_head())
+        && purge_orders::admits_longer_head(shared, entrance, client.peer(), client.begun_head())
         && client.lengthen_head()
 }
 
 /// Answers bytes that are no request, and closes. Without a request there is nothing to log.
 async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Refusal) {
-    let asker = Asker::new(&Method::Get, Version::Http11, false);
-    let (written, page) = respond::write_refusal(refusal, shared.clock.now(), asker);
+    let recipient = Recipient::new(&Method::Get, Version::Http11, false);
+    let (written, page) = respond::write_refusal(refusal, shared.clock.now(), recipient);
     client.push(written.octets);
     client.push(page);
     let flushed = client.flush().await;

@@ -34,7 +34,7 @@ const LINE_BYTES: usize = 384;
 
 /// The record of one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LogEntry<'a> {
     pub(crate) peer: Peer,
     pub(crate) now: Timestamp,
     pub(crate) request: &'a RequestHead,
@@ -96,7 +96,7 @@ impl AccessLog {
     }
 
     /// Queues a line for the writer. Returns false if it was dropped because the queue is full.
-    pub(crate) fn record(&self, entry: &Entry<'_>) -> bool {
+    pub(crate) fn record(&self, entry: &LogEntry<'_>) -> bool {
         !matches!(self.lines.try_send(line(entry)), Err(TrySendError::Full(_)))
     }
 }
@@ -123,7 +123,7 @@ fn write_lines(lines: &Receiver<Vec<u8>>, output: &mut LogOutput) {
     }
 }
 
-fn line(entry: &Entry<'_>) -> Vec<u8> {
+fn line(entry: &LogEntry<'_>) -> Vec<u8> {
     let request = entry.request;
     let mut line = Vec::with_capacity(LINE_BYTES);
     // Writing to a Vec cannot fail.
@@ -170,7 +170,7 @@ fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessLog, Entry, LogOutput, LogState, Writer};
+    use super::{AccessLog, LogEntry, LogOutput, LogState, Writer};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, Status, Version};
     use net::Peer;
@@ -187,8 +187,8 @@ mod tests {
         RequestHead { method: Method::Get, target: "/page?x=1".into(), version: Version::Http11, fields }
     }
 
-    fn entry(request: &RequestHead) -> Entry<'_> {
-        Entry {
+    fn entry(request: &RequestHead) -> LogEntry<'_> {
+        LogEntry {
             peer: Peer::Ip("127.0.0.1:5".parse().unwrap()),
             now: Timestamp::from_secs(784_111_777),
             request,

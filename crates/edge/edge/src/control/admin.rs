@@ -10,16 +10,17 @@
 use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
+use crate::control::purge_orders::{carry_out, reply};
 use crate::control::uncompressed::Uncompressed;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
+use crate::memory::detection::Detected;
 use crate::request::client::{Client, Received};
 use crate::request::date::http_date;
-use crate::request::respond::{self, Asker};
+use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection_call;
-use crate::upkeep::recognition::Found;
 use crate::worker::goes_on;
 use address::Address;
 use api::why::Question;
@@ -70,7 +71,7 @@ const FULL: &str = "This address has its maximum of connections, limits.admin_co
                     later; if this persists, close connections that are not needed or raise the limit.";
 
 /// One answer.
-struct Page {
+struct AdminPage {
     status: Status,
     media_type: &'static str,
     text: String,
@@ -107,8 +108,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 
 /// Tells a client that the limit of connections is reached, and closes.
 async fn refuse(shared: Arc<Shared>, mut client: Client) {
-    let asker = Asker::new(&Method::Get, Version::Http11, false);
-    if send(&shared, &mut client, Page::plain(503, &format!("{FULL}\n")).into(), asker).await {
+    let recipient = Recipient::new(&Method::Get, Version::Http11, false);
+    if send(&shared, &mut client, AdminPage::plain(503, &format!("{FULL}\n")).into(), recipient).await {
         client.linger().await;
     }
 }
@@ -132,8 +133,8 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
             }
         };
         let persistent = request.persistent && client.is_content_read();
-        let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        let is_sent = send(&shared, &mut client, reply, asker).await;
+        let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
+        let is_sent = send(&shared, &mut client, reply, recipient).await;
         if !is_sent || !persistent {
             return client.linger().await;
         }
@@ -141,26 +142,26 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
 }
 
 /// Sends a response; returns whether all of it was sent.
-async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, asker: Asker) -> bool {
+async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, recipient: Recipient) -> bool {
     let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
-    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
+    let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
     client.push(written.octets);
-    if !asker.head_only {
+    if !recipient.head_only {
         client.push(content);
     }
     client.flush().await.is_ok()
 }
 
 /// The answer to a request that its client may not send here. It depends on the head alone.
-fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
+fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPage> {
     let is_call =
         purge::api::ApiRoute::of(&request.target).is_some() || path(request) == detection_call::PATH;
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
     } else if is_call {
-        shared.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
-    } else if path(request) == HEALTH_PATH || shared.may_read(peer, &request.fields) {
+        shared.purge_access.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
+    } else if path(request) == HEALTH_PATH || shared.purge_access.may_read(peer, &request.fields) {
         return None;
     } else {
         NO_READER
@@ -168,7 +169,7 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<Page> {
     if is_call {
         shared.cells(0).count(Metric::PurgesForbidden);
     }
-    Some(Page::plain(403, &format!("{refused}\n")))
+    Some(AdminPage::plain(403, &format!("{refused}\n")))
 }
 
 /// The answer to a call that changes something; `None` for all other requests.
@@ -184,8 +185,8 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
     Some(match purge::api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
-            let outcome = shared.carry_out(&order).await;
-            shared.reply(&order, outcome)
+            let outcome = carry_out(shared, &order).await;
+            reply(shared, &order, outcome)
         }
         Err(refused) => {
             shared.cells(0).count(Metric::PurgesMalformed);
@@ -217,20 +218,20 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
 }
 
 /// The answer to a request that changes nothing.
-fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if path(request) == WHY_PATH {
         return answer_why(shared, request, content);
     }
     if !matches!(request.method, Method::Get | Method::Head) {
-        return Page::plain(405, "Only GET and HEAD are served here.\n");
+        return AdminPage::plain(405, "Only GET and HEAD are served here.\n");
     }
     match path(request) {
-        HEALTH_PATH => Page::plain(200, "ok\n"),
+        HEALTH_PATH => AdminPage::plain(200, "ok\n"),
         b"/metrics" => {
-            Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
+            AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
-        STATUS_PATH => Page { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
-        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
+        STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
+        _ => AdminPage::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
     }
 }
 
@@ -240,43 +241,43 @@ fn path(request: &RequestHead) -> &[u8] {
 }
 
 /// Explains the request that the content describes.
-fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
-        return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
+        return AdminPage::plain(405, "POST a question here; docs/why.md describes it.\n");
     }
     if !has_json(request) {
-        return Page::plain(415, "A question is application/json.\n");
+        return AdminPage::plain(415, "A question is application/json.\n");
     }
     if content.len() > QUESTION_BYTES_MAX {
-        return Page::plain(413, "The question is too long.\n");
+        return AdminPage::plain(413, "The question is too long.\n");
     }
     let question: Question = match serde_json::from_slice(content) {
         Ok(question) => question,
-        Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
+        Err(error) => return AdminPage::plain(400, &format!("The question cannot be read: {error}.\n")),
     };
     match why::answer(shared, &question) {
-        Ok(answer) => Page { status: Status::OK, media_type: JSON, text: written(&answer) },
-        Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
+        Ok(answer) => AdminPage { status: Status::OK, media_type: JSON, text: written(&answer) },
+        Err(problem) => AdminPage::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
 }
 
 /// Carries out a call about a site's detected profile.
-async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
-        return Page::plain(405, "POST a call here; docs/profiles.md describes it.\n");
+        return AdminPage::plain(405, "POST a call here; docs/profiles.md describes it.\n");
     }
     if !has_json(request) {
-        return Page::plain(415, "A call is application/json.\n");
+        return AdminPage::plain(415, "A call is application/json.\n");
     }
     if content.len() > detection_call::CONTENT_BYTES_MAX {
-        return Page::plain(413, "The call is too long.\n");
+        return AdminPage::plain(413, "The call is too long.\n");
     }
     let (code, text) = match detection_call::carry_out(shared, content).await {
         Ok(done) => (200, written(&done)),
         Err((code, refused)) => (code, written(&refused)),
     };
     let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
-    Page { status, media_type: JSON, text }
+    AdminPage { status, media_type: JSON, text }
 }
 
 /// Whether the content is declared as JSON. A form on another site cannot send that media type.
@@ -285,15 +286,15 @@ fn has_json(request: &RequestHead) -> bool {
     media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes()))
 }
 
-impl Page {
+impl AdminPage {
     fn plain(code: u16, text: &str) -> Self {
         let status = Status::from_code(code).unwrap_or(Status::NOT_FOUND);
         Self { status, media_type: "text/plain; charset=utf-8", text: text.to_owned() }
     }
 }
 
-impl From<Page> for PurgeReply {
-    fn from(page: Page) -> Self {
+impl From<AdminPage> for PurgeReply {
+    fn from(page: AdminPage) -> Self {
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::CONTENT_TYPE, page.media_type);
         head.fields.push(names::CACHE_CONTROL, "no-store");
@@ -348,7 +349,7 @@ fn status(shared: &Shared) -> api::status::Status {
 
 fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
     let gauges = site.origin.gauges();
-    let found = site.recognition.found();
+    let found = site.detection.found();
     let memory = shared.limits.self_purge_memory;
     api::status::Site {
         breaker: state_name(site.origin.breaker_state()).to_owned(),
@@ -359,10 +360,10 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
         origin: site.plan.origin.to_string(),
         profile: site.plan.profile.clone(),
         purges_itself: site.writes.purges_itself(memory, shared.clock.monotonic()),
-        recognition_confirmed: found.as_ref().map(Found::confirmed_text),
-        recognition_off: site.recognition.is_off(),
-        recognised_by: found.as_ref().map(Found::evidence),
-        recognised_since: found.as_ref().map(Found::since_text),
+        recognition_confirmed: found.as_ref().map(Detected::confirmed_text),
+        recognition_off: site.detection.is_off(),
+        recognised_by: found.as_ref().map(Detected::evidence),
+        recognised_since: found.as_ref().map(Detected::since_text),
         rules: site.policy().name.clone(),
         uncompressed: site.uncompressed.found().map(Uncompressed::text),
     }
@@ -388,7 +389,7 @@ fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, answer, refusal};
+    use super::{AdminPage, answer, refusal};
     use crate::shared::Shared;
     use config::Plan;
     use message::{Fields, Method, RequestHead, Version};
@@ -399,7 +400,7 @@ mod tests {
 
     const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
 
-    fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> Page {
+    fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> AdminPage {
         refusal(shared, peer, head).unwrap_or_else(|| answer(shared, head, content))
     }
 

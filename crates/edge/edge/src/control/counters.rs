@@ -3,14 +3,14 @@
 //!
 //! Invariant: a worker writes only to its own cells, so workers do not contend for a cache line.
 //! Background threads use the cells of worker 0. A reading is the sum over all workers. Gauges and
-//! counters of other components are read on demand in `shared`. Rendering is done in `metrics`.
+//! counters of other components are read on demand in `metrics`, which renders all of them.
 
 use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether a value is a counter or a gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A value that only grows until the process ends.
     Counter,
     /// A value that may rise and fall.
@@ -23,7 +23,7 @@ pub struct Row {
     /// Which metric this is.
     pub metric: Metric,
     /// Counter or gauge.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The metric's name without the prefix `petasos_` and, for counters, without the suffix
     /// `_total`.
     pub name: &'static str,
@@ -41,7 +41,7 @@ macro_rules! metrics {
 
         /// The table of metrics, in the order of the enum.
         pub const METRICS: &[Row] = &[
-            $(Row { metric: Metric::$variant, kind: Kind::$kind, name: $name, help: $help },)*
+            $(Row { metric: Metric::$variant, kind: MetricKind::$kind, name: $name, help: $help },)*
         ];
     };
 }

@@ -3,8 +3,14 @@
 //! Invariant: every row of the table and every reason is present, even at zero, so that a dashboard
 //! can be built before anything goes wrong.
 
-use crate::control::counters::{Kind, METRICS, Row};
+use crate::control::access_log::AccessLog;
+use crate::control::counters::{METRICS, Metric, MetricKind, Row};
+use crate::control::operator;
+use crate::fetch::breaker::state_number;
 use crate::shared::Shared;
+use crate::sites::Site;
+use crate::upkeep::supervisor;
+use origin::{Gauges, Origin};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -12,6 +18,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use semantics::Reason;
+use static_tree::TreeRefusal;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,10 +27,10 @@ pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reading {
+struct Reading {
     /// The site, for a metric with one value per site.
-    pub(crate) site: Option<String>,
-    pub(crate) value: u64,
+    site: Option<String>,
+    value: u64,
 }
 
 /// The text of all metrics.
@@ -44,7 +51,7 @@ struct Table {
 impl Collector for Table {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_requests(&mut encoder)?;
-        METRICS.iter().try_for_each(|row| encode_row(&mut encoder, row, &self.shared.read(row.metric)))
+        METRICS.iter().try_for_each(|row| encode_row(&mut encoder, row, &read(&self.shared, row.metric)))
     }
 }
 
@@ -63,8 +70,8 @@ impl Table {
 
 fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Reading]) -> fmt::Result {
     let metric_type = match row.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
+        MetricKind::Counter => MetricType::Counter,
+        MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
     for reading in readings {
@@ -79,11 +86,100 @@ fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Readin
     Ok(())
 }
 
-fn encode_value(encoder: MetricEncoder<'_>, kind: Kind, value: u64) -> fmt::Result {
+fn encode_value(encoder: MetricEncoder<'_>, kind: MetricKind, value: u64) -> fmt::Result {
     match kind {
-        Kind::Counter => ConstCounter::new(value).encode(encoder),
-        Kind::Gauge => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder),
+        MetricKind::Counter => ConstCounter::new(value).encode(encoder),
+        MetricKind::Gauge => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder),
     }
+}
+
+/// The current readings of a metric: one, or one for each site.
+fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
+    let store = || shared.store.stats();
+    let value = match metric {
+        Metric::OriginFetchesActive => return read_gauges(shared, |gauges| gauges.active),
+        Metric::OriginFetchesWaiting => return read_gauges(shared, |gauges| gauges.waiting),
+        Metric::OriginFetchesStalled => return read_gauges(shared, |gauges| gauges.stalled),
+        Metric::OriginBreakerState => {
+            return read_origins(shared, |origin| state_number(origin.breaker_state()));
+        }
+        Metric::OriginBreakerChanges => return read_origins(shared, Origin::breaker_changes),
+        Metric::OriginConnectionsIdle => return read_gauges(shared, |gauges| gauges.idle),
+        Metric::ConnectionsOpen => shared.connections() as u64,
+        Metric::FlightsOpen => shared.fetches.len() as u64,
+        Metric::UncompressedSites => {
+            shared.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
+        }
+        Metric::PopularPages => shared.hot_pages.len() as u64,
+        Metric::FillingBytes => shared.transit.taken(),
+        Metric::BufferedBytes => shared.buffers.bytes(),
+        Metric::SpoolBytes => shared.buffers.spool.bytes(),
+        Metric::SpoolClosing => shared.buffers.spool.closing(),
+        Metric::SpoolErrors => shared.buffers.spool.errors(),
+        Metric::LingeringBytes => shared.store.lingering_bytes(),
+        Metric::StoreBytes => store().bytes,
+        Metric::StoreBytesMax => store().budget_bytes,
+        Metric::StoreObjects => store().objects,
+        Metric::StorePublished => store().published,
+        Metric::StoreEvicted => store().evicted,
+        Metric::StoreShelved => store().shelved,
+        Metric::PurgesListed => store().listed,
+        Metric::PurgesWidened => store().widened,
+        Metric::PurgeComparisons => store().comparisons,
+        Metric::DiskOff => u64::from(shared.persistence.is_off()),
+        Metric::DiskDistrusted => u64::from(shared.persistence.is_distrusted()),
+        Metric::PurgesAtRisk => u64::from(shared.persistence.is_at_risk(&shared.store)),
+        Metric::DiskBytes => shared.persistence.figures().bytes,
+        Metric::DiskObjects => shared.persistence.figures().objects,
+        Metric::DiskQueueBytes => shared.persistence.figures().queue_bytes,
+        Metric::DiskAccepted => shared.persistence.figures().accepted,
+        Metric::DiskDurable => shared.persistence.figures().durable,
+        Metric::DiskWritten => shared.persistence.figures().written,
+        Metric::DiskRefused => shared.persistence.figures().refused,
+        Metric::DiskEvicted => shared.persistence.figures().evicted,
+        Metric::DiskTorn => shared.persistence.figures().torn,
+        Metric::DiskFull => shared.persistence.figures().full,
+        Metric::DiskErrors => shared.persistence.figures().io_errors,
+        Metric::DiskHangs => shared.persistence.figures().hangs,
+        Metric::DiskStuck => shared.persistence.figures().stuck,
+        Metric::DiskFillBytes => shared.persistence.figures().fill_bytes,
+        Metric::DiskFillsUnshared => shared.persistence.figures().fills_unshared,
+        Metric::DiskDamaged => shared.persistence.figures().damaged,
+        Metric::DiskVerifiedBytes => shared.verifier.verified_bytes(),
+        Metric::DiskVerifyDamaged => shared.verifier.damaged(),
+        Metric::StaticTreeOff => u64::from(shared.static_tree.is_off()),
+        Metric::StaticTreePages => shared.static_tree.figures().pages,
+        Metric::StaticTreeBytes => shared.static_tree.figures().bytes,
+        Metric::StaticTreeWritten => shared.static_tree.figures().written,
+        Metric::StaticTreeRemoved => shared.static_tree.figures().removed,
+        Metric::StaticTreeErrors => shared.static_tree.figures().errors,
+        Metric::StaticTreeNoPages => shared.static_tree.figures().refused(TreeRefusal::NoPage),
+        Metric::StaticTreeNotForAll => shared.static_tree.figures().refused(TreeRefusal::NotForAll),
+        Metric::StaticTreeShortLived => shared.static_tree.figures().refused(TreeRefusal::ShortLived),
+        Metric::StaticTreePaths => shared.static_tree.figures().refused(TreeRefusal::Path),
+        Metric::StaticTreeFull => shared.static_tree.figures().refused(TreeRefusal::Full),
+        Metric::StaticTreeBusy => shared.static_tree.figures().refused(TreeRefusal::Busy),
+        Metric::MessagesLost => operator::lost(),
+        Metric::ThreadsLost => supervisor::lost(),
+        Metric::AccessLogDropped => lines_lost(shared),
+        counted => shared.counters.value(counted),
+    };
+    vec![Reading { site: None, value }]
+}
+
+/// Number of lines of the access log that were not written.
+fn lines_lost(shared: &Shared) -> u64 {
+    let dropped = shared.counters.value(Metric::AccessLogDropped);
+    dropped + shared.log.as_ref().map_or(0, AccessLog::lost)
+}
+
+fn read_gauges(shared: &Shared, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+    read_origins(shared, |origin| value(origin.gauges()) as u64)
+}
+
+fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<Reading> {
+    let read = |site: &Site| Reading { site: Some(site.label().to_owned()), value: value(&site.origin) };
+    shared.sites.iter().map(|site| read(site)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! peers count there. The admin listener, behind no proxy, also obeys this machine while there is
 //! no token. An address never counts for a request that was forwarded.
 
-use crate::shared::Shared;
+use address::Prefixes;
 use message::{Fields, names};
 use net::Peer;
 use purge::api;
@@ -15,6 +15,15 @@ use purge::api;
 pub(crate) enum Entrance {
     Visitors,
     Admin,
+}
+
+/// Decides which clients may purge, and which may read the state of the edge.
+#[derive(Debug)]
+pub(crate) struct PurgeAccess {
+    /// The token that purges must show. Without one, access is decided by the client's address.
+    token: Option<String>,
+    /// The addresses that may purge at the visitors' listener.
+    peers: Prefixes,
 }
 
 /// Why a client may not purge.
@@ -48,7 +57,17 @@ const FORWARDING_FIELDS: [&str; 11] = [
 /// Prefix of the other forwarding fields.
 const FORWARDED_PREFIX: &[u8] = b"X-Forwarded-";
 
-impl Shared {
+impl PurgeAccess {
+    /// The access by `token` and for clients with an address in `peers`.
+    pub(crate) const fn new(token: Option<String>, peers: Prefixes) -> Self {
+        Self { token, peers }
+    }
+
+    /// Whether a token is configured.
+    pub(crate) const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Whether the client that sent these fields on this connection may purge.
     pub(crate) fn may_purge(&self, entrance: Entrance, peer: Peer, fields: &Fields) -> Result<(), Denied> {
         let mut presented = api::presented_tokens(fields).peekable();
@@ -86,7 +105,7 @@ impl Shared {
     /// Whether the peer's address is permitted at this listener.
     fn is_known(&self, entrance: Entrance, peer: Peer) -> bool {
         match entrance {
-            Entrance::Visitors => peer.ip().is_some_and(|ip| self.plan.purge_peers.contains(ip)),
+            Entrance::Visitors => peer.ip().is_some_and(|ip| self.peers.contains(ip)),
             // A process that connects over loopback or a Unix socket.
             Entrance::Admin => peer.ip().is_none_or(|ip| ip.to_canonical().is_loopback()),
         }
@@ -136,26 +155,18 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Denied, Entrance};
-    use crate::shared::Shared;
+    use super::{Denied, Entrance, PurgeAccess};
     use address::Prefix;
-    use config::Plan;
     use message::Fields;
     use net::Peer;
-    use platform::SystemClock;
-    use std::sync::Arc;
 
-    fn edge(token: Option<&str>) -> Shared {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        plan.purge_peers =
-            ["10.0.0.0/8", "2001:db8::/32"].map(|p| p.parse::<Prefix>().unwrap()).into_iter().collect();
-        plan.trusted_proxies =
-            ["127.0.0.0/8", "::1"].map(|p| p.parse::<Prefix>().unwrap()).into_iter().collect();
-        Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(token.map(str::to_owned))
+    fn edge(token: Option<&str>) -> PurgeAccess {
+        let peers = ["10.0.0.0/8", "2001:db8::/32"].map(|p| p.parse::<Prefix>().unwrap());
+        PurgeAccess::new(token.map(str::to_owned), peers.into_iter().collect())
     }
 
     fn asked(
-        shared: &Shared,
+        access: &PurgeAccess,
         entrance: Entrance,
         peer: &str,
         field: (&'static str, &'static str),
@@ -164,7 +175,7 @@ mod tests {
         let mut fields = Fields::new();
         fields.push("Host", "a.test");
         fields.push(field.0, field.1);
-        shared.may_purge(entrance, peer, &fields)
+        access.may_purge(entrance, peer, &fields)
     }
 
     const PLAIN: (&str, &str) = ("Accept", "*/*");
@@ -173,26 +184,26 @@ mod tests {
 
     #[test]
     fn loopback_address_counts_only_at_the_admin_listener() {
-        let shared = edge(None);
+        let access = edge(None);
         for peer in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix"] {
             let denied = Err(Denied::Address(Entrance::Visitors));
-            assert_eq!(asked(&shared, Entrance::Visitors, peer, PLAIN), denied, "{peer}");
-            assert_eq!(asked(&shared, Entrance::Admin, peer, PLAIN), Ok(()), "{peer}");
-            assert_eq!(asked(&shared, Entrance::Admin, peer, FORWARDED), Err(Denied::Forwarded), "{peer}");
+            assert_eq!(asked(&access, Entrance::Visitors, peer, PLAIN), denied, "{peer}");
+            assert_eq!(asked(&access, Entrance::Admin, peer, PLAIN), Ok(()), "{peer}");
+            assert_eq!(asked(&access, Entrance::Admin, peer, FORWARDED), Err(Denied::Forwarded), "{peer}");
         }
         let denied = Err(Denied::Address(Entrance::Admin));
-        assert_eq!(asked(&shared, Entrance::Admin, "192.0.2.1:1", PLAIN), denied);
+        assert_eq!(asked(&access, Entrance::Admin, "192.0.2.1:1", PLAIN), denied);
     }
 
     #[test]
     fn loopback_address_does_not_count_if_there_is_a_token() {
-        let shared = edge(Some("secret"));
+        let access = edge(Some("secret"));
         for entrance in [Entrance::Visitors, Entrance::Admin] {
             for peer in ["127.0.0.1:1", "unix", "192.0.2.1:1"] {
-                assert_eq!(asked(&shared, entrance, peer, PLAIN), Err(Denied::NoToken));
-                assert_eq!(asked(&shared, entrance, peer, TOKEN), Ok(()));
+                assert_eq!(asked(&access, entrance, peer, PLAIN), Err(Denied::NoToken));
+                assert_eq!(asked(&access, entrance, peer, TOKEN), Ok(()));
                 let wrong = ("Fastly-Key", "secre");
-                assert_eq!(asked(&shared, entrance, peer, wrong), Err(Denied::WrongToken));
+                assert_eq!(asked(&access, entrance, peer, wrong), Err(Denied::WrongToken));
             }
         }
     }
@@ -200,12 +211,12 @@ mod tests {
     #[test]
     fn reading_from_other_machines_needs_the_token() {
         for token in [None, Some("secret")] {
-            let shared = edge(token);
+            let access = edge(token);
             let may_read = |peer: &str, field: (&'static str, &'static str)| {
                 let peer = peer.parse().map_or(Peer::Unix, Peer::Ip);
                 let mut fields = Fields::new();
                 fields.push(field.0, field.1);
-                shared.may_read(peer, &fields)
+                access.may_read(peer, &fields)
             };
             for local in ["127.0.0.1:1", "[::1]:1", "unix"] {
                 assert!(may_read(local, PLAIN), "{local}");
@@ -221,12 +232,12 @@ mod tests {
     #[test]
     fn listed_peers_count_unless_their_request_was_forwarded() {
         for token in [None, Some("secret")] {
-            let (shared, entrance) = (edge(token), Entrance::Visitors);
-            assert!(asked(&shared, Entrance::Admin, "10.1.2.3:1", PLAIN).is_err());
+            let (access, entrance) = (edge(token), Entrance::Visitors);
+            assert!(asked(&access, Entrance::Admin, "10.1.2.3:1", PLAIN).is_err());
             for peer in ["10.1.2.3:1", "[::ffff:10.1.2.3]:1", "[2001:db8::9]:1"] {
-                assert_eq!(asked(&shared, entrance, peer, PLAIN), Ok(()), "{peer}");
+                assert_eq!(asked(&access, entrance, peer, PLAIN), Ok(()), "{peer}");
                 for name in ["X-Forwarded-Ssl", "forwarded", "Via", "CF-Connecting-IP", "x-real-ip"] {
-                    assert_eq!(asked(&shared, entrance, peer, (name, "a")), Err(Denied::Forwarded), "{name}");
+                    assert_eq!(asked(&access, entrance, peer, (name, "a")), Err(Denied::Forwarded), "{name}");
                 }
             }
         }

@@ -10,8 +10,9 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::control::purge_access::{Denied, Entrance};
-use crate::control::reach::Scope;
+use crate::control::reach::{self, Scope};
 use crate::shared::Shared;
+use crate::upkeep::persisting::{lose_in_time, persist_in_time};
 use bytes::{Bytes, BytesMut};
 use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
@@ -23,9 +24,6 @@ use purge::{
 use std::sync::Arc;
 use store::{Invalidated, Key, Selector, SiteId};
 
-/// Maximum number of orders carried out in memory at the same time; others wait.
-pub(crate) const ORDERS_MAX: usize = 4;
-
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
     /// Its client may not purge.
@@ -34,157 +32,154 @@ pub(crate) enum Unserved {
     Malformed(Malformed),
 }
 
-impl Shared {
-    /// The order of a client's request with a purge method.
-    pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
-        self.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
-        purge::read(head).map_err(Unserved::Malformed)
-    }
+/// The order of a client's request with a purge method.
+pub(crate) fn read_order(shared: &Shared, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
+    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
+    purge::read(head).map_err(Unserved::Malformed)
+}
 
-    /// Carries out an order.
-    pub(crate) async fn carry_out(self: &Arc<Self>, order: &PurgeOrder) -> PurgeOutcome {
-        self.note_purge(order);
-        let invalidations = order.invalidations.clone();
-        let outcome = self.perform(Task { invalidations, own: None }).await;
-        if order.style == Style::Refreshing && order.refill != Some(false) {
-            self.refresh(order);
-        } else if order.refill.unwrap_or(self.plan.refill.enabled) {
-            self.refiller.wake();
-        }
-        outcome
+/// Carries out an order.
+pub(crate) async fn carry_out(shared: &Arc<Shared>, order: &PurgeOrder) -> PurgeOutcome {
+    note_purge(shared, order);
+    let invalidations = order.invalidations.clone();
+    let outcome = perform(shared, Task { invalidations, own: None }).await;
+    if order.style == Style::Refreshing && order.refill != Some(false) {
+        refresh(shared, order);
+    } else if order.refill.unwrap_or(shared.plan.refill.enabled) {
+        shared.refiller.wake();
     }
+    outcome
+}
 
-    /// The answer to an order that was carried out.
-    pub(crate) fn reply(&self, order: &PurgeOrder, outcome: PurgeOutcome) -> PurgeReply {
-        let partial = Status::from_code(self.plan.purge_partial_status);
-        purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
+/// The answer to an order that was carried out.
+pub(crate) fn reply(shared: &Shared, order: &PurgeOrder, outcome: PurgeOutcome) -> PurgeReply {
+    let partial = Status::from_code(shared.plan.purge_partial_status);
+    purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
+}
+
+/// Records for each site that an authorised client purged pages of it. An order for a whole
+/// site is not recorded, because it may come from an operator.
+fn note_purge(shared: &Shared, order: &PurgeOrder) {
+    if order.style == Style::Refreshing {
+        return;
     }
-
-    /// Records for each site that an authorised client purged pages of it. An order for a whole
-    /// site is not recorded, because it may come from an operator.
-    fn note_purge(&self, order: &PurgeOrder) {
-        if order.style == Style::Refreshing {
-            return;
-        }
-        let now = self.clock.monotonic();
-        for OrderItem { want, .. } in &order.invalidations {
-            let sites = match want {
-                Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
-                    self.scopes(host).iter().map(|scope| scope.site.id).collect()
-                }
-                Want::Tags { reach, .. } | Want::Ban { reach, .. } => self.reached(reach),
-                Want::Host { .. } | Want::Everything { .. } => Vec::new(),
-            };
-            let sites = self.sites.iter().filter(|site| sites.contains(&site.id));
-            sites.for_each(|site| site.writes.note_purge(now));
-        }
-    }
-
-    /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
-    /// fetched.
-    fn refresh(&self, order: &PurgeOrder) {
-        for OrderItem { want, .. } in &order.invalidations {
-            let Want::Target { host, target } = want else { continue };
-            for scope in self.scopes(host) {
-                scope.keys(self, &scope.keyed(target)).iter().for_each(|key| self.refiller.order(key));
+    let now = shared.clock.monotonic();
+    for OrderItem { want, .. } in &order.invalidations {
+        let sites = match want {
+            Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
+                reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect()
             }
-        }
-    }
-
-    /// The order of a GET request that wants its page fetched again, if its client may purge.
-    /// Removes the fields of the order, which are not for the origin.
-    pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<PurgeOrder> {
-        let order = purge::refresh_by_get(head)?;
-        self.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
-        purge::strip_order(&mut head.fields, self.token.is_some());
-        Some(order)
-    }
-
-    /// Whether a request head beyond the usual limit is read further: its beginning must be a purge
-    /// order from a client that may purge.
-    pub(crate) fn admits_longer_head(&self, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
-        let is_order = |head: &RequestHead| {
-            purge::is_purge_method(&head.method) || api::ApiRoute::of(&head.target).is_some()
+            Want::Tags { reach, .. } | Want::Ban { reach, .. } => reached(shared, reach),
+            Want::Host { .. } | Want::Everything { .. } => Vec::new(),
         };
-        let Some(head) = beginning(begun).filter(is_order) else { return false };
-        // A token may still follow; it is checked when the head is complete.
-        self.may_purge(entrance, peer, &head.fields).is_ok() || self.may_show_token_late(entrance, peer)
+        let sites = shared.sites.iter().filter(|site| sites.contains(&site.id));
+        sites.for_each(|site| site.writes.note_purge(now));
     }
+}
 
-    /// Carries out the invalidations of an origin's response: `pages` and `changed` by a write, and
-    /// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and other
-    /// fields. A response can only invalidate pages of its own site.
-    pub(crate) async fn obey(
-        self: &Arc<Self>,
-        cells: &Cells,
-        method: &Method,
-        answer: &ResponseHead,
-        key: &Key,
-        pages: Vec<Key>,
-        changed: Vec<OrderItem>,
-    ) {
-        let signals = signals(method, answer, key.is_https(), key.host());
-        cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
-        cells.add(Metric::PurgesByAnswers, signals.invalidations.len() as u64);
-        self.make_unusable(key, pages, [signals.invalidations, changed].concat()).await;
-    }
-
-    /// Carries out invalidations for the site of `key`, and purges `pages` under all names of the
-    /// site. They are carried out even if the returned future is dropped after its first poll.
-    pub(crate) async fn make_unusable(
-        self: &Arc<Self>,
-        key: &Key,
-        pages: Vec<Key>,
-        invalidations: Vec<OrderItem>,
-    ) {
-        if pages.is_empty() && invalidations.is_empty() {
-            return;
-        }
-        let own = Some(key.detached());
-        let remove = |page: Key| {
-            let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-            OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
-        };
-        let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
-        let shared = Arc::clone(self);
-        // In a task of its own, because a caller may stop waiting, for example when a stored
-        // response replaces a late one. What the origin has ordered must be carried out all the
-        // same.
-        let performing = tokio::spawn(async move {
-            shared.perform(Task { invalidations, own }).await;
-            if shared.plan.refill.enabled {
-                shared.refiller.wake();
-            }
-        });
-        if let Err(error) = performing.await
-            && let Ok(panic) = error.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
+/// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
+/// fetched.
+fn refresh(shared: &Shared, order: &PurgeOrder) {
+    for OrderItem { want, .. } in &order.invalidations {
+        let Want::Target { host, target } = want else { continue };
+        for scope in reach::scopes(&shared.sites, host) {
+            scope.keys(shared, &scope.keyed(target)).iter().for_each(|key| shared.refiller.order(key));
         }
     }
+}
 
-    async fn perform(self: &Arc<Self>, task: Task) -> PurgeOutcome {
-        // Cannot fail, because the semaphore is never closed.
-        let turn = self.orders.acquire().await;
-        let (shared, task) = (Arc::clone(self), Arc::new(task));
-        let performing = Arc::clone(&task);
-        let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
-        // If no thread is available, for example during shutdown, the order is carried out here.
-        let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
-        // The purge is in force now. A hanging disk must not delay the next purges, so the turn
-        // ends here.
-        drop(turn);
-        outcome.in_tree = !self.lose_in_time().await;
-        outcome.undurable = !self.persist_in_time().await;
-        outcome
+/// The order of a GET request that wants its page fetched again, if its client may purge.
+pub(crate) fn read_refresh(shared: &Shared, peer: Peer, head: &RequestHead) -> Option<PurgeOrder> {
+    let order = purge::refresh_by_get(head)?;
+    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
+    Some(order)
+}
+
+/// Whether a request head beyond the usual limit is read further: its beginning must be a purge
+/// order from a client that may purge.
+pub(crate) fn admits_longer_head(shared: &Shared, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
+    let is_order = |head: &RequestHead| {
+        purge::is_purge_method(&head.method) || api::ApiRoute::of(&head.target).is_some()
+    };
+    let Some(head) = beginning(begun).filter(is_order) else { return false };
+    // A token may still follow; it is checked when the head is complete.
+    shared.purge_access.may_purge(entrance, peer, &head.fields).is_ok()
+        || shared.purge_access.may_show_token_late(entrance, peer)
+}
+
+/// Carries out the invalidations of an origin's response: `pages` and `changed` by a write, and
+/// those that the response orders in `X-LiteSpeed-Purge`, `Cache-Group-OrderItem` and other
+/// fields. A response can only invalidate pages of its own site.
+pub(crate) async fn obey(
+    shared: &Arc<Shared>,
+    cells: &Cells,
+    method: &Method,
+    answer: &ResponseHead,
+    key: &Key,
+    pages: Vec<Key>,
+    changed: Vec<OrderItem>,
+) {
+    let signals = signals(method, answer, key.is_https(), key.host());
+    cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
+    cells.add(Metric::PurgesByAnswers, signals.invalidations.len() as u64);
+    make_unusable(shared, key, pages, [signals.invalidations, changed].concat()).await;
+}
+
+/// Carries out invalidations for the site of `key`, and purges `pages` under all names of the
+/// site. They are carried out even if the returned future is dropped after its first poll.
+pub(crate) async fn make_unusable(
+    shared: &Arc<Shared>,
+    key: &Key,
+    pages: Vec<Key>,
+    invalidations: Vec<OrderItem>,
+) {
+    if pages.is_empty() && invalidations.is_empty() {
+        return;
     }
-
-    /// The sites that `reach` covers.
-    fn reached(&self, reach: &Reach) -> Vec<SiteId> {
-        match reach {
-            Reach::Site(host) => self.scopes(host).iter().map(|scope| scope.site.id).collect(),
-            Reach::Everywhere => self.sites.iter().map(|site| site.id).collect(),
+    let own = Some(key.detached());
+    let remove = |page: Key| {
+        let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
+        OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
+    };
+    let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
+    let shared = Arc::clone(shared);
+    // In a task of its own, because a caller may stop waiting, for example when a stored
+    // response replaces a late one. What the origin has ordered must be carried out all the
+    // same.
+    let performing = tokio::spawn(async move {
+        perform(&shared, Task { invalidations, own }).await;
+        if shared.plan.refill.enabled {
+            shared.refiller.wake();
         }
+    });
+    if let Err(error) = performing.await
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
+    // Cannot fail, because the semaphore is never closed.
+    let turn = shared.orders.acquire().await;
+    let task = Arc::new(task);
+    let (held, performing) = (Arc::clone(shared), Arc::clone(&task));
+    let performed = tokio::task::spawn_blocking(move || performing.perform(&held)).await;
+    // If no thread is available, for example during shutdown, the order is carried out here.
+    let mut outcome = performed.unwrap_or_else(|_| task.perform(shared));
+    // The purge is in force now. A hanging disk must not delay the next purges, so the turn
+    // ends here.
+    drop(turn);
+    outcome.in_tree = !lose_in_time(shared).await;
+    outcome.undurable = !persist_in_time(shared).await;
+    outcome
+}
+
+/// The sites that `reach` covers.
+fn reached(shared: &Shared, reach: &Reach) -> Vec<SiteId> {
+    match reach {
+        Reach::Site(host) => reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect(),
+        Reach::Everywhere => shared.sites.iter().map(|site| site.id).collect(),
     }
 }
 
@@ -227,7 +222,7 @@ impl Task {
     fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
         let sites = |reach| match &self.own {
             Some(key) => vec![key.site()],
-            None => shared.reached(reach),
+            None => reached(shared, reach),
         };
         let on = |host, told: &dyn Fn(Scope<'_>) -> Vec<Selector>| {
             self.scopes(shared, host).into_iter().flat_map(told).collect()
@@ -260,8 +255,8 @@ impl Task {
 
     fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<Scope<'a>> {
         match &self.own {
-            Some(key) => shared.own_scope(key).into_iter().collect(),
-            None => shared.scopes(host),
+            Some(key) => reach::own_scope(&shared.sites, key).into_iter().collect(),
+            None => reach::scopes(&shared.sites, host),
         }
     }
 }
@@ -293,8 +288,8 @@ fn add(outcome: &mut PurgeOutcome, mode: Mode, done: Invalidated) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ORDERS_MAX, Task};
-    use crate::shared::Shared;
+    use super::{Task, obey, perform};
+    use crate::shared::{ORDERS_MAX, Shared};
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
     use config::Plan;
@@ -330,7 +325,7 @@ mod tests {
             let shared = Arc::clone(&shared);
             let want = Want::Everything { reach: Reach::Everywhere };
             let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
-            tokio::spawn(async move { shared.perform(Task { invalidations, own: None }).await })
+            tokio::spawn(async move { perform(&shared, Task { invalidations, own: None }).await })
         };
         let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();
         let in_force = async {
@@ -355,7 +350,7 @@ mod tests {
         let mut answer = ResponseHead::new(Status::OK);
         answer.fields.push("X-LiteSpeed-Purge", "news");
         let key = Key::new(SiteId(0), false, b"a.test", Bytes::from_static(b"/"));
-        let obeying = shared.obey(shared.cells(0), &Method::Get, &answer, &key, Vec::new(), Vec::new());
+        let obeying = obey(&shared, shared.cells(0), &Method::Get, &answer, &key, Vec::new(), Vec::new());
         assert!(tokio::time::timeout(Duration::ZERO, obeying).await.is_err(), "all turns are taken");
         drop(turns);
         let in_force = async {

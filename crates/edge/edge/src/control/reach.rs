@@ -10,7 +10,7 @@
 //! never less.
 
 use crate::shared::Shared;
-use crate::sites::Site;
+use crate::sites::{Site, Sites};
 use bytes::Bytes;
 use purge::{ConditionBan, HostPages};
 use semantics::keyed_target;
@@ -31,7 +31,7 @@ pub(crate) struct Scope<'a> {
     hosts: Hosts,
     /// The host as the client named it, because pages under it may be on their way or in another
     /// edge's cache.
-    asked: Bytes,
+    named: Bytes,
 }
 
 /// The covered hosts of a site.
@@ -42,49 +42,47 @@ enum Hosts {
     Named(Bytes),
 }
 
-impl Shared {
-    /// The scopes of a purge that names `host`: a name with or without a port, or nothing.
-    pub(crate) fn scopes(&self, host: &Bytes) -> Vec<Scope<'_>> {
-        let name = name_of(host);
-        let all = |site| Scope { site, hosts: Hosts::All, asked: host.clone() };
-        if let Some(site) = self.sites.named(&name) {
-            return vec![all(site)];
-        }
-        let unnamed = self.sites.unnamed();
-        // Operators, and clients made for CDNs, name a site by its label.
-        if let Some(site) = unnamed.filter(|site| name == site.label()) {
-            return vec![all(site)];
-        }
-        if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
-            return vec![Scope { site, hosts: Hosts::Named(name), asked: host.clone() }];
-        }
-        self.sites.iter().map(all).collect()
+/// The scopes of a purge that names `host`: a name with or without a port, or nothing.
+pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
+    let name = name_of(host);
+    let all = |site| Scope { site, hosts: Hosts::All, named: host.clone() };
+    if let Some(site) = sites.named(&name) {
+        return vec![all(site)];
     }
+    let unnamed = sites.unnamed();
+    // Operators, and clients made for CDNs, name a site by its label.
+    if let Some(site) = unnamed.filter(|site| name == site.label()) {
+        return vec![all(site)];
+    }
+    if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
+        return vec![Scope { site, hosts: Hosts::Named(name), named: host.clone() }];
+    }
+    sites.iter().map(all).collect()
+}
 
-    /// The scope of a host that an origin names within its own site.
-    pub(crate) fn own_scope(&self, key: &Key) -> Option<Scope<'_>> {
-        let site = self.sites.iter().find(|site| site.id == key.site())?;
-        let asked = Bytes::copy_from_slice(key.host());
-        let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&asked)) } else { Hosts::All };
-        Some(Scope { site, hosts, asked })
-    }
+/// The scope of a host that an origin names within its own site.
+pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<Scope<'a>> {
+    let site = sites.iter().find(|site| site.id == key.site())?;
+    let named = Bytes::copy_from_slice(key.host());
+    let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&named)) } else { Hosts::All };
+    Some(Scope { site, hosts, named })
+}
 
-    /// The hosts under which pages of a site are stored or being fetched; `None` if there are more
-    /// than `hosts_max`.
-    fn hosts(&self, site: SiteId, hosts: &Hosts, hosts_max: usize) -> Option<Vec<Bytes>> {
-        let is_meant = |host: &[u8]| match hosts {
-            Hosts::All => true,
-            Hosts::Named(name) => name_of(host) == *name,
-        };
-        // Fetches first: a fetch that leaves the table in between is in the store by then.
-        let mut known = self.flights.hosts(site, is_meant);
-        known.extend(self.store.hosts(site, is_meant, hosts_max)?);
-        // A page that was evicted from the store may still have a file in the static tree.
-        known.extend(self.static_tree.hosts(site, is_meant));
-        known.sort_unstable();
-        known.dedup();
-        (known.len() <= hosts_max).then_some(known)
-    }
+/// The hosts under which pages of a site are stored or being fetched; `None` if there are more
+/// than `hosts_max`.
+fn hosts(shared: &Shared, site: SiteId, covered: &Hosts, hosts_max: usize) -> Option<Vec<Bytes>> {
+    let is_meant = |host: &[u8]| match covered {
+        Hosts::All => true,
+        Hosts::Named(name) => name_of(host) == *name,
+    };
+    // Fetches first: a fetch that leaves the table in between is in the store by then.
+    let mut known = shared.fetches.hosts(site, is_meant);
+    known.extend(shared.store.hosts(site, is_meant, hosts_max)?);
+    // A page that was evicted from the store may still have a file in the static tree.
+    known.extend(shared.static_tree.hosts(site, is_meant));
+    known.sort_unstable();
+    known.dedup();
+    (known.len() <= hosts_max).then_some(known)
 }
 
 impl Scope<'_> {
@@ -110,12 +108,12 @@ impl Scope<'_> {
     /// The keys of a stored page, under both schemes; beyond the limit, only those of the named
     /// host. If none is stored, the key that it would have.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
-        let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.asked.clone()]);
+        let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.named.clone()]);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
         let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
         let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();
         if keys.is_empty() {
-            let own = self.site.plan.public_host.as_ref().map_or(&self.asked[..], |public| public.as_bytes());
+            let own = self.site.plan.public_host.as_ref().map_or(&self.named[..], |public| public.as_bytes());
             keys.push(key(self.site.plan.public_https, &Bytes::copy_from_slice(own)));
         }
         keys
@@ -156,10 +154,10 @@ impl Scope<'_> {
     /// The hosts one by one; `None` if more than `hosts_max` are in use, or while objects of the
     /// previous process are being taken over.
     fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
-        let mut hosts = shared.hosts(self.site.id, &self.hosts, hosts_max)?;
+        let mut hosts = hosts(shared, self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {
             Some(public) => Bytes::copy_from_slice(public.as_bytes()),
-            None => self.asked.clone(),
+            None => self.named.clone(),
         };
         let own = Bytes::copy_from_slice(Key::new(self.site.id, false, &own, Bytes::new()).host());
         if !hosts.contains(&own) {
@@ -224,7 +222,7 @@ mod tests {
     }
 
     fn scopes(shared: &Shared, host: &'static str) -> Vec<(u32, Hosts)> {
-        let scopes = shared.scopes(&Bytes::from_static(host.as_bytes()));
+        let scopes = super::scopes(&shared.sites, &Bytes::from_static(host.as_bytes()));
         scopes.into_iter().map(|scope| (scope.site.id.0, scope.hosts)).collect()
     }
 
@@ -260,7 +258,7 @@ mod tests {
         store(&shared, 0, "www.a.test:8080");
         store(&shared, 0, "a.test:80");
         let page = || {
-            let scope = shared.scopes(&Bytes::from_static(b"a.test")).remove(0);
+            let scope = super::scopes(&shared.sites, &Bytes::from_static(b"a.test")).remove(0);
             scope.target(&shared, &Bytes::from_static(b"/x"))
         };
         assert_eq!(page().unwrap_err(), ["a.test", "www.a.test:8080"]);
@@ -272,7 +270,7 @@ mod tests {
     #[test]
     fn prefix_with_a_query_becomes_a_ban() {
         let shared = edge(&[&["a.test"]]);
-        let scope = shared.scopes(&Bytes::from_static(b"a.test")).remove(0);
+        let scope = super::scopes(&shared.sites, &Bytes::from_static(b"a.test")).remove(0);
         let told = |prefix: &'static [u8]| scope.prefix(&shared, &Bytes::from_static(prefix)).remove(0);
         assert!(matches!(told(b"/a"), Selector::Prefix { .. }));
         assert!(matches!(told(b"/a?b"), Selector::Ban { .. }));

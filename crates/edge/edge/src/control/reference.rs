@@ -1,7 +1,7 @@
 //! Renders docs/observing.md from the table of metrics. A test compares the file with this text.
 
 use crate::control::access_log::FORMAT;
-use crate::control::counters::{Kind, METRICS};
+use crate::control::counters::{METRICS, MetricKind};
 use std::fmt::Write;
 
 /// The section about messages on standard error.
@@ -73,8 +73,8 @@ pub fn observing_reference() -> String {
     );
     for row in METRICS {
         let (suffix, kind) = match row.kind {
-            Kind::Counter => ("_total", "counter"),
-            Kind::Gauge => ("", "gauge"),
+            MetricKind::Counter => ("_total", "counter"),
+            MetricKind::Gauge => ("", "gauge"),
         };
         // Writing to a String cannot fail.
         let _ = writeln!(page, "| `petasos_{}{suffix}` | {kind} | {} |", row.name, row.help);

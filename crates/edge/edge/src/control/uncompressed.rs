@@ -3,7 +3,6 @@
 //! Invariants: only the first uncompressed page of a site is reported, in one line on standard
 //! error, and remembered until the process ends. The check sends no request to the origin.
 
-use crate::sites::Site;
 use message::{RequestHead, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, is_compressible};
 use std::sync::OnceLock;
@@ -30,16 +29,20 @@ impl Watch {
     pub(crate) fn found(&self) -> Option<&Uncompressed> {
         self.0.get()
     }
-}
 
-impl Site {
-    /// Checks the complete response of this length to a shared fetch.
-    pub(crate) fn look_at_coding(&self, request: &RequestHead, response: &ResponseHead, content_bytes: u64) {
+    /// Checks the complete response of this length to a shared fetch for `site`.
+    pub(crate) fn look(
+        &self,
+        site: &str,
+        request: &RequestHead,
+        response: &ResponseHead,
+        content_bytes: u64,
+    ) {
         let is_large_text = content_bytes >= BYTES_MIN
             && response.status == Status::OK
             && !response.fields.has(names::CONTENT_ENCODING)
             && is_compressible(&response.fields);
-        if !is_large_text || self.uncompressed.0.get().is_some() {
+        if !is_large_text || self.0.get().is_some() {
             return;
         }
         // Under the `rfc` profile, the client itself may have refused all codings.
@@ -51,8 +54,8 @@ impl Site {
         let had_via = request.fields.has(names::VIA);
         let found = Uncompressed { page, content_bytes, had_via };
         let text = found.text();
-        if self.uncompressed.0.set(found).is_ok() {
-            tracing::warn!("warning: {}: {text}", self.label());
+        if self.0.set(found).is_ok() {
+            tracing::warn!("warning: {}: {text}", site);
         }
     }
 }

@@ -5,18 +5,22 @@
 //! The answer is the outcome of the next request. If that depends on the origin's response, the
 //! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
-use crate::control::purge_orders::Unserved;
+use crate::control::purge_orders::{self, Unserved};
 use crate::control::uncompressed::Uncompressed;
+use crate::fetch::base::Base;
 use crate::fetch::disk_reads;
+use crate::memory::detection::Detected;
 use crate::memory::hit_for_miss::Remembered;
-use crate::request::asking::Asking;
+use crate::memory::leak_guard::is_guarded;
 use crate::request::client::head_limits;
+use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{Subject, guard};
-use crate::request::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
+use crate::request::key::Classified;
+use crate::request::leak_guard::withheld;
+use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
-use crate::upkeep::recognition;
 use api::why::{
     Answer, Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
 };
@@ -38,34 +42,34 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 /// # Errors
 /// A text that says what is wrong with the question.
 pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer, String> {
-    let asked = Asked::new(shared, question)?;
-    let request = match asked.request {
+    let simulated = SimulatedRequest::new(shared, question)?;
+    let request = match simulated.request {
         Ok(request) => request,
         Err(refusal) => return Ok(answer_of(refusal.reason)),
     };
     if purge::is_purge_method(&request.head.method) {
-        let reason = match shared.read_order(asked.peer, &request.head) {
+        let reason = match purge_orders::read_order(shared, simulated.peer, &request.head) {
             Ok(_) => Reason::Purged,
             Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
             Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(answer_of(reason));
     }
-    match guard(shared, asked.peer, &request) {
+    match guard(shared, simulated.peer, &request) {
         Ok(subject) => Ok(of_subject(shared, &subject, &request)),
         Err(refusal) => Ok(answer_of(refusal.reason)),
     }
 }
 
 /// The request of a question, as it would arrive.
-struct Asked {
+struct SimulatedRequest {
     /// The parsed request, or the response of a request that cannot be parsed.
     request: Result<Request, Refusal>,
     /// The client's address.
     peer: Peer,
 }
 
-impl Asked {
+impl SimulatedRequest {
     fn new(shared: &Shared, question: &Question) -> Result<Self, String> {
         let (https, authority, target) = split_url(&question.url)?;
         let mut fields = Fields::new();
@@ -123,33 +127,36 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// and adds the state of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let (wanted, reduced) = match Asking::new(shared, subject.clone(), head, false) {
-        Asking::Pass(_, reason) => (Err(reason), None),
-        Asking::LookUp(wanted, head) => (Ok(wanted), head),
+    let (page_request, reduced) = match Classified::new(shared, subject.clone(), head, false) {
+        Classified::Pass(_, reason) => (Err(reason), None),
+        Classified::LookUp(page_request, head) => (Ok(page_request), head),
     };
-    let key = wanted.as_ref().map_or_else(|_| subject.key(), |wanted| wanted.key.clone());
+    let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
     let head = reduced.as_deref().unwrap_or(head);
     let remembered = shared.hit_for_miss.recall(&key, now.monotonic);
     // Blocks on the disk. That is acceptable for an operator's question, but not for a client's
     // request.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
-        disk_reads::load_here(shared, &key, shelved);
+        disk_reads::read_blocking(shared, &key, shelved);
     }
-    let decided = match &wanted {
+    let decided = match &page_request {
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
             Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
-        Ok(wanted) => match wanted.kept_back(shared, &request.head, now) {
-            Some(kept) => {
-                let culprit = Some(cause(&kept.culprit));
+        Ok(page_request) => match withheld(shared, page_request, &request.head, now)
+            .filter(|_| is_guarded(&request.head.fields, policy))
+        {
+            Some(withheld) => {
+                let culprit = Some(cause(&withheld.culprit));
                 Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
             }
             None => {
-                let decided = looked_up(shared, wanted, head, remembered.as_ref(), now);
-                let is_left_out = wanted.left_out.reason().is_some_and(|own| own.name() == decided.reason);
+                let decided = looked_up(shared, page_request, head, remembered.as_ref(), now);
+                let is_left_out =
+                    page_request.left_out.reason().is_some_and(|own| own.name() == decided.reason);
                 let culprit = explain_request(&request.head, false, policy).filter(|_| is_left_out);
                 let culprit = culprit.and_then(|(_, culprit)| culprit);
                 Answer { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
@@ -158,8 +165,8 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     };
     // A stale response never replaces the response to a client's own request.
     let is_pass = decided.verdict == Verdict::Pass.name();
-    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
-    let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
+    let stale = page_request.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
+    let stale = stale.and_then(|page_request| page_request.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => {
             (Some(stored_answer(&object, key.target(), softened, policy, now)), false)
@@ -167,14 +174,14 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Lookup::NoVariant => (None, true),
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
-    let found = subject.site.recognition.found();
+    let found = subject.site.detection.found();
     Answer {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
             rules: subject.site.policy().name.clone(),
-            recognised_by: found.as_ref().map(recognition::Found::evidence),
-            recognised_since: found.as_ref().map(recognition::Found::since_text),
+            recognised_by: found.as_ref().map(Detected::evidence),
+            recognised_since: found.as_ref().map(Detected::since_text),
             origin: subject.site.origin.url().to_string(),
             uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
         }),
@@ -182,7 +189,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         stored,
         other_variants_only,
         remembered: remembered.map(remembered_answer),
-        is_being_fetched: shared.flights.is_under_way(&key),
+        is_being_fetched: shared.fetches.is_under_way(&key),
         if_origin_fails: stale.map(|delivery| substitute(delivery.account.reason)),
         ..decided
     }
@@ -191,35 +198,39 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
 /// The pipeline's decision after a look-up.
 fn looked_up(
     shared: &Shared,
-    wanted: &Wanted<'_>,
+    page_request: &PageRequest<'_>,
     head: &RequestHead,
     remembered: Option<&Remembered>,
     now: Moment,
 ) -> Answer {
-    match wanted.decide(shared, head, Touch::No, now) {
-        Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => answer_of(delivery.account.reason),
+    match page_request.decide(shared, head, Touch::No, now) {
+        Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
+            answer_of(delivery.account.reason)
+        }
         Decision::Refresh(delivery, _) => {
             Answer { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Load(_) => Answer { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
+        Decision::Read(_) => Answer { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
         Decision::OnlyIfCached => answer_of(Reason::OnlyIfCached),
-        Decision::Alone(reason) => match wanted.left_out.reason() {
+        Decision::Pass(reason) => match page_request.left_out.reason() {
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..answer_of(reason) },
             None => alone(reason, head, remembered),
         },
-        Decision::Fly { .. } if shared.is_beyond_foreign_ports(wanted, &head.fields, now.monotonic) => {
+        Decision::Fetch { .. }
+            if is_beyond_foreign_ports(shared, page_request, &head.fields, now.monotonic) =>
+        {
             Answer { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
         }
-        Decision::Fly { reason, .. } => {
-            let confirms = match wanted.find(shared, head, Touch::No, now) {
-                Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
-                Found::Fetch(_, None)
-                | Found::Deliver(_)
-                | Found::Refresh(..)
-                | Found::Load(_)
-                | Found::Unfit
-                | Found::Unusable => false,
+        Decision::Fetch { reason, .. } => {
+            let confirms = match page_request.find(shared, head, Touch::No, now) {
+                LookupResult::Fetch(_, Some(base)) => is_confirmation(page_request, &base, head),
+                LookupResult::Fetch(_, None)
+                | LookupResult::Deliver(_)
+                | LookupResult::Refresh(..)
+                | LookupResult::OnDisk(_)
+                | LookupResult::Unfit
+                | LookupResult::Unusable => false,
             };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
         }
@@ -227,9 +238,9 @@ fn looked_up(
 }
 
 /// Whether the fetch is a conditional request for the stored response.
-fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool {
-    let policy = wanted.subject.site.policy();
-    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
+fn is_confirmation(page_request: &PageRequest<'_>, base: &Base, head: &RequestHead) -> bool {
+    let policy = page_request.subject.site.policy();
+    let asks = forward::fetch_fields(page_request.range.as_deref(), Some(base), &head.fields, policy);
     asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 

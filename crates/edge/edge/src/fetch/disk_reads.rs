@@ -5,9 +5,8 @@
 //! objects is bounded. A body is read into memory if the budget of bodies outside the store allows
 //! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
 
-use crate::fetch::room::Room;
+use crate::fetch::body_reservation::BodyReservation;
 use crate::shared::Shared;
-use crate::upkeep::backlog::Backlog;
 use crate::upkeep::disk_threads;
 use semantics::Moment;
 use std::io;
@@ -15,28 +14,9 @@ use std::sync::Arc;
 use store::{Key, Shelved};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of concurrent reads of objects and bodies. Each needs a thread, whose heap may
-/// take 2 MiB.
-const READS_MAX: usize = 8;
-
-/// Maximum number of file parts that are read ahead for downloads at the same time. Separate from
-/// `READS_MAX`, because a queue of objects would make a healthy disk look late to a download.
-const READS_AHEAD_MAX: usize = 4;
-
-/// Maximum number of objects that are read or wait for it. A waiting one takes about 1 kB, and a
-/// working disk reads far more than this within `limits.disk_timeout`.
-const WAITING_MAX: usize = 4096;
-
-/// The reads under way.
-#[derive(Debug)]
-pub(crate) struct Loads {
-    objects: Arc<Backlog<Shelved>>,
-    ahead: Arc<Semaphore>,
-}
-
 /// The outcome of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loaded {
+pub(crate) enum ReadOutcome {
     /// It was read, or could not be; look it up again.
     Ended,
     /// The disk hangs, or did not answer within `limits.disk_timeout`; fetch the page.
@@ -45,19 +25,10 @@ pub(crate) enum Loaded {
     Refused,
 }
 
-impl Default for Loads {
-    fn default() -> Self {
-        Self {
-            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),
-            ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
-        }
-    }
-}
-
 /// A permit to read a body, to be dropped after the read; `None` if none is free within
 /// `limits.disk_timeout`.
 pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
-    turn_of(shared.loads.objects.turns(), shared).await
+    turn_of(shared.read_queues.objects.turns(), shared).await
 }
 
 async fn turn_of(turns: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemaphorePermit> {
@@ -72,29 +43,31 @@ pub(crate) async fn read_ahead(
     shared: &Shared,
     read: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> bool {
-    let Some(turn) = turn_of(&shared.loads.ahead, shared).await else { return false };
+    let Some(turn) = turn_of(&shared.read_queues.ahead, shared).await else { return false };
     // The permit is released when the read has ended, even if its request has given up.
     let read = move || (read(), turn).0;
     matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
 }
 
 /// Reads the object found under `key` and waits for the result.
-pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> Loaded {
+pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> ReadOutcome {
     if shared.persistence.is_hung() {
-        return Loaded::Late;
+        return ReadOutcome::Late;
     }
     let (reader, own, within) = (Arc::clone(shared), key.detached(), shared.limits.disk_timeout);
     let read = move || read_here(&reader, &own, shelved);
-    let Some(mut done) = shared.loads.objects.join(shelved, within, read) else { return Loaded::Refused };
+    let Some(mut done) = shared.read_queues.objects.join(shelved, within, read) else {
+        return ReadOutcome::Refused;
+    };
     match tokio::time::timeout(within, done.changed()).await {
-        Ok(Ok(())) => Loaded::Ended,
+        Ok(Ok(())) => ReadOutcome::Ended,
         // A second look-up would wait as long again.
-        Ok(Err(_)) | Err(_) => Loaded::Late,
+        Ok(Err(_)) | Err(_) => ReadOutcome::Late,
     }
 }
 
-/// Blocking variant of [`load`].
-pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+/// Blocking variant of [`read`].
+pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
     if shared.persistence.is_hung() {
         return;
     }
@@ -105,14 +78,15 @@ pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
 
 /// Reads an object within the memory budget. Blocks.
 fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
-    let mut room = Room::new(shared);
+    let mut reservation = BodyReservation::new(shared);
     // Twice the size, because the body is read in pieces and then joined.
-    shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
+    shared.store.load(key, shelved, |bytes| reservation.take(2 * bytes), Moment::read(&*shared.clock));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{READS_AHEAD_MAX, read_ahead, turn};
+    use super::{read_ahead, turn};
+    use crate::fetch::read_queues::READS_AHEAD_MAX;
     use crate::shared::Shared;
     use config::Plan;
     use platform::SystemClock;
@@ -142,7 +116,7 @@ mod tests {
             };
             assert!(!read_ahead(&shared, stuck).await, "the disk hangs");
         }
-        assert_eq!(shared.loads.ahead.available_permits(), 0, "a read that is late keeps its turn");
+        assert_eq!(shared.read_queues.ahead.available_permits(), 0, "a read that is late keeps its turn");
         assert!(turn(&shared).await.is_some(), "objects are read all the same");
         drop((release, begun));
         assert!(begins.iter().count() <= READS_AHEAD_MAX);

@@ -3,34 +3,34 @@
 //! Invariant: the request consists of the page's key and its negotiated fields, and contains
 //! nothing of any client.
 
-use crate::fetch::flight::{Asked, Flight};
-use crate::fetch::fly::Departure;
+use crate::fetch::base::Base;
+use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand};
 use crate::fetch::table_entry::TableEntry;
-use crate::memory::popular::Page;
+use crate::fetch::task::FetchTask;
+use crate::memory::hot_pages::PageVariant;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::request::lookup::Base;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
 use message::Method;
 use std::sync::Arc;
 
-/// A flight for a page, which the caller must run. `None` if an equal one is under way, or if
-/// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the flight
+/// A fetch for a page, which the caller must run. `None` if an equal one is under way, or if
+/// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the fetch
 /// table. `base` is the stored object, for the origin to confirm.
-pub(crate) fn departure(
+pub(crate) fn task(
     shared: &Arc<Shared>,
     worker: usize,
     site: &Arc<Site>,
-    page: &Page,
+    page: &PageVariant,
     base: Option<Base>,
     is_renewed: impl FnOnce() -> bool,
-) -> Option<(Arc<Flight>, Departure)> {
-    let Page { key, fields, rule } = page;
-    let flight = shared.flights.renew(
+) -> Option<(Arc<CoalescedFetch>, FetchTask)> {
+    let PageVariant { key, fields, rule } = page;
+    let fetch = shared.fetches.renew(
         key,
-        Asked { fields, range: None, solo: false, is_robot: true, client: None },
+        Demand { fields, range: None, exclusive: false, is_robot: true, client: None },
         || shared.store.known_rule(key).union(rule),
         || shared.store.sequence(),
         is_renewed,
@@ -38,23 +38,23 @@ pub(crate) fn departure(
     let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
     let (https, rules) = (key.is_https(), site.rules());
     let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
-    let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
-    let asks = forward::flight_fields(None, base.as_ref(), fields, site.policy());
+    let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, fetch.known());
+    let asks = forward::fetch_fields(None, base.as_ref(), fields, site.policy());
     let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
-        shared.flights.remove(key, &flight);
+        shared.fetches.remove(key, &fetch);
         return None;
     };
-    let departure = Departure {
+    let task = FetchTask {
         shared: Arc::clone(shared),
         worker,
         site: Arc::clone(site),
         key: key.clone(),
         head,
         request,
-        entry: TableEntry::of(shared, key, &flight),
-        flight: Arc::clone(&flight),
+        entry: TableEntry::of(shared, key, &fetch),
+        fetch: Arc::clone(&fetch),
         base: base.map(|base| base.object),
         impersonal: true,
     };
-    Some((flight, departure))
+    Some((fetch, task))
 }

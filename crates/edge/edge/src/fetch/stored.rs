@@ -4,7 +4,7 @@
 //! Invariant: parts are joined only if the same strong validator proves that they belong to one
 //! content.
 
-use crate::fetch::flight::SharedAnswer;
+use crate::fetch::coalesced_fetch::SharedResponse;
 use crate::request::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
@@ -46,7 +46,7 @@ fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
 /// Joins the stored part and a newer one, if they fit together.
 pub(crate) fn joined_part(
     stored: &Arc<Object>,
-    newer: &SharedAnswer,
+    newer: &SharedResponse,
     (body, extent): (&Body, ContentRange),
     policy: &Policy,
 ) -> Option<Object> {

@@ -1,31 +1,32 @@
-//! The entry of a fetch in the table of flights.
+//! The entry of a fetch in the table of fetches.
 //!
-//! Invariants: a flight stays in the table while it may still publish a response, so an
+//! Invariants: a fetch stays in the table while it may still publish a response, so an
 //! invalidation finds it there. A response that was requested before a postponed write to its page
 //! is refreshed after it was stored.
 
-use crate::fetch::flight::Flight;
+use crate::fetch::coalesced_fetch::CoalescedFetch;
+use crate::request::writes::refresh_page;
 use crate::shared::Shared;
 use std::sync::Arc;
 use store::Key;
 
-/// A flight in the table. Its drop removes the flight.
+/// A fetch in the table. Its drop removes the fetch.
 pub(crate) struct TableEntry {
     shared: Arc<Shared>,
     pub(crate) key: Key,
-    pub(crate) flight: Arc<Flight>,
+    pub(crate) fetch: Arc<CoalescedFetch>,
 }
 
 impl TableEntry {
-    /// The entry of a flight that is in the table under `key`.
-    pub(crate) fn of(shared: &Arc<Shared>, key: &Key, flight: &Arc<Flight>) -> Arc<Self> {
-        Arc::new(Self { shared: Arc::clone(shared), key: key.detached(), flight: Arc::clone(flight) })
+    /// The entry of a fetch that is in the table under `key`.
+    pub(crate) fn of(shared: &Arc<Shared>, key: &Key, fetch: &Arc<CoalescedFetch>) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::clone(shared), key: key.detached(), fetch: Arc::clone(fetch) })
     }
 }
 
 impl Drop for TableEntry {
     fn drop(&mut self) {
-        let Self { shared, key, flight } = &*self;
-        shared.flights.end(key, flight, || shared.refresh_page(key, shared.clock.monotonic()));
+        let Self { shared, key, fetch } = &*self;
+        shared.fetches.end(key, fetch, || refresh_page(shared, key, shared.clock.monotonic()));
     }
 }

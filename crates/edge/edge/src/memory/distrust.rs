@@ -38,7 +38,7 @@ const GROUPS: usize = 1_024;
 /// The withheld pages.
 #[derive(Debug)]
 pub(crate) struct Distrust {
-    entries: Mutex<Entries>,
+    entries: Mutex<WithheldPages>,
     /// Number of withheld pages in each group.
     groups: Vec<AtomicU32>,
     hasher: RandomState,
@@ -48,8 +48,8 @@ pub(crate) struct Distrust {
 /// Keys are kept as hashes. If two keys collide, the second page is withheld too, which is
 /// harmless.
 #[derive(Debug, Default)]
-struct Entries {
-    by_key: HashMap<u64, Entry>,
+struct WithheldPages {
+    by_key: HashMap<u64, WithheldPage>,
     /// Sequence numbers and hashes, oldest first. An element is outdated if its number differs from
     /// its entry's.
     order: VecDeque<(u64, u64)>,
@@ -57,9 +57,9 @@ struct Entries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WithheldPage {
     number: u64,
-    state: State,
+    state: Suspicion,
     since: Monotonic,
     /// When it may be checked again.
     again: Monotonic,
@@ -69,7 +69,7 @@ struct Entry {
 
 /// The reason why a page is withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Suspicion {
     /// Two responses differ; the difference is being investigated.
     Suspected,
     /// They differ, and the investigation had no result.
@@ -80,7 +80,7 @@ pub(crate) enum State {
 
 /// The reason why a visitor does not receive the stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct Withheld {
     pub(crate) culprit: Culprit,
     /// Whether this visitor's request may check the page again.
     pub(crate) may_look: bool,
@@ -94,30 +94,30 @@ impl Distrust {
     }
 
     /// Why a visitor with these cookies does not receive the stored page; `None` if it does.
-    pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Kept> {
+    pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Withheld> {
         self.entry(key, |entry| {
             let has_all = || {
                 let names = names();
                 let has = |name: &[u8]| names.split(", ").any(|own| own.as_bytes() == name);
                 entry.names.split(|octet| *octet == b',').all(|name| has(name.trim_ascii()))
             };
-            let is_due = entry.state != State::Suspected && now >= entry.again;
+            let is_due = entry.state != Suspicion::Suspected && now >= entry.again;
             let may_look = is_due && (now >= entry.since.plus(ANYBODY) || has_all());
-            Kept { culprit: Culprit { kind: CulpritKind::Cookie, name: entry.names.clone() }, may_look }
+            Withheld { culprit: Culprit { kind: CulpritKind::Cookie, name: entry.names.clone() }, may_look }
         })
     }
 
     /// The page's state; `None` if it is not withheld.
-    pub(crate) fn state(&self, key: &Key) -> Option<State> {
+    pub(crate) fn state(&self, key: &Key) -> Option<Suspicion> {
         self.entry(key, |entry| entry.state)
     }
 
     /// Adds or updates a page, because a response with these cookies differed.
-    pub(crate) fn take_in(&self, key: &Key, state: State, names: &str, now: Monotonic) {
+    pub(crate) fn take_in(&self, key: &Key, state: Suspicion, names: &str, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.lock();
         let known = entries.by_key.get(&hash).map(|entry| entry.state);
-        if self.pages_max == 0 || (known == Some(State::Found) && state == State::Suspected) {
+        if self.pages_max == 0 || (known == Some(Suspicion::Found) && state == Suspicion::Suspected) {
             return;
         }
         entries.tidy(self.pages_max);
@@ -125,16 +125,16 @@ impl Distrust {
             entries.make_room(self.pages_max, |gone| self.leaves(gone));
             self.enters(hash);
         }
-        let again = now.plus(if state == State::Found { FOUND } else { IN_DOUBT });
+        let again = now.plus(if state == Suspicion::Found { FOUND } else { IN_DOUBT });
         entries.number += 1;
         let number = entries.number;
         let names = kept_names(names);
-        entries.by_key.insert(hash, Entry { number, state, since: now, again, names });
+        entries.by_key.insert(hash, WithheldPage { number, state, since: now, again, names });
         entries.order.push_back((number, hash));
     }
 
     /// Records that a check has begun, so that no other one starts for a while.
-    pub(crate) fn is_looked_at(&self, key: &Key, now: Monotonic) {
+    pub(crate) fn note_check(&self, key: &Key, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         if let Some(entry) = self.lock().by_key.get_mut(&hash) {
             entry.again = now.plus(IN_DOUBT);
@@ -147,14 +147,14 @@ impl Distrust {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.lock();
         let goes =
-            entries.by_key.get(&hash).is_some_and(|entry| even_if_found || entry.state != State::Found);
+            entries.by_key.get(&hash).is_some_and(|entry| even_if_found || entry.state != Suspicion::Found);
         if goes {
             entries.by_key.remove(&hash);
             self.leaves(hash);
         }
     }
 
-    fn entry<T>(&self, key: &Key, read: impl FnOnce(&Entry) -> T) -> Option<T> {
+    fn entry<T>(&self, key: &Key, read: impl FnOnce(&WithheldPage) -> T) -> Option<T> {
         let hash = self.hasher.hash_one(key);
         // Relaxed is enough: a look-up concurrent with `take_in` may come before it.
         if self.group(hash)?.load(Ordering::Relaxed) == 0 {
@@ -180,12 +180,12 @@ impl Distrust {
     }
 
     /// Poison is ignored because no code that can panic runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, WithheldPages> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
+impl WithheldPages {
     /// Removes outdated elements from the order once they may be the majority.
     fn tidy(&mut self, pages_max: usize) {
         let Self { by_key, order, .. } = self;
@@ -217,7 +217,7 @@ fn kept_names(names: &str) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distrust, NAMES_BYTES_MAX, State, kept_names};
+    use super::{Distrust, NAMES_BYTES_MAX, Suspicion, kept_names};
     use bytes::Bytes;
     use clock::Monotonic;
     use store::{Key, SiteId};
@@ -233,14 +233,14 @@ mod tests {
     /// Whether the page is withheld from a visitor with these cookies, and whether it may check
     /// again.
     fn kept(pages: &Distrust, names: &str, secs: u64) -> Option<bool> {
-        pages.of(&key("/"), || names.to_owned(), at(secs)).map(|kept| kept.may_look)
+        pages.of(&key("/"), || names.to_owned(), at(secs)).map(|withheld| withheld.may_look)
     }
 
     #[test]
     fn withheld_page_is_checked_again_and_not_trusted_by_time() {
         let pages = Distrust::new(10);
         assert_eq!(kept(&pages, "lang", 0), None);
-        pages.take_in(&key("/"), State::Found, "_ga, lang", at(0));
+        pages.take_in(&key("/"), Suspicion::Found, "_ga, lang", at(0));
         let culprit = pages.of(&key("/"), String::new, at(0)).unwrap().culprit;
         assert_eq!(culprit.name, "_ga, lang");
         assert_eq!(kept(&pages, "lang, _ga", 3_599), Some(false));
@@ -251,7 +251,7 @@ mod tests {
             "it lacks one of the cookies that made the difference"
         );
         assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "after a day any request may check the page");
-        pages.is_looked_at(&key("/"), at(86_400));
+        pages.note_check(&key("/"), at(86_400));
         assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one investigation at a time");
         pages.trust(&key("/"), true);
         assert_eq!(kept(&pages, "lang, _ga", 86_402), None);
@@ -260,14 +260,14 @@ mod tests {
     #[test]
     fn leak_that_was_found_outlasts_a_new_suspicion() {
         let pages = Distrust::new(10);
-        pages.take_in(&key("/"), State::Suspected, "_ga", at(0));
+        pages.take_in(&key("/"), Suspicion::Suspected, "_ga", at(0));
         assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "the page is being investigated");
-        pages.take_in(&key("/"), State::Found, "lang", at(1));
-        pages.take_in(&key("/"), State::Suspected, "_ga", at(2));
-        assert_eq!(pages.state(&key("/")), Some(State::Found));
+        pages.take_in(&key("/"), Suspicion::Found, "lang", at(1));
+        pages.take_in(&key("/"), Suspicion::Suspected, "_ga", at(2));
+        assert_eq!(pages.state(&key("/")), Some(Suspicion::Found));
         pages.trust(&key("/"), false);
-        assert_eq!(pages.state(&key("/")), Some(State::Found));
-        pages.take_in(&key("/b"), State::Doubted, "_ga", at(2));
+        assert_eq!(pages.state(&key("/")), Some(Suspicion::Found));
+        pages.take_in(&key("/b"), Suspicion::Doubted, "_ga", at(2));
         pages.trust(&key("/b"), false);
         assert_eq!(pages.state(&key("/b")), None);
     }
@@ -277,12 +277,12 @@ mod tests {
         let pages = Distrust::new(2);
         for round in 0..10 {
             for target in ["/a", "/b", "/c"] {
-                pages.take_in(&key(target), State::Found, "_ga", at(round));
+                pages.take_in(&key(target), Suspicion::Found, "_ga", at(round));
             }
         }
         assert_eq!(["/a", "/b", "/c"].map(|target| pages.state(&key(target)).is_some()), [false, true, true]);
-        (0..100).for_each(|round| pages.take_in(&key("/c"), State::Doubted, "_ga", at(round)));
-        pages.take_in(&key("/a"), State::Found, "_ga", at(100));
+        (0..100).for_each(|round| pages.take_in(&key("/c"), Suspicion::Doubted, "_ga", at(round)));
+        pages.take_in(&key("/a"), Suspicion::Found, "_ga", at(100));
         let entries = pages.lock();
         assert!(entries.by_key.len() == 2 && entries.order.len() <= 4, "{entries:?}");
     }

@@ -6,7 +6,7 @@
 //! response arrives. Therefore a response with a rule is not stored if any target of its path was
 //! invalidated since its fetch began. The memory is bounded. A page that it drops is removed from
 //! the store too, because no invalidation of an equivalent target would find it. Each variant of a
-//! page may state another rule; `asked_target` checks the variant that is to be delivered.
+//! page may state another rule; `own_target` checks the variant that is to be delivered.
 //!
 //! Objects of an earlier process obey the same invariants: each is learned before it is taken over
 //! from disk. It is not taken over if the journal has a later invalidation of any target of its
@@ -16,9 +16,8 @@
 //! invalidation covers all percent-encodings, so one entry holds the keys of all of them.
 
 use crate::memory::sync::{AtomicBool, PoisonError, RwLock};
-use crate::shared::Shared;
 use bytes::Bytes;
-use message::{Fields, ResponseHead, names};
+use message::{Fields, names};
 use semantics::{NoVarySearch, canonical_target};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -168,32 +167,6 @@ impl Equivalents {
 
     fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one((key.site(), key.is_https(), key.host(), canonical_target(path_of(key))))
-    }
-}
-
-impl Shared {
-    /// Learns from a response that `publish` stores; see [`Equivalents::learn`]. An origin error
-    /// without a rule does not change the rule of its page. The page's variants stay stored, and
-    /// invalidations find the error as well.
-    pub(crate) fn learn_equivalents(
-        &self,
-        key: &Key,
-        response: &ResponseHead,
-        begun: u64,
-        publish: impl FnOnce(),
-    ) {
-        if response.status.is_server_error() && NoVarySearch::of(&response.fields).is_none() {
-            return publish();
-        }
-        let remove = |forgotten: &Key| {
-            self.store.remove(forgotten);
-            // No invalidation of an equivalent target would find its file in the static tree
-            // either.
-            if let Some(site) = self.sites.iter().find(|site| site.id == forgotten.site()) {
-                self.static_tree.withdraw(site, forgotten);
-            }
-        };
-        self.equivalents.learn(key, &response.fields, begun, remove, publish);
     }
 }
 

@@ -17,7 +17,7 @@ use store::Key;
 /// A bounded table of keys with a reason for each.
 #[derive(Debug)]
 pub(crate) struct HitForMiss {
-    entries: Mutex<Entries>,
+    entries: Mutex<HitForMissEntries>,
     hasher: RandomState,
     memory: Duration,
     entries_max: usize,
@@ -26,8 +26,8 @@ pub(crate) struct HitForMiss {
 /// Keys are kept as hashes. If two keys collide, the requests for the second do not wait for one
 /// another either, which is harmless.
 #[derive(Debug, Default)]
-struct Entries {
-    by_key: HashMap<u64, Entry>,
+struct HitForMissEntries {
+    by_key: HashMap<u64, HitForMissEntry>,
     /// The order of recording, oldest first. An element is outdated if its key was recorded again
     /// or removed since then.
     order: VecDeque<Recorded>,
@@ -36,7 +36,7 @@ struct Entries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HitForMissEntry {
     until: Monotonic,
     number: u64,
     remembered: Remembered,
@@ -89,7 +89,7 @@ impl HitForMiss {
 
     /// Removes all entries.
     pub(crate) fn forget_all(&self) {
-        *self.lock() = Entries::default();
+        *self.lock() = HitForMissEntries::default();
     }
 
     /// Why the response for `key` could not be shared a short while ago; `None` without a live
@@ -108,16 +108,16 @@ impl HitForMiss {
     }
 
     /// Poison is ignored because no code that can panic runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, HitForMissEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
+impl HitForMissEntries {
     fn record(&mut self, hash: u64, until: Monotonic, remembered: Remembered) {
         self.number += 1;
         let number = self.number;
-        self.by_key.insert(hash, Entry { until, number, remembered });
+        self.by_key.insert(hash, HitForMissEntry { until, number, remembered });
         self.order.push_back(Recorded { until, number, hash });
     }
 
@@ -143,7 +143,7 @@ impl Entries {
 }
 
 /// Whether the table still has what was recorded.
-fn is_live(by_key: &HashMap<u64, Entry>, recorded: &Recorded) -> bool {
+fn is_live(by_key: &HashMap<u64, HitForMissEntry>, recorded: &Recorded) -> bool {
     by_key.get(&recorded.hash).is_some_and(|entry| entry.number == recorded.number)
 }
 

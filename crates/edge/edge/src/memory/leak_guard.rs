@@ -7,7 +7,7 @@
 //! itself (`distrust`). Requests without cookies are not checked. For a known site, a hit that is
 //! not checked writes to no memory that another worker writes to.
 
-use crate::memory::distrust::{Distrust, Kept, State};
+use crate::memory::distrust::{Distrust, Suspicion, Withheld};
 use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
@@ -134,31 +134,31 @@ impl LeakGuard {
 
     /// Why a client with these cookies does not receive the stored page of `key`; `None` if it
     /// does.
-    pub(crate) fn kept_back(
+    pub(crate) fn withheld(
         &self,
         key: &Key,
         fields: &Fields,
         policy: &Policy,
         now: Monotonic,
-    ) -> Option<Kept> {
+    ) -> Option<Withheld> {
         self.distrust.of(key, || cookie_names(fields, policy), now)
     }
 
     /// Whether the page of `key` may be served where no cookies are checked, as from the static
     /// tree.
     pub(crate) fn is_for_all(&self, key: &Key) -> bool {
-        self.distrust.state(key).is_none_or(|state| state == State::Suspected)
+        self.distrust.state(key).is_none_or(|state| state == Suspicion::Suspected)
     }
 
     /// Records that a withheld page is being checked again.
-    pub(crate) fn looks_again(&self, key: &Key, now: Monotonic) {
-        self.distrust.is_looked_at(key, now);
+    pub(crate) fn note_renewed_check(&self, key: &Key, now: Monotonic) {
+        self.distrust.note_check(key, now);
     }
 
     /// Records that a client with these cookies received another page. From now on no client with
     /// cookies receives the stored one.
     pub(crate) fn suspect(&self, key: &Key, cookies: &str, now: Monotonic) {
-        self.distrust.take_in(key, State::Suspected, cookies, now);
+        self.distrust.take_in(key, Suspicion::Suspected, cookies, now);
     }
 
     /// Records the result of the investigation. `again` is true if the page was already withheld
@@ -168,9 +168,9 @@ impl LeakGuard {
             Finding::Changes => self.distrust.trust(key, again),
             // A leak once found is not doubted because the origin was too busy.
             Finding::Unknown if again => {}
-            Finding::Unknown => self.distrust.take_in(key, State::Doubted, cookies, now),
+            Finding::Unknown => self.distrust.take_in(key, Suspicion::Doubted, cookies, now),
             Finding::Leak => {
-                self.distrust.take_in(key, State::Found, cookies, now);
+                self.distrust.take_in(key, Suspicion::Found, cookies, now);
                 for sites in [&self.sites, &self.files] {
                     if let Some(site) = sites.get(key.site().0 as usize) {
                         site.is_new_again();

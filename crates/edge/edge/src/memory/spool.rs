@@ -44,10 +44,10 @@ pub(crate) struct Spool {
 
 /// A file of the spool for one body. Its room is released after this is dropped and its last
 /// operation has ended.
-pub(crate) struct SpoolFile(Arc<Place>);
+pub(crate) struct SpoolFile(Arc<SpoolSlot>);
 
 /// A file and its reserved room.
-struct Place {
+struct SpoolSlot {
     spool: Arc<Spool>,
     /// Opened by the first write.
     file: OnceLock<Arc<dyn DiskFile>>,
@@ -166,7 +166,7 @@ impl Drop for Waiter {
 
 impl SpoolFile {
     pub(crate) fn new(spool: Arc<Spool>) -> Self {
-        Self(Arc::new(Place { spool, file: OnceLock::new(), bytes: AtomicU64::new(0) }))
+        Self(Arc::new(SpoolSlot { spool, file: OnceLock::new(), bytes: AtomicU64::new(0) }))
     }
 
     /// Reserves room for a file of `bytes` bytes; false if there is not enough, or no spool.
@@ -228,7 +228,7 @@ impl SpoolFile {
     }
 }
 
-impl Place {
+impl SpoolSlot {
     /// The file, opened on first use. No race: a body has one operation at a time.
     fn open(&self) -> io::Result<&Arc<dyn DiskFile>> {
         if let Some(file) = self.file.get() {
@@ -240,26 +240,26 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SpoolSlot {
     fn drop(&mut self) {
-        let room = Room { spool: Arc::clone(&self.spool), bytes: *self.bytes.get_mut() };
+        let reservation = SpoolReservation { spool: Arc::clone(&self.spool), bytes: *self.bytes.get_mut() };
         if let Some(file) = self.file.take() {
             // Closing frees the file's blocks, which may wait for the disk.
             self.spool.closer.close(move || {
                 drop(file);
-                drop(room);
+                drop(reservation);
             });
         }
     }
 }
 
 /// The room that a file has reserved. Dropping it releases the room.
-struct Room {
+struct SpoolReservation {
     spool: Arc<Spool>,
     bytes: u64,
 }
 
-impl Drop for Room {
+impl Drop for SpoolReservation {
     fn drop(&mut self) {
         self.spool.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -4,51 +4,40 @@
 //! the request was read to its end. Every request is recorded once, with the bytes that were really
 //! sent.
 
-use crate::control::access_log::Entry;
+use crate::control::access_log::LogEntry;
 use crate::control::counters::Metric;
-use crate::control::purge_orders::Unserved;
-use crate::fetch::flight::Parcel;
-use crate::fetch::fly;
-use crate::fetch::mender::Mender;
-use crate::memory::leak_guard::COMPARED_BYTES_MAX;
+use crate::fetch::body_repair::BodyRepair;
+use crate::fetch::coalesced_fetch::StreamedResponse;
+use crate::fetch::task;
+use crate::memory::detection::InspectedRequest;
 use crate::request::client::SendError;
 use crate::request::decoded::Source;
-use crate::request::deliver::{self, Beginning, Interrupted};
-use crate::request::delivery::{Content, Delivery};
+use crate::request::deliver::{self, Beginning};
+use crate::request::delivery::{Content, Delivery, Watcher};
 use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
-use crate::request::leak_check::LeakCheck;
-use crate::request::pipeline::{After, Visit};
+use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account, Written};
-use crate::upkeep::recognition::Sent;
+use crate::request::visit::{After, RequestOutcome, Visit};
+use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use page::HEAD_BYTES_MAX;
-use purge::PurgeReply;
 use semantics::{
-    CacheStatusFacts, ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions,
-    has_conditions,
+    ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
-/// The result of a request, for its record.
-pub(crate) struct Outcome {
-    status: Status,
-    reason: Reason,
-    content_bytes: u64,
-    pub(crate) after: After,
-}
-
 impl Visit<'_> {
     /// *deliver*: evaluates conditions and sends head and content.
-    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
+    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> RequestOutcome {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
-        self.asker.persistent &= self.client.is_content_read();
+        self.recipient.persistent &= self.client.is_content_read();
         let decoded = self.decoded(&content);
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
@@ -62,21 +51,25 @@ impl Visit<'_> {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
                 self.send_filling(head, answer.framing, decoded, reader, &account).await
             }
-            Content::Claimed(parcel) => self.send_parcel(parcel, decoded, false, &account).await,
-            Content::Own(parcel) => self.send_parcel(parcel, None, true, &account).await,
-            Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
-            Content::Checked(parcel, check) => self.send_checked(parcel, decoded, check, &account).await,
+            Content::Claimed(response) => self.send_response(response, decoded, false, &account).await,
+            Content::Own(response) => self.send_response(response, None, true, &account).await,
+            Content::SuspectedWrite(response, suspected) => {
+                self.send_suspected_write(response, suspected, &account).await
+            }
+            Content::Watched(response, watcher) => {
+                self.send_watched(response, decoded, watcher, &account).await
+            }
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
 
     /// *refuse*: sends a response made by the edge.
-    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> RequestOutcome {
         if let Some(detail) = &refusal.detail {
             self.shared.complaints.tell(detail, self.now().monotonic);
         }
-        self.asker.persistent &= self.client.is_content_read();
-        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
+        self.recipient.persistent &= self.client.is_content_read();
+        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.recipient);
         self.client.push(written.octets.clone());
         let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
         if page_bytes > 0 {
@@ -86,56 +79,15 @@ impl Visit<'_> {
         self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
     }
 
-    /// *purge*: carries out a purge order.
-    pub(crate) async fn purge(&mut self) -> Outcome {
-        let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
-            Ok(order) => {
-                self.cells().count(Metric::Purges);
-                let outcome = self.shared.carry_out(&order).await;
-                (Reason::Purged, self.shared.reply(&order, outcome))
-            }
-            Err(Unserved::Forbidden(denied)) => {
-                self.cells().count(Metric::PurgesForbidden);
-                return self.refuse(Refusal::purge_forbidden(denied)).await;
-            }
-            Err(Unserved::Malformed(malformed)) => {
-                self.cells().count(Metric::PurgesMalformed);
-                (Reason::PurgeMalformed, malformed.reply())
-            }
-        };
-        self.send_reply(reply, reason).await
-    }
-
-    /// Answers a request that carried out a purge before its page could be fetched.
-    pub(crate) async fn answer(mut self, reply: PurgeReply) -> After {
-        let outcome = self.send_reply(reply, Reason::Purged).await;
-        self.record(&outcome);
-        outcome.after
-    }
-
-    async fn send_reply(&mut self, reply: PurgeReply, reason: Reason) -> Outcome {
-        self.asker.persistent &= self.client.is_content_read();
-        let PurgeReply { mut head, content } = reply;
-        respond::tidy(&mut head, self.shared.clock.now());
-        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
-        let content_bytes = content.len() as u64;
-        let framing = BodyFraming::Length(content_bytes);
-        let written = respond::write_head(&head, framing, Some(&account), self.asker);
-        self.client.push(written.octets.clone());
-        self.client.push(content);
-        let sent = self.client.flush().await.map_err(Interrupted::from);
-        self.outcome(head.status, reason, content_bytes, sent, &written)
-    }
-
     /// *record*: updates counters and writes the access log.
-    pub(crate) fn record(&mut self, outcome: &Outcome) {
+    pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
         let (received, sent) = self.client.take_octet_counts();
         cells.add(Metric::BytesReceived, received);
         cells.add(Metric::BytesSent, sent);
         let Some(log) = &self.shared.log else { return };
-        let recorded = log.record(&Entry {
+        let recorded = log.record(&LogEntry {
             peer: self.client.peer(),
             now: self.begun.wall,
             request: &self.request.head,
@@ -169,8 +121,8 @@ impl Visit<'_> {
                 &stored_head
             }
             Content::Filling { answer, .. } => &answer.head,
-            Content::Claimed(parcel) => &parcel.head,
-            Content::Own(_) | Content::Witnessed(..) | Content::Checked(..) | Content::Switch(..) => {
+            Content::Claimed(response) => &response.head,
+            Content::Own(_) | Content::SuspectedWrite(..) | Content::Watched(..) | Content::Switch(..) => {
                 return None;
             }
         };
@@ -186,27 +138,32 @@ impl Visit<'_> {
         object: &Arc<Object>,
         decoded: Option<ResponseHead>,
         account: &Account,
-    ) -> Outcome {
-        let mender = Mender::of(self);
+    ) -> RequestOutcome {
+        let repair = BodyRepair::of(self);
         if let Some(head) = decoded {
-            return self.send_decoded(&head, Source::stored(object, &mender), account).await.0;
+            return self.send_decoded(&head, Source::stored(object, &repair), account).await.0;
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, object, account).await;
         }
-        let written = respond::write_hit(object, account, self.asker);
+        let written = respond::write_hit(object, account, self.recipient);
         let has_content = written.framing != BodyFraming::Empty;
-        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
+        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &repair).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
 
     /// Sends the parts of a stored response that the request wants.
-    async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
+    async fn send_excerpt(
+        &mut self,
+        excerpt: &Excerpt,
+        object: &Arc<Object>,
+        account: &Account,
+    ) -> RequestOutcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
-        let (content, mender) = (&excerpt.content, Mender::of(self));
-        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &mender).await;
+        let (content, repair) = (&excerpt.content, BodyRepair::of(self));
+        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &repair).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 
@@ -217,7 +174,7 @@ impl Visit<'_> {
         decoded: Option<ResponseHead>,
         reader: FillingReader,
         account: &Account,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if let Some(head) = decoded {
             return self.send_decoded(&head, Source::Filling(reader), account).await.0;
         }
@@ -231,21 +188,21 @@ impl Visit<'_> {
 
     /// Sends an origin's response. `own` is true if it answers this client's own request rather
     /// than a shared one.
-    async fn send_parcel(
+    async fn send_response(
         &mut self,
-        parcel: Parcel,
+        response: StreamedResponse,
         decoded: Option<ResponseHead>,
         own: bool,
         account: &Account,
-    ) -> Outcome {
-        let Parcel { head, framing, exchange } = parcel;
-        if self.asker.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+    ) -> RequestOutcome {
+        let StreamedResponse { head, framing, exchange } = response;
+        if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
             // The client sent HEAD, but the fetch was a GET: its content is not needed.
             drop(exchange);
             return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
         }
         let now = self.shared.clock.monotonic();
-        let site = self.site.filter(|site| site.is_looked_at(now));
+        let site = self.site.filter(|site| site.is_inspected(now));
         let mut beginning = Beginning::new(HEAD_BYTES_MAX);
         let wanted = site.map(|_| &mut beginning);
         let (outcome, _) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
@@ -253,15 +210,20 @@ impl Visit<'_> {
             let request = &self.request.head;
             let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
             let host = public_host.or_else(|| request.fields.only(names::HOST).map(|host| &host[..]));
-            let sent = Sent::new(request, &request.target, host.unwrap_or_default());
-            let sent = Sent { is_personal: own && sent.is_personal, ..sent };
-            self.shared.look_into(site, sent, &head, &beginning.octets());
+            let sent = InspectedRequest::new(request, &request.target, host.unwrap_or_default());
+            let sent = InspectedRequest { is_personal: own && sent.is_personal, ..sent };
+            detection::inspect_document(self.shared, site, sent, &head, &beginning.octets());
         }
         outcome
     }
 
     /// Sends a head without its content.
-    async fn send_head(&mut self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Outcome {
+    async fn send_head(
+        &mut self,
+        head: &ResponseHead,
+        source: BodyFraming,
+        account: &Account,
+    ) -> RequestOutcome {
         let written = self.write_head(head, source, account);
         self.client.push(written.octets.clone());
         let sent = self.client.flush().await.map_err(Interrupted::from);
@@ -278,7 +240,7 @@ impl Visit<'_> {
         exchange: Box<Exchange>,
         wanted: Option<&mut Beginning>,
         account: &Account,
-    ) -> (Outcome, bool) {
+    ) -> (RequestOutcome, bool) {
         if let Some(head) = decoded {
             return self.send_decoded(&head, Source::Exchange(exchange, wanted), account).await;
         }
@@ -300,27 +262,27 @@ impl Visit<'_> {
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }
 
-    /// Sends an origin's response and then has it compared with the stored one.
-    async fn send_checked(
+    /// Sends an origin's response, and then gives a copy of its content to the watcher.
+    async fn send_watched(
         &mut self,
-        parcel: Parcel,
+        response: StreamedResponse,
         decoded: Option<ResponseHead>,
-        check: Arc<LeakCheck>,
+        watcher: Watcher,
         account: &Account,
-    ) -> Outcome {
-        let Parcel { head, framing, exchange } = parcel;
-        let mut content = Beginning::new(COMPARED_BYTES_MAX);
+    ) -> RequestOutcome {
+        let StreamedResponse { head, framing, exchange } = response;
+        let mut content = Beginning::new(watcher.bytes_max);
         let wanted = Some(&mut content);
         let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
         if let Some(content) = content.whole().filter(|_| whole) {
-            check.begin(self.shared, self.worker, &head, content);
+            (watcher.take)(&head, content);
         }
         outcome
     }
 
     /// The head of a response that is not a plain hit.
     pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
-        respond::write_head(&self.sent(head), source, Some(account), self.asker)
+        respond::write_head(&self.sent(head), source, Some(account), self.recipient)
     }
 
     /// The head as the site's profile wants it sent to clients.
@@ -337,7 +299,12 @@ impl Visit<'_> {
         self.client.push(written.octets.clone());
     }
 
-    async fn switch(&mut self, head: ResponseHead, exchange: Box<Exchange>, account: &Account) -> Outcome {
+    async fn switch(
+        &mut self,
+        head: ResponseHead,
+        exchange: Box<Exchange>,
+        account: &Account,
+    ) -> RequestOutcome {
         let status = head.status;
         self.cells().count(Metric::Tunnels);
         self.client.push(respond::write_switch(head));
@@ -345,7 +312,7 @@ impl Visit<'_> {
             (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
             _ => After::Gone,
         };
-        Outcome { status, reason: account.reason, content_bytes: 0, after }
+        RequestOutcome { status, reason: account.reason, content_bytes: 0, after }
     }
 
     pub(crate) fn outcome(
@@ -355,7 +322,7 @@ impl Visit<'_> {
         content_bytes: u64,
         sent: Result<(), Interrupted>,
         written: &Written,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if sent.is_ok() && written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(false);
         }
@@ -374,7 +341,7 @@ impl Visit<'_> {
             Err(Interrupted::Source(error)) => {
                 self.cells().count(Metric::ResponsesCut);
                 if let Some(error) = error {
-                    fly::count_failure(self.cells(), &error);
+                    task::count_failure(self.cells(), &error);
                 }
                 After::Gone
             }
@@ -394,6 +361,6 @@ impl Visit<'_> {
         };
         // After an interruption less was sent than was counted.
         let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);
-        Outcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
+        RequestOutcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
     }
 }

@@ -4,16 +4,16 @@
 //! content cannot be decoded, the response stays visibly incomplete.
 
 use crate::control::counters::Metric;
-use crate::fetch::mender::Mender;
+use crate::fetch::body_repair::BodyRepair;
 use crate::request::client::Client;
-use crate::request::conclude::Outcome;
-use crate::request::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
+use crate::request::deliver::{Beginning, push_content, push_end};
 use crate::request::delivery::Content;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
+use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::request::lookup::stored_without_gzip;
-use crate::request::pipeline::Visit;
 use crate::request::respond::Account;
+use crate::request::visit::{RequestOutcome, Visit};
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
@@ -35,7 +35,7 @@ pub(crate) enum Source<'a> {
     /// Pieces in memory.
     Pieces(VecDeque<Bytes>),
     /// The disk, starting at the byte `at`.
-    Disk { body: Arc<OnDisk>, at: u64, mender: &'a Mender<'a> },
+    Disk { body: Arc<OnDisk>, at: u64, repair: &'a BodyRepair<'a> },
     /// A response whose body is arriving.
     Filling(FillingReader),
     /// An origin. The beginning of the coded content is kept for the detection.
@@ -44,9 +44,9 @@ pub(crate) enum Source<'a> {
 
 impl<'a> Source<'a> {
     /// The content of a stored response.
-    pub(crate) fn stored(object: &Arc<Object>, mender: &'a Mender<'a>) -> Self {
+    pub(crate) fn stored(object: &Arc<Object>, repair: &'a BodyRepair<'a>) -> Self {
         match object.on_disk() {
-            Some(body) => Self::Disk { body: Arc::clone(body), at: 0, mender },
+            Some(body) => Self::Disk { body: Arc::clone(body), at: 0, repair },
             None => Self::Pieces(object.body().chunks().iter().cloned().collect()),
         }
     }
@@ -56,12 +56,12 @@ impl<'a> Source<'a> {
         match self {
             Self::Pieces(pieces) => Ok(pieces.pop_front()),
             Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
-            Self::Disk { body, at, mender } => {
+            Self::Disk { body, at, repair } => {
                 let (reader, from) = (Arc::clone(body), *at);
                 // Fits a usize, because the limit does.
                 let bytes_max = (body.len() - from).min(READ_BYTES as u64) as usize;
                 let within = client.limits().disk_timeout;
-                let Some(turn) = mender.turn().await else { return Err(Interrupted::Damage) };
+                let Some(turn) = repair.turn().await else { return Err(Interrupted::Damage) };
                 let read = move || (reader.read_at(from, bytes_max), turn).0;
                 match disk_threads::run(within, read).await {
                     Some(Ok(bytes)) if !bytes.is_empty() => {
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
                     // A decoder cannot continue with bytes of another response, so the object is
                     // removed and the next request fetches the page.
                     Some(Ok(_) | Err(_)) => {
-                        mender.forget(body);
+                        repair.forget(body);
                         Err(Interrupted::Damage)
                     }
                     None => Err(Interrupted::Damage),
@@ -117,8 +117,8 @@ impl Visit<'_> {
             Content::Filling { answer, own, .. } => {
                 Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
             }
-            Content::Claimed(parcel) | Content::Checked(parcel, _) => Cow::Borrowed(&parcel.head),
-            Content::Own(_) | Content::Witnessed(..) | Content::Switch(..) => return None,
+            Content::Claimed(response) | Content::Watched(response, _) => Cow::Borrowed(&response.head),
+            Content::Own(_) | Content::SuspectedWrite(..) | Content::Switch(..) => return None,
         };
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
     }
@@ -129,7 +129,7 @@ impl Visit<'_> {
         head: &ResponseHead,
         source: Source<'_>,
         account: &Account,
-    ) -> (Outcome, bool) {
+    ) -> (RequestOutcome, bool) {
         self.cells().count(Metric::ResponsesDecoded);
         let written = self.write_head(head, BodyFraming::Chunked, account);
         self.begin(&written);

@@ -3,11 +3,11 @@
 //! Invariant: content ends as its framing declares only if its source ended completely. If a source
 //! fails midway, the client can see that the response is incomplete.
 
-use crate::fetch::mender::Mender;
+use crate::fetch::body_repair::BodyRepair;
 use crate::memory::buffer::Buffer;
 use crate::request::client::{Client, SendError};
 use crate::request::excerpt::Extract;
-use crate::request::gunzip::Undecodable;
+use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::upkeep::disk_threads;
 use bytes::{Bytes, BytesMut};
 use disk::FileRange;
@@ -21,38 +21,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use store::{Body, FillingReader, Object, OnDisk};
 
-/// Bytes that are gathered for one write, as long as they are available without waiting.
-pub(crate) const BATCH_BYTES: usize = 128 * 1024;
-
-/// Why sending stopped before its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Interrupted {
-    /// The client's connection failed.
-    Visitor(SendError),
-    /// The source of the content failed.
-    Source(Option<FetchError>),
-    /// The stored body was damaged, and the origin could not supply the missing bytes.
-    Damage,
-    /// The edge shut down during a response that has no end.
-    Drain,
-    /// The spool did not return the bytes that it had taken.
-    Spool,
-    /// The content could not be decoded for a client that refuses its coding.
-    Undecodable,
-}
-
-impl From<Undecodable> for Interrupted {
-    fn from(Undecodable: Undecodable) -> Self {
-        Self::Undecodable
-    }
-}
-
-impl From<SendError> for Interrupted {
-    fn from(error: SendError) -> Self {
-        Self::Visitor(error)
-    }
-}
-
 /// Sends a stored response: its prebuilt head, the rest of its head, and its content if
 /// `has_content`. A small response goes out in one system call without touching reference counts.
 /// Only bytes that the system does not accept are shared with the queue.
@@ -61,12 +29,12 @@ pub(crate) async fn send_stored(
     object: &Arc<Object>,
     rest_of_head: &Bytes,
     has_content: bool,
-    mender: &Mender<'_>,
+    repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
     if let Some(body) = object.on_disk().filter(|_| has_content) {
         client.push(object.prebuilt_shared());
         client.push(rest_of_head.clone());
-        return send_from_disk(client, object, body, (0, object.content_bytes()), mender).await;
+        return send_from_disk(client, object, body, (0, object.content_bytes()), repair).await;
     }
     let head_bytes = object.prebuilt().len() + rest_of_head.len();
     let content_bytes = if has_content { object.content_bytes() } else { 0 };
@@ -86,7 +54,7 @@ pub(crate) async fn send_excerpt(
     head: &Bytes,
     object: &Arc<Object>,
     content: &[Extract],
-    mender: &Mender<'_>,
+    repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
     let octets = |extract: &Extract| match extract {
         Extract::Octets(octets) => octets.clone(),
@@ -103,7 +71,7 @@ pub(crate) async fn send_excerpt(
         match extract {
             Extract::Octets(octets) => client.push(octets.clone()),
             Extract::OnDisk { first, bytes } => {
-                send_from_disk(client, object, body, (*first, *bytes), mender).await?;
+                send_from_disk(client, object, body, (*first, *bytes), repair).await?;
             }
         }
     }
@@ -126,10 +94,10 @@ async fn send_from_disk(
     object: &Arc<Object>,
     body: &Arc<OnDisk>,
     (first, bytes): (u64, u64),
-    mender: &Mender<'_>,
+    repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
     let end = first + bytes;
-    let begin = first + send_unread(client, body, (first, bytes), mender).await?;
+    let begin = first + send_unread(client, body, (first, bytes), repair).await?;
     let mut at = begin;
     while at < end {
         let reader = Arc::clone(body);
@@ -137,7 +105,7 @@ async fn send_from_disk(
         let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
         // Flushed first, so that no disk turn is held while a slow client reads the queue.
         client.flush().await?;
-        let checked = match mender.turn().await {
+        let checked = match repair.turn().await {
             Some(turn) => {
                 let check = move || (reader.check(at, bytes_max), turn).0;
                 disk_threads::run(client.limits().disk_timeout, check).await
@@ -147,16 +115,16 @@ async fn send_from_disk(
         let missing = |at| ByteRange { first: at, last: end - 1 };
         match (checked, body.unchecked_range()) {
             (Some(Ok(checked)), Some(range)) if checked > 0 => {
-                let sent = send_range(client, &range, at, checked, mender).await?;
+                let sent = send_range(client, &range, at, checked, repair).await?;
                 at += sent.unwrap_or(0);
                 if sent.is_none_or(|sent| sent < checked) {
                     let damaged = sent.is_some().then_some(body);
-                    return mender.complete(client, object, damaged, missing(at)).await;
+                    return repair.complete(client, object, damaged, missing(at)).await;
                 }
             }
             // The disk was late, which says nothing about the bytes on it.
-            (None, _) => return mender.complete(client, object, None, missing(at)).await,
-            _ => return mender.complete(client, object, Some(body), missing(at)).await,
+            (None, _) => return repair.complete(client, object, None, missing(at)).await,
+            _ => return repair.complete(client, object, Some(body), missing(at)).await,
         }
     }
     if begin == 0 && end == body.len() {
@@ -171,7 +139,7 @@ async fn send_unread(
     client: &mut Client,
     body: &OnDisk,
     (first, bytes): (u64, u64),
-    mender: &Mender<'_>,
+    repair: &BodyRepair<'_>,
 ) -> Result<u64, SendError> {
     let mut done = 0;
     while done < bytes
@@ -179,7 +147,7 @@ async fn send_unread(
     {
         client.flush().await?;
         let step = (bytes - done).min(FILE_STEP_BYTES);
-        let sent = send_range(client, &range, first + done, step, mender).await?.unwrap_or(0);
+        let sent = send_range(client, &range, first + done, step, repair).await?.unwrap_or(0);
         done += sent;
         if sent < step {
             break;
@@ -195,14 +163,14 @@ async fn send_range(
     range: &FileRange,
     first: u64,
     bytes: u64,
-    mender: &Mender<'_>,
+    repair: &BodyRepair<'_>,
 ) -> Result<Option<u64>, SendError> {
     let at = range.offset + first;
     if !is_in_memory(&range.file, at, bytes) {
         // Otherwise sendfile would wait for the disk, and block the worker with all its
         // connections.
         let file = Arc::clone(&range.file);
-        if !mender.read_ahead(move || bring_into_memory(&file, at, bytes)).await {
+        if !repair.read_ahead(move || bring_into_memory(&file, at, bytes)).await {
             return Ok(None);
         }
     }

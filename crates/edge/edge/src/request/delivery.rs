@@ -3,10 +3,9 @@
 //! This module decides nothing. Earlier steps of a request create the delivery, and the last step
 //! sends it (`conclude`).
 
-use crate::fetch::flight::{Parcel, SharedAnswer};
-use crate::fetch::witness::Witness;
-use crate::request::leak_check::LeakCheck;
+use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
 use crate::request::respond::Account;
+use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
 use origin::Exchange;
 use std::sync::Arc;
@@ -23,20 +22,30 @@ pub(crate) enum Content {
     Stored(Arc<Object>),
     /// A response whose body is arriving; `own` is true for the leader of its fetch.
     Filling {
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         reader: FillingReader,
         own: bool,
     },
     /// The response of a shared fetch that one client has claimed for itself.
-    Claimed(Parcel),
+    Claimed(StreamedResponse),
     /// The response to this client's own request.
-    Own(Parcel),
+    Own(StreamedResponse),
     /// The response to this client's own request; its content shows whether the request was a
     /// write.
-    Witnessed(Parcel, Witness),
-    /// The origin's response to a check of the leak guard, sent instead of the stored one.
-    Checked(Parcel, Arc<LeakCheck>),
+    SuspectedWrite(StreamedResponse, SuspectedWrite),
+    /// A response of the origin whose content a watcher receives too.
+    Watched(StreamedResponse, Watcher),
     Switch(ResponseHead, Box<Exchange>),
+}
+
+/// Takes the head of a response, as the origin sent it, and its whole content.
+pub(crate) type Take = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
+
+/// Receives a copy of the content of a response, after the client has received all of it.
+pub(crate) struct Watcher {
+    /// A longer content is not copied.
+    pub(crate) bytes_max: usize,
+    pub(crate) take: Take,
 }
 
 impl Delivery {

@@ -8,8 +8,8 @@
 //! A shared fetch names a constant client address, the *placeholder address*, unless the profile
 //! wants that of the leader. The default is 192.0.2.1, which belongs to no client (RFC 5737).
 
+use crate::fetch::base::Base;
 use crate::request::guard::{CDN_LOOP, Subject, forwards_left};
-use crate::request::lookup::Base;
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
@@ -82,7 +82,7 @@ fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
 
 /// The fields by which a fetch requests a part, the missing part of `base`, or a confirmation of
 /// `base`.
-pub(crate) fn flight_fields(
+pub(crate) fn fetch_fields(
     range: Option<&[u8]>,
     base: Option<&Base>,
     visitor: &Fields,

@@ -5,10 +5,10 @@
 //! [`Subject`], a shared one with those of its key. A client's claims about host, scheme or address
 //! count only if it is a trusted proxy.
 
+use crate::memory::detection::Rules;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::recognition::Rules;
 use bytes::Bytes;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};

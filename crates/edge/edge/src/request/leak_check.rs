@@ -6,11 +6,11 @@
 //! compared prove nothing: those that are too long, have an unsupported coding, or are errors.
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::State;
-use crate::fetch::fly;
+use crate::fetch::coalesced_fetch::FetchState;
 use crate::fetch::refetch;
-use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
-use crate::memory::popular::Page;
+use crate::fetch::task;
+use crate::memory::hot_pages::PageVariant;
+use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained};
 use crate::request::forward;
 use crate::request::guard::Subject;
 use crate::request::respond::Account;
@@ -32,7 +32,7 @@ const NO_PAGES: [&[u8]; 6] = [b"image/", b"font/", b"video/", b"audio/", b"text/
 #[derive(Debug)]
 pub(crate) struct LeakCheck {
     site: Arc<Site>,
-    page: Page,
+    page: PageVariant,
     stored: Arc<Object>,
     /// Set if the client would otherwise receive the stored response; `None` if that is withheld
     /// from it.
@@ -43,7 +43,7 @@ pub(crate) struct LeakCheck {
 
 /// A hit that may be checked.
 #[derive(Clone, Copy)]
-pub(crate) struct WouldBeHit<'a> {
+pub(crate) struct GuardedHit<'a> {
     pub(crate) site: &'a Arc<Site>,
     pub(crate) key: &'a Key,
     /// The request as it was sent.
@@ -57,35 +57,34 @@ pub(crate) struct WouldBeHit<'a> {
 }
 
 impl LeakCheck {
-    /// Starts a check if the client has cookies, the responses can be compared, the origin is not
-    /// busy, and the hit is sampled.
+    /// Starts a check if the hit is sampled, the responses can be compared and the origin is not
+    /// busy.
     pub(crate) fn draw(
         shared: &Shared,
         worker: usize,
-        hit: WouldBeHit<'_>,
+        hit: GuardedHit<'_>,
         account: Account,
     ) -> Option<Arc<Self>> {
-        let is_drawn = is_guarded(&hit.sent.fields, hit.site.policy())
-            && shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
+        let is_drawn = shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
     /// Starts a check of a page that is withheld from the client, if it can be compared and the
     /// origin is not busy.
-    pub(crate) fn again(shared: &Shared, hit: WouldBeHit<'_>, now: Moment) -> Option<Arc<Self>> {
+    pub(crate) fn again(shared: &Shared, hit: GuardedHit<'_>, now: Moment) -> Option<Arc<Self>> {
         if !hit.can_be_checked() {
             return None;
         }
-        shared.leak_guard.looks_again(hit.key, now.monotonic);
+        shared.leak_guard.note_renewed_check(hit.key, now.monotonic);
         Self::new(shared, hit, None)
     }
 
-    fn new(shared: &Shared, hit: WouldBeHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
-        let WouldBeHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
+    fn new(shared: &Shared, hit: GuardedHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
+        let GuardedHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
         let rule = shared.store.known_rule(key);
         Some(Arc::new(Self {
             site: Arc::clone(site),
-            page: Page::of(key, &looked_up.fields, rule, site.policy())?,
+            page: PageVariant::of(key, &looked_up.fields, rule, site.policy())?,
             stored: Arc::clone(stored),
             account,
             cookies: cookie_names(&sent.fields, site.policy()),
@@ -103,12 +102,12 @@ impl LeakCheck {
         sent: &Fields,
     ) -> RequestHead {
         let (key, known) = (&self.page.key, shared.store.known_rule(&self.page.key));
-        let mut asked =
+        let mut request =
             forward::shared_head(subject, &shared.loop_mark, key, Method::Get, &head.fields, &known);
         // The cookies of the key are among the client's, which are added below.
-        asked.fields.remove(names::COOKIE);
+        request.fields.remove(names::COOKIE);
         let cookies = sent.iter().filter(|field| field.is(names::COOKIE)).cloned();
-        forward::with_fields(&asked, cookies.collect())
+        forward::with_fields(&request, cookies.collect())
     }
 
     /// The stored response that the client would have received; `None` if it is withheld.
@@ -148,7 +147,7 @@ impl LeakCheck {
             }
             shared.cells(worker).count(Metric::LeakSuspicions);
             shared.leak_guard.suspect(&self.page.key, &self.cookies, shared.clock.monotonic());
-            let finding = self.look_into(&shared, worker, before, own).await;
+            let finding = self.investigate(&shared, worker, before, own).await;
             self.settle(&shared, finding);
             if finding != Finding::Changes {
                 // The static tree is served to all visitors, with or without cookies.
@@ -167,14 +166,26 @@ impl LeakCheck {
     }
 
     /// The stored response and the one with cookies, if they can be compared.
-    async fn compared(&self, head: ResponseHead, content: Vec<u8>) -> Option<(Answer, Answer)> {
+    async fn compared(
+        &self,
+        head: ResponseHead,
+        content: Vec<u8>,
+    ) -> Option<(ComparedResponse, ComparedResponse)> {
         let stored = Arc::clone(&self.stored);
-        aside(move || Answer::of(&stored).zip(Answer::new(&head, content))).await.flatten()
+        aside(move || ComparedResponse::of(&stored).zip(ComparedResponse::new(&head, content)))
+            .await
+            .flatten()
     }
 
     /// Whether the page changes as much between fetches without cookies. It is fetched several
     /// times before cookies are blamed, because two fetches may be equal by chance.
-    async fn look_into(&self, shared: &Arc<Shared>, worker: usize, before: Answer, own: Answer) -> Finding {
+    async fn investigate(
+        &self,
+        shared: &Arc<Shared>,
+        worker: usize,
+        before: ComparedResponse,
+        own: ComparedResponse,
+    ) -> Finding {
         let mut fetched = vec![before.content];
         let own = Arc::new(own);
         for _ in 0..FETCHES_MAX {
@@ -195,17 +206,17 @@ impl LeakCheck {
     }
 
     /// The page as the origin now sends it without cookies.
-    async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<Answer> {
-        let (flight, departure) = refetch::departure(shared, worker, &self.site, &self.page, None, || false)?;
-        fly::fly(departure).await;
-        let state = flight.subscribe().borrow().state.clone();
-        let State::Shared(answer) = state else { return None };
+    async fn fetched_again(&self, shared: &Arc<Shared>, worker: usize) -> Option<ComparedResponse> {
+        let (fetch, task) = refetch::task(shared, worker, &self.site, &self.page, None, || false)?;
+        task::run(task).await;
+        let state = fetch.subscribe().borrow().state.clone();
+        let FetchState::Shared(answer) = state else { return None };
         let object = answer.object.get().cloned()?;
-        aside(move || Answer::of(&object)).await.flatten()
+        aside(move || ComparedResponse::of(&object)).await.flatten()
     }
 
     fn report(&self) {
-        let Page { key, .. } = &self.page;
+        let PageVariant { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
         tracing::warn!(
             "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores; visitors with \
@@ -217,7 +228,7 @@ impl LeakCheck {
     }
 }
 
-impl WouldBeHit<'_> {
+impl GuardedHit<'_> {
     /// Whether the hit can be checked. The request must want the whole response without conditions.
     /// The response must be complete, in memory and of a type that may be generated for a visitor.
     /// The origin must not be busy.
@@ -244,13 +255,13 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 
 /// A response in the form in which it is compared.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct ComparedResponse {
     status: u16,
     /// The decoded content. The value of `Location` precedes it as a first line.
     content: Vec<u8>,
 }
 
-impl Answer {
+impl ComparedResponse {
     /// Prepares a response; `None` if it cannot be compared.
     fn new(head: &ResponseHead, content: Vec<u8>) -> Option<Self> {
         let mut content = Coding::of(&head.fields)?.decoded(content, COMPARED_BYTES_MAX as u64)?;
@@ -269,13 +280,13 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::Answer;
+    use super::ComparedResponse;
     use message::{ResponseHead, Status};
 
-    fn answer(fields: &[(&'static str, &'static str)], content: &[u8]) -> Option<Answer> {
+    fn answer(fields: &[(&'static str, &'static str)], content: &[u8]) -> Option<ComparedResponse> {
         let mut head = ResponseHead::new(Status::OK);
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
-        Answer::new(&head, content.to_vec())
+        ComparedResponse::new(&head, content.to_vec())
     }
 
     #[test]

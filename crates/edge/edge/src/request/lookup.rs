@@ -3,11 +3,10 @@
 //! Invariant: the only side effect of this module is counting a use in the store, and [`Touch::No`]
 //! avoids that too. A decision can therefore be computed without being carried out.
 
-use crate::memory::distrust::Kept;
-use crate::memory::leak_guard::is_guarded;
-use crate::request::asked_target::AskedTarget;
+use crate::fetch::base::Base;
 use crate::request::delivery::Delivery;
 use crate::request::guard::Subject;
+use crate::request::own_target::OwnTarget;
 use crate::request::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -22,59 +21,42 @@ use std::time::Duration;
 use store::{Key, Lookup, Object, Shelved};
 use tokio::time::Instant;
 
-/// A look-up and the request it is made for.
-pub(crate) struct Wanted<'a> {
+/// A request whose response may be shared, as it is looked up.
+pub(crate) struct PageRequest<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) key: Key,
     /// The client's own target, if the key is that of an equivalent target.
-    pub(crate) asked_target: AskedTarget,
+    pub(crate) own_target: OwnTarget,
     pub(crate) directives: Directives,
     /// The parts of the request that the look-up ignores.
     pub(crate) left_out: LeftOut,
     /// The value of `Range`, if a part of the content is wanted.
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever the response is.
-    pub(crate) solo: bool,
+    pub(crate) exclusive: bool,
     /// Whether the client does not accept gzip.
     refuses_gzip: bool,
     /// Whether the page is fetched even if it is stored.
-    pub(crate) fetches: bool,
+    pub(crate) must_fetch: bool,
     /// Number of coalesced fetches that this request has taken part in.
-    pub(crate) flights: u32,
+    pub(crate) fetches_joined: u32,
     /// Number of times that the stored object had to be read from disk.
-    pub(crate) loads: u32,
+    pub(crate) disk_reads: u32,
     /// When the request stops waiting for other requests' fetches; set by the first wait.
     pub(crate) patience_ends: Option<Instant>,
 }
 
 /// After this many disk reads whose result was evicted before use, the request goes to the origin.
-pub(crate) const LOADS_MAX: u32 = 3;
-
-/// The stored object that a fetch may confirm, complete or replace.
-#[derive(Clone, Debug)]
-pub(crate) struct Base {
-    pub(crate) object: Arc<Object>,
-    /// Why the object cannot be used without asking the origin. The reason decides which validators
-    /// prove it current.
-    pub(crate) doubt: Doubt,
-}
-
-impl Base {
-    /// An object from the store. `invalidated` is true if it was softly purged, or if the request
-    /// itself demands a fetch.
-    pub(crate) fn new(object: Arc<Object>, invalidated: bool) -> Self {
-        Self { object, doubt: if invalidated { Doubt::Invalidated } else { Doubt::Expired } }
-    }
-}
+pub(crate) const DISK_READS_MAX: u32 = 3;
 
 /// The store's result for a request.
-pub(crate) enum Found {
+pub(crate) enum LookupResult {
     /// A response that may be delivered.
     Deliver(Delivery),
     /// A stale response that may be delivered while a newer one is fetched in the background.
     Refresh(Delivery, Base),
     /// An object on disk, which must be read before it can be judged.
-    Load(Shelved),
+    OnDisk(Shelved),
     /// A response that may not be used because of the request's own target, or of a part that the
     /// look-up ignored.
     Unfit,
@@ -93,15 +75,15 @@ pub(crate) enum Decision {
     Refresh(Delivery, Base),
     /// Deliver a stale response at once, because the origin's breaker is open or its last fetch of
     /// the page has just failed. If a probe is due, it fetches a newer response in the background.
-    StandIn(Delivery, Base),
+    StaleInstead(Delivery, Base),
     /// Read the object from disk, then look up again.
-    Load(Shelved),
+    Read(Shelved),
     /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
     /// Send the request to the origin, without sharing its response.
-    Alone(Reason),
-    /// Join a coalesced fetch or start one. If `solo`, no other request joins it.
-    Fly { reason: Reason, solo: bool },
+    Pass(Reason),
+    /// Join a coalesced fetch or start one. If `exclusive`, no other request joins it.
+    Fetch { reason: Reason, exclusive: bool },
 }
 
 /// Whether a look-up counts as a use of the object.
@@ -111,7 +93,7 @@ pub(crate) enum Touch {
     No,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PageRequest<'a> {
     /// Whether the site's rules have changed since the request was read.
     pub(crate) fn is_outdated(&self) -> bool {
         self.subject.rules != self.subject.site.rules()
@@ -125,59 +107,51 @@ impl<'a> Wanted<'a> {
         directives: Directives,
     ) -> Self {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
-        let solo = is_personal(&head.fields, subject.site.policy());
+        let exclusive = is_personal(&head.fields, subject.site.policy());
         let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
-        let (key, asked_target) = AskedTarget::looked_up(shared, subject.key(), &head.fields);
+        let (key, own_target) = OwnTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
             subject,
             key,
-            asked_target,
+            own_target,
             directives,
             left_out: LeftOut::default(),
             range,
-            solo,
+            exclusive,
             refuses_gzip,
-            fetches: false,
-            flights: 0,
-            loads: 0,
+            must_fetch: false,
+            fetches_joined: 0,
+            disk_reads: 0,
             patience_ends: None,
         }
-    }
-
-    /// Why the leak guard withholds the stored page from this client although the profile ignores
-    /// its cookies. `None` if it does not.
-    pub(crate) fn kept_back(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Kept> {
-        let policy = self.subject.site.policy();
-        if !is_guarded(&head.fields, policy) {
-            return None;
-        }
-        shared.leak_guard.kept_back(&self.key, &head.fields, policy, now.monotonic)
     }
 
     /// Decides the next step of the request.
     pub(crate) fn decide(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Decision {
         let (reason, base) = match self.find(shared, head, touch, now) {
-            Found::Deliver(delivery) => return Decision::Deliver(delivery),
-            Found::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
-            Found::Load(shelved) => return Decision::Load(shelved),
-            Found::Unfit => return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant)),
-            Found::Unusable if !self.directives.only_if_cached => {
-                return Decision::Alone(Reason::MissVariant);
+            LookupResult::Deliver(delivery) => return Decision::Deliver(delivery),
+            LookupResult::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
+            LookupResult::OnDisk(shelved) => return Decision::Read(shelved),
+            LookupResult::Unfit => {
+                return Decision::Pass(self.left_out.reason().unwrap_or(Reason::MissVariant));
             }
-            Found::Unusable => return Decision::OnlyIfCached,
-            Found::Fetch(reason, base) => (reason, base),
+            LookupResult::Unusable if !self.directives.only_if_cached => {
+                return Decision::Pass(Reason::MissVariant);
+            }
+            LookupResult::Unusable => return Decision::OnlyIfCached,
+            LookupResult::Fetch(reason, base) => (reason, base),
         };
         if self.directives.only_if_cached {
             return Decision::OnlyIfCached;
         }
         if let Some(base) = &base
-            && let Some(delivery) = self.stand_in(shared, head, base, now)
+            && let Some(delivery) = self.stale_at_once(shared, head, base, now)
         {
-            return Decision::StandIn(delivery, base.clone());
+            return Decision::StaleInstead(delivery, base.clone());
         }
         let remembered = shared.hit_for_miss.reason(&self.key, now.monotonic);
         if remembered == Some(Reason::StoreRefusedDenied) {
-            return Decision::Alone(reason);
+            return Decision::Pass(reason);
         }
         let hit_for_miss = remembered.is_some();
         // A response that cannot be shared may depend on anything its client sent, so it is fetched
@@ -186,39 +160,47 @@ impl<'a> Wanted<'a> {
         // A HEAD request fetches the page for later requests, unless the page is known not to be
         // shareable. If an object is stored, the HEAD request's own response says whether it is
         // still current.
-        if head.method == Method::Head && (hit_for_miss || everything || self.solo || base.is_some()) {
-            return Decision::Alone(reason);
+        if head.method == Method::Head && (hit_for_miss || everything || self.exclusive || base.is_some()) {
+            return Decision::Pass(reason);
         }
         if hit_for_miss && !everything && base.is_none() {
-            return Decision::Alone(reason);
+            return Decision::Pass(reason);
         }
-        Decision::Fly { reason, solo: hit_for_miss }
+        Decision::Fetch { reason, exclusive: hit_for_miss }
     }
 
     /// Finds the stored response for the request and judges it.
-    pub(crate) fn find(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Found {
+    pub(crate) fn find(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        touch: Touch,
+        now: Moment,
+    ) -> LookupResult {
         let looked_up = match touch {
             Touch::Yes => shared.store.lookup(&self.key, &head.fields),
             Touch::No => shared.store.peek(&self.key, &head.fields),
         };
         let (object, softened) = match looked_up {
             Lookup::Found { object, softened } => (object, softened),
-            Lookup::Shelved(shelved) if self.loads < LOADS_MAX => return Found::Load(shelved),
-            Lookup::Shelved(_) => return Found::Fetch(Reason::MissAbsent, None),
-            Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
-            Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
+            Lookup::Shelved(shelved) if self.disk_reads < DISK_READS_MAX => {
+                return LookupResult::OnDisk(shelved);
+            }
+            Lookup::Shelved(_) => return LookupResult::Fetch(Reason::MissAbsent, None),
+            Lookup::NoVariant => return LookupResult::Fetch(Reason::MissVariant, None),
+            Lookup::Absent => return LookupResult::Fetch(Reason::MissAbsent, None),
         };
         if !self.is_answered_by(&object, head) {
-            return Found::Unfit;
+            return LookupResult::Unfit;
         }
         if self.is_unusable(&object) {
-            return Found::Unusable;
+            return LookupResult::Unusable;
         }
-        if self.fetches {
-            return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
+        if self.must_fetch {
+            return LookupResult::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
         }
         if !self.is_served_by(&object, head) {
-            return Found::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
+            return LookupResult::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
         }
         let policy = self.subject.site.policy();
         match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
@@ -231,24 +213,24 @@ impl<'a> Wanted<'a> {
                     let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                     // A write has changed the page, so the object counts as invalidated: its
                     // validators must prove more than those of an expired one.
-                    return Found::Refresh(delivery, Base::new(object, true));
+                    return LookupResult::Refresh(delivery, Base::new(object, true));
                 }
-                Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
+                LookupResult::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
             Reuse::Stale { refresh: true, .. } if self.is_closed(shared, now) => {
-                Found::Fetch(Reason::MissExpired, Some(Base::new(object, softened)))
+                LookupResult::Fetch(Reason::MissExpired, Some(Base::new(object, softened)))
             }
             Reuse::Stale { age_secs, ttl_secs, reason, refresh } => {
                 let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                 if refresh {
-                    Found::Refresh(delivery, Base::new(object, softened))
+                    LookupResult::Refresh(delivery, Base::new(object, softened))
                 } else {
-                    Found::Deliver(delivery)
+                    LookupResult::Deliver(delivery)
                 }
             }
             Reuse::Revalidate(reason) => {
                 let reason = if softened { Reason::MissInvalidated } else { reason };
-                Found::Fetch(reason, Some(Base::new(object, softened)))
+                LookupResult::Fetch(reason, Some(Base::new(object, softened)))
             }
         }
     }
@@ -261,12 +243,19 @@ impl<'a> Wanted<'a> {
     /// The stale response that is sent at once because the origin's breaker is open, or because it
     /// failed on the page less than `limits.failure_pause` ago. An invalidated response is not sent
     /// here: it is sent only after the origin was asked for this request and failed.
-    fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
+    fn stale_at_once(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        base: &Base,
+        now: Moment,
+    ) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated {
             return None;
         }
         let is_open = self.subject.site.origin.is_open();
-        let has_failed = || shared.ailing.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
+        let has_failed =
+            || shared.recently_failed.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
         if !is_open && !has_failed() {
             return None;
         }
@@ -305,15 +294,15 @@ impl<'a> Wanted<'a> {
     /// Whether the object answers the request with its own target and with the parts that the
     /// look-up ignored.
     pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {
-        let concerns = |name: &[u8]| LeftOut::concerns(name) || AskedTarget::concerns(name);
-        let is_looked_up_whole = self.left_out.reason().is_none() && !self.asked_target.is_another();
+        let concerns = |name: &[u8]| LeftOut::concerns(name) || OwnTarget::concerns(name);
+        let is_looked_up_whole = self.left_out.reason().is_none() && !self.own_target.is_another();
         is_looked_up_whole || self.is_answered_by_head(&object.head_of(concerns), head)
     }
 
-    /// As [`Wanted::is_answered_by`], for a response whose content has not arrived yet.
+    /// As [`PageRequest::is_answered_by`], for a response whose content has not arrived yet.
     pub(crate) fn is_answered_by_head(&self, response: &ResponseHead, head: &RequestHead) -> bool {
         let (target, policy) = (&self.subject.target, self.subject.site.policy());
-        self.asked_target.is_answered(&self.key, &response.fields)
+        self.own_target.is_answered(&self.key, &response.fields)
             && self.left_out.permits(target, &head.fields, response, policy)
     }
 
@@ -329,7 +318,7 @@ impl<'a> Wanted<'a> {
 
     /// Whether the stored response counts as invalidated, by a purge or by the request itself.
     pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
-        self.fetches
+        self.must_fetch
             || matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 

@@ -6,23 +6,28 @@
 //! declares, are applied to the store before its client receives the response.
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::{Asked, Parcel};
-use crate::fetch::fly;
+use crate::control::purge_orders;
+use crate::fetch::base::Base;
+use crate::fetch::coalesced_fetch::{Demand, StreamedResponse};
+use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
-use crate::fetch::witness::Witness;
+use crate::fetch::task;
+use crate::memory::detection::InspectedRequest;
 use crate::request::client_address::client_of;
 use crate::request::delivery::{Content, Delivery};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
 use crate::request::guard::Subject;
-use crate::request::leak_check::LeakCheck;
-use crate::request::lookup::{Base, Wanted};
-use crate::request::pipeline::{Step, Visit};
+use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Account};
-use crate::upkeep::recognition::Sent;
+use crate::request::step::{Passing, Step};
+use crate::request::suspected_write::SuspectedWrite;
+use crate::request::visit::Visit;
+use crate::request::writes;
+use crate::upkeep::detection;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
@@ -36,46 +41,19 @@ use semantics::{
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
 
-/// A request whose response is for its client alone.
-pub(crate) struct Passing<'a> {
-    pub(crate) subject: Subject<'a>,
-    pub(crate) reason: Reason,
-    /// The look-up, if the response could have been shared. The response is then judged for the
-    /// benefit of later requests.
-    pub(crate) wanted: Option<Wanted<'a>>,
-    /// The leak guard's comparison, if the request would otherwise have been a hit.
-    pub(crate) check: Option<Arc<LeakCheck>>,
-}
-
 /// A HEAD request under way whose response may say something about a stored page. It is registered
 /// in the table of coalesced fetches, so that an invalidation reaches it.
-struct Enlisted {
+struct RegisteredHead {
     entry: Arc<TableEntry>,
     head: RequestHead,
 }
 
-impl<'a> Wanted<'a> {
-    /// Sends the request to the origin without sharing, after a look-up.
-    pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
-        let subject = self.subject.clone();
-        match self.left_out.reason() {
-            // If the look-up ignored a part of the request, the response says nothing about clients
-            // that do not send that part.
-            Some(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
-            None => Step::Pass(Passing { subject, reason, wanted: Some(self), check: None }),
-        }
-    }
-}
-
 impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
-    /// for a HEAD request or a comparison, the origin gets no more time than in *wait*.
+    /// for a HEAD request, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let compared = passing.check.as_ref().and_then(|check| check.instead());
-        let instead = match compared {
-            Some((stored, account)) => Some(Delivery::stored(stored, account)),
-            None => passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false)),
-        };
+        let instead =
+            passing.page_request.as_ref().and_then(|page_request| self.when_late(page_request, false));
         let Some(instead) = instead else { return self.ask(passing).await };
         let limits = &self.shared.limits;
         let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
@@ -85,46 +63,62 @@ impl<'a> Visit<'a> {
     /// Sends the request to the origin and waits for the head of the response. The content of the
     /// request has been read in advance, or is uploaded meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let enlisted = self.enlist(&passing);
-        if may_write(&self.request.head, passing.subject.site.policy()) {
-            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
-            self.client.read_form(FormReader::of_type(content_type));
-        }
+        let registered = self.register(&passing);
+        self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
             Ok(framing) => framing,
             Err(error) => return self.fail_passing(&passing, &error.into()),
         };
-        let Ok(request) = self.own_request(&passing, enlisted.as_ref(), framing) else {
+        let Ok(request) = self.own_request(&passing, registered.as_ref(), framing) else {
             return Step::Refuse(Refusal::unwritable());
         };
-        let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
+        match self.exchange(&passing.subject, request).await {
+            Ok((sent_at, response)) => {
+                self.take_passed(&passing, sent_at, response, registered.as_ref()).await
+            }
+            Err(error) => self.fail_passing(&passing, &error),
+        }
+    }
+
+    /// Keeps the form in the content of a request that may be a write, which may name the pages
+    /// that it changes.
+    pub(crate) fn read_form_of_write(&mut self, subject: &Subject<'_>) {
+        if may_write(&self.request.head, subject.site.policy()) {
+            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+            self.client.read_form(FormReader::of_type(content_type));
+        }
+    }
+
+    /// Sends a request for this client alone, and waits for the head of the response. Returns the
+    /// time at which the request left, too.
+    pub(crate) async fn exchange(
+        &mut self,
+        subject: &Subject<'_>,
+        request: FetchRequest,
+    ) -> Result<(Moment, StreamedResponse), FetchError> {
+        let client = client_of(self.shared, subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
         // The urgency is set here, because requests of the leak guard and of HEAD are built from
         // the look-up, which does not identify the client.
         if !is_robot(&self.request.head.fields) {
             request.urgency.rise();
         }
-        let mut exchange = match passing.subject.site.origin.fetch(request).await {
-            Ok(exchange) => Box::new(exchange),
-            Err(error) => return self.fail_passing(&passing, &error),
-        };
+        let mut exchange = Box::new(subject.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
-        let asked = self.now();
+        let sent_at = self.now();
         loop {
-            match exchange.next(self.client).await {
-                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
-                Ok(Event::Head { head, .. })
+            match exchange.next(self.client).await? {
+                Event::Informational(head) if head.status.code() != 100 => self.inform(head).await,
+                Event::Head { head, .. }
                     if head.status.code() == 101
                         && forward::tunnelled_protocols(self.request).next().is_none() =>
                 {
-                    return self.fail_passing(&passing, &FetchError::UnaskedSwitch);
+                    return Err(FetchError::UnaskedSwitch);
                 }
-                Ok(Event::Head { head, framing }) => {
-                    let parcel = Parcel { head, framing, exchange };
-                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await;
+                Event::Head { head, framing } => {
+                    return Ok((sent_at, StreamedResponse { head, framing, exchange }));
                 }
-                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
-                Err(error) => return self.fail_passing(&passing, &error),
+                Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
             }
         }
     }
@@ -153,22 +147,23 @@ impl<'a> Visit<'a> {
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
-    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted> {
-        let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
-        if wanted.asked_target.is_another() {
+    fn register(&self, passing: &Passing<'_>) -> Option<RegisteredHead> {
+        let page_request =
+            passing.page_request.as_ref().filter(|_| self.request.head.method == Method::Head)?;
+        if page_request.own_target.is_another() {
             return None;
         }
-        if self.is_denied(&wanted.key) {
+        if self.is_denied(&page_request.key) {
             return None;
         }
-        let (shared, key, fields) = (self.shared, &wanted.key, &self.head().fields);
-        let selecting = selecting_rule(fields, wanted.subject.site.policy());
+        let (shared, key, fields) = (self.shared, &page_request.key, &self.head().fields);
+        let selecting = selecting_rule(fields, page_request.subject.site.policy());
         let known = shared.store.known_rule(key).union(&selecting);
         let head =
-            forward::shared_head(&wanted.subject, &shared.loop_mark, key, Method::Head, fields, &known);
-        let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
-        let flight = shared.flights.enlist(key, asked, known, || shared.store.sequence());
-        Some(Enlisted { entry: TableEntry::of(shared, key, &flight), head })
+            forward::shared_head(&page_request.subject, &shared.loop_mark, key, Method::Head, fields, &known);
+        let demand = Demand { fields, range: None, exclusive: true, is_robot: true, client: None };
+        let fetch = shared.fetches.register(key, demand, known, || shared.store.sequence());
+        Some(RegisteredHead { entry: TableEntry::of(shared, key, &fetch), head })
     }
 
     /// Whether the origin refused the shared fetch of the page a short while ago.
@@ -182,59 +177,45 @@ impl<'a> Visit<'a> {
         &self,
         passing: &Passing<'a>,
         status: Status,
-        enlisted: Option<&Enlisted>,
+        registered: Option<&RegisteredHead>,
     ) -> Option<Step<'a>> {
-        let was_own = enlisted.is_none() && passing.check.is_none();
-        if was_own || !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
+        let RegisteredHead { entry, .. } = registered?;
+        if !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
             return None;
         }
         self.cells().count(Metric::FetchesDenied);
-        if let Some(Enlisted { entry, .. }) = enlisted {
-            let now = self.now().monotonic;
-            self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
-        }
-        let (subject, reason) = (passing.subject.clone(), passing.reason);
-        Some(Step::Pass(Passing { subject, reason, wanted: None, check: None }))
+        let now = self.now().monotonic;
+        self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
+        Some(Step::Pass(Passing::alone(passing.subject.clone(), passing.reason)))
     }
 
     fn own_request(
         &self,
         passing: &Passing<'_>,
-        enlisted: Option<&Enlisted>,
+        registered: Option<&RegisteredHead>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
-        match (enlisted, &passing.check) {
-            (Some(enlisted), _) => forward::without_content(&enlisted.head),
-            (None, Some(check)) => forward::without_content(&check.request(
-                self.shared,
-                &passing.subject,
-                self.head(),
-                &self.request.head.fields,
-            )),
-            (None, None) => {
-                let Passing { subject, .. } = passing;
-                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
-                if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
-                    return passed(self.request);
-                }
-                // The response's content is read while it is streamed, so it must not be coded.
-                let mut request = self.request.clone();
-                request.head.fields.set(names::ACCEPT_ENCODING, "identity");
-                passed(&request)
-            }
+        if let Some(registered) = registered {
+            return forward::without_content(&registered.head);
         }
+        let Passing { subject, .. } = passing;
+        let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
+        if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
+            return passed(self.request);
+        }
+        // The response's content is read while it is streamed, so it must not be coded.
+        let mut request = self.request.clone();
+        request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+        passed(&request)
     }
 
     fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
-        fly::count_failure(self.cells(), error);
+        task::count_failure(self.cells(), error);
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
         }
-        if let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) {
-            return Step::Deliver(Delivery::stored(stored, account));
-        }
-        match &passing.wanted {
-            Some(wanted) => self.fail(wanted, error),
+        match &passing.page_request {
+            Some(page_request) => self.fail(page_request, error),
             None => Step::Refuse(passing.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
         }
     }
@@ -242,40 +223,35 @@ impl<'a> Visit<'a> {
     async fn take_passed(
         &self,
         passing: &Passing<'a>,
-        asked: Moment,
-        parcel: Parcel,
-        enlisted: Option<&Enlisted>,
+        sent_at: Moment,
+        response: StreamedResponse,
+        registered: Option<&RegisteredHead>,
     ) -> Step<'a> {
-        let Parcel { mut head, framing, mut exchange } = parcel;
+        let StreamedResponse { mut head, framing, mut exchange } = response;
         let is_page = is_maintenance(&head, passing.subject.site.policy());
-        if let Some(wanted) = passing.wanted.as_ref().filter(|_| !is_page)
-            && let Some(stale) = self.instead_of_error(wanted, head.status)
+        if let Some(page_request) = passing.page_request.as_ref().filter(|_| !is_page)
+            && let Some(stale) = self.instead_of_error(page_request, head.status)
         {
             return Step::Deliver(stale);
         }
-        let instead = passing.check.as_ref().and_then(|check| check.instead_of(head.status));
-        if let Some((stored, account)) = instead {
-            return Step::Deliver(Delivery::stored(stored, account));
-        }
-        if let Some(step) = self.after_denial(passing, head.status, enlisted) {
+        if let Some(step) = self.after_denial(passing, head.status, registered) {
             return step;
         }
-        let was_shared = enlisted.is_some() || passing.check.is_some();
-        let is_selected = |enlisted: &Enlisted| {
+        let is_selected = |registered: &RegisteredHead| {
             let policy = passing.subject.site.policy();
-            Selection::of(enlisted.entry.flight.known(), &enlisted.head.fields, &head, policy)
+            Selection::of(registered.entry.fetch.known(), &registered.head.fields, &head, policy)
                 .includes(&self.head().fields)
         };
-        let cannot_be_used =
-            was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
-        if cannot_be_used || !enlisted.is_none_or(is_selected) {
-            let (subject, reason) = (passing.subject.clone(), passing.reason);
-            return Step::Pass(Passing { subject, reason, wanted: None, check: None });
+        let cannot_be_used = registered.is_some()
+            && self.refuses_gzip()
+            && without_gzip(&head.fields) == WithoutGzip::Unusable;
+        if cannot_be_used || !registered.is_none_or(is_selected) {
+            return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
-        let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
-        self.shared.look(subject.site, sent, &head);
-        let witness = self.invalidate(subject, &head, framing).await;
+        let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
+        detection::inspect_head(self.shared, subject.site, sent, &head);
+        let suspected = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
             let account = Account { reason: passing.reason, facts, age_secs: None };
@@ -286,54 +262,65 @@ impl<'a> Visit<'a> {
         }
         respond::tidy(&mut head, self.shared.clock.now());
         self.learn_file(passing, &head);
-        let judged = match (&passing.wanted, enlisted) {
-            (Some(wanted), Some(enlisted)) => self.learn_from_head(wanted, enlisted, asked, &head),
-            (Some(wanted), None) => self.learn(wanted, asked, &head),
+        let judged = match (&passing.page_request, registered) {
+            (Some(page_request), Some(registered)) => {
+                self.learn_from_head(page_request, registered, sent_at, &head)
+            }
+            (Some(page_request), None) => self.learn(page_request, sent_at, &head),
             (None, _) => {
-                self.learn_mark(passing, asked, &head);
+                self.learn_mark(passing, sent_at, &head);
                 None
             }
         };
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
-        let parcel = Parcel { head, framing, exchange };
+        let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
-        let content = match (&passing.check, enlisted, witness) {
-            (Some(check), ..) => Content::Checked(parcel, Arc::clone(check)),
-            (None, Some(_), _) => Content::Claimed(parcel),
-            (None, None, Some(witness)) => Content::Witnessed(parcel, witness),
-            (None, None, None) => Content::Own(parcel),
+        let content = match (registered, suspected) {
+            (Some(_), _) => Content::Claimed(response),
+            (None, Some(suspected)) => Content::SuspectedWrite(response, suspected),
+            (None, None) => Content::Own(response),
         };
         Step::Deliver(Delivery { content, account })
     }
 
     /// Invalidates the pages that a write has changed (RFC 9111 section 4.4, RFC 9875 section 3),
-    /// as far as the head of its response shows. Returns a [`Witness`] if the content of the
+    /// as far as the head of its response shows. Returns a [`SuspectedWrite`] if the content of the
     /// response must be read to learn the rest.
-    async fn invalidate(
+    pub(crate) async fn invalidate(
         &self,
         subject: &Subject<'_>,
         answer: &ResponseHead,
         framing: BodyFraming,
-    ) -> Option<Witness> {
+    ) -> Option<SuspectedWrite> {
         let method = &self.request.head.method;
         let Subject { site, host, target, .. } = subject;
         let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
-        let pages = self.shared.within_rate(self.cells(), site, pages);
+        let pages = writes::within_rate(self.shared, self.cells(), site, pages);
         let key = subject.key();
-        let witness =
-            Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
+        let suspected = SuspectedWrite {
+            site: Arc::clone(site),
+            host: host.clone(),
+            target: target.clone(),
+            key: key.clone(),
+        };
         // A response without content is complete with its head.
         let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
-        let written = self.written(&witness, answer, is_empty.then_some(&[]));
+        let written = self.written(&suspected, answer, is_empty.then_some(&[]));
         let stale = match &written {
-            WriteEffect::Changed(changed) => {
-                self.shared.settle(self.cells(), site, &key, changed.clone(), answer, self.begun.monotonic)
-            }
+            WriteEffect::Changed(changed) => writes::settle(
+                self.shared,
+                self.cells(),
+                site,
+                &key,
+                changed.clone(),
+                answer,
+                self.begun.monotonic,
+            ),
             WriteEffect::Nothing | WriteEffect::Unread => Vec::new(),
         };
-        self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
-        (written == WriteEffect::Unread).then_some(witness)
+        purge_orders::obey(self.shared, self.cells(), method, answer, &key, pages, stale).await;
+        (written == WriteEffect::Unread).then_some(suspected)
     }
 
     /// Records that a request which passed because of its cookies was answered with a static file.
@@ -349,15 +336,15 @@ impl<'a> Visit<'a> {
 
     /// Learns from the response to one client whether responses for the page could be shared.
     /// Returns the reason if not.
-    fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
-        let is_of_another = wanted.asked_target.is_another();
-        let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
+    fn learn(&self, page_request: &PageRequest<'_>, sent_at: Moment, head: &ResponseHead) -> Option<Reason> {
+        let is_of_another = page_request.own_target.is_another();
+        let is_partial = head.status == Status::NOT_MODIFIED || page_request.range.is_some();
         if is_of_another || is_partial || is_server_error(head.status) {
             // The response depends on a copy or range of this client, is an origin error, or
             // belongs to another target. It says nothing about the responses to other clients.
             return None;
         }
-        if self.is_denied(&wanted.key) {
+        if self.is_denied(&page_request.key) {
             // This client's response says nothing about others; the next shared fetch does.
             return Some(Reason::StoreRefusedDenied);
         }
@@ -367,29 +354,29 @@ impl<'a> Visit<'a> {
         if head.status == Status::PARTIAL_CONTENT {
             return Some(Reason::StoreRefusedPartial);
         }
-        let (policy, answered) = (wanted.subject.site.policy(), self.now());
-        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
+        let (policy, received_at) = (page_request.subject.site.policy(), self.now());
+        let judgement = judge_response(&self.request.head, head, sent_at, received_at, policy);
         let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
             (Judgement::Store(_), Ok(_)) => None,
             (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
         };
         match refusal {
-            None => self.shared.hit_for_miss.forget(&wanted.key),
+            None => self.shared.hit_for_miss.forget(&page_request.key),
             Some(reason) => {
                 let culprit = explain_refusal(reason, &head.fields, policy);
-                self.shared.hit_for_miss.remember(&wanted.key, reason, culprit, answered.monotonic);
+                self.shared.hit_for_miss.remember(&page_request.key, reason, culprit, received_at.monotonic);
             }
         }
         refusal
     }
 
     /// Records that the response is marked as shareable, if the profile relies on that mark.
-    fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
-        if passing.reason != Reason::PassUnmarked || passing.check.is_some() {
+    fn learn_mark(&self, passing: &Passing<'_>, sent_at: Moment, head: &ResponseHead) {
+        if passing.reason != Reason::PassUnmarked {
             return;
         }
         let policy = passing.subject.site.policy();
-        let judgement = judge_response(&self.request.head, head, asked, self.now(), policy);
+        let judgement = judge_response(&self.request.head, head, sent_at, self.now(), policy);
         if matches!(judgement, Judgement::Store(_)) && VaryRule::from_response(&head.fields, policy).is_ok() {
             self.shared.mark(&passing.subject.key());
         }
@@ -398,14 +385,16 @@ impl<'a> Visit<'a> {
     /// Learns from the response to a HEAD request about the stored page (RFC 9111 section 4.3.5).
     fn learn_from_head(
         &self,
-        wanted: &Wanted<'_>,
-        enlisted: &Enlisted,
-        asked: Moment,
+        page_request: &PageRequest<'_>,
+        registered: &RegisteredHead,
+        sent_at: Moment,
         head: &ResponseHead,
     ) -> Option<Reason> {
-        let subject = &wanted.subject;
-        let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found { object, softened } = store.peek(&enlisted.entry.key, fields) else { return None };
+        let subject = &page_request.subject;
+        let (store, fields) = (&self.shared.store, &registered.head.fields);
+        let Lookup::Found { object, softened } = store.peek(&registered.entry.key, fields) else {
+            return None;
+        };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -414,14 +403,14 @@ impl<'a> Visit<'a> {
         // nothing about the stored form, so a GET refreshes the page.
         let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
         if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
-            self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
-            self.refresh(wanted, Base::new(object, softened));
+            self.shared.fetches.remove(&registered.entry.key, &registered.entry.fetch);
+            self.refresh_in_background(page_request, Base::new(object, softened));
             return None;
         }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
-            enlisted.entry.flight.publish(|| {
-                store.remove(&enlisted.entry.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
+            registered.entry.fetch.publish(|| {
+                store.remove(&registered.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &registered.entry.key);
             });
             return None;
         }
@@ -431,34 +420,34 @@ impl<'a> Visit<'a> {
                 // Without this, a client that sends only HEAD requests would find the page expired
                 // each time. The HEAD itself is removed from the table, where it would count as the
                 // fetch that renews the page.
-                self.shared.flights.remove(&enlisted.entry.key, &enlisted.entry.flight);
-                self.refresh(wanted, Base::new(object, softened));
+                self.shared.fetches.remove(&registered.entry.key, &registered.entry.fetch);
+                self.refresh_in_background(page_request, Base::new(object, softened));
             }
             return None;
         }
         let updated = updated_head(&object.head(), head);
-        let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
-        let answered = self.now();
-        let judgement = judge_response(&get, &updated, asked, answered, policy);
+        let get = RequestHead { method: Method::Get, ..registered.head.clone() };
+        let received_at = self.now();
+        let judgement = judge_response(&get, &updated, sent_at, received_at, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
-            enlisted.entry.flight.publish(|| {
-                store.remove(&enlisted.entry.key);
-                self.shared.static_tree.withdraw(subject.site, &enlisted.entry.key);
+            registered.entry.fetch.publish(|| {
+                store.remove(&registered.entry.key);
+                self.shared.static_tree.withdraw(subject.site, &registered.entry.key);
             });
             return None;
         };
-        let Ok(tags) = subject.site.tags_of(&enlisted.entry.key, &updated.fields) else {
+        let Ok(tags) = subject.site.tags_of(&registered.entry.key, &updated.fields) else {
             return None;
         };
-        let rule = enlisted.entry.flight.known().union(&rule);
+        let rule = registered.entry.fetch.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
         let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
-        enlisted.entry.flight.publish(|| {
+        registered.entry.fetch.publish(|| {
             // The size is not checked: the body was stored before.
-            let (key, begun) = (&enlisted.entry.key, enlisted.entry.flight.begun());
+            let (key, begun) = (&registered.entry.key, registered.entry.fetch.begun());
             // An object that was stored since is newer than the one that the response was compared
             // with.
             let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));
@@ -466,9 +455,9 @@ impl<'a> Visit<'a> {
                 return;
             }
             let object = Arc::new(renewed);
-            self.shared.learn_equivalents(key, &updated, begun, || {
+            publish::learn_equivalents(self.shared, key, &updated, begun, || {
                 let publication = Publication { key, rule, variant, object, tags: &tags, begun };
-                self.shared.publish(subject.site, publication);
+                publish::publish(self.shared, subject.site, publication);
             });
         });
         None

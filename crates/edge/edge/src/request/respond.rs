@@ -17,7 +17,7 @@ use store::Object;
 
 /// The properties of a request that decide the framing of its response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Recipient {
     pub(crate) version: Version,
     pub(crate) head_only: bool,
     /// Whether the connection stays open after the response, if its framing allows it.
@@ -41,7 +41,7 @@ pub(crate) struct Written {
     pub(crate) persistent: bool,
 }
 
-impl Asker {
+impl Recipient {
     pub(crate) fn new(method: &Method, version: Version, persistent: bool) -> Self {
         Self { version, head_only: *method == Method::Head, persistent }
     }
@@ -86,13 +86,13 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
 }
 
 /// The rest of a hit's head after the prebuilt bytes: the fields added for this request.
-pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> Written {
+pub(crate) fn write_hit(object: &Object, account: &Account, recipient: Recipient) -> Written {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
-    put_connection(&mut octets, asker.version, asker.persistent);
+    put_connection(&mut octets, recipient.version, recipient.persistent);
     h1::write_head_end(&mut octets);
-    let framing = asker.framing(object.status(), BodyFraming::Length(object.content_bytes()));
-    Written { octets: octets.freeze(), framing, persistent: asker.persistent }
+    let framing = recipient.framing(object.status(), BodyFraming::Length(object.content_bytes()));
+    Written { octets: octets.freeze(), framing, persistent: recipient.persistent }
 }
 
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
@@ -101,15 +101,15 @@ pub(crate) fn write_head(
     head: &ResponseHead,
     source: BodyFraming,
     account: Option<&Account>,
-    asker: Asker,
+    recipient: Recipient,
 ) -> Written {
-    let framing = asker.framing(head.status, source);
-    let persistent = asker.persistent && framing != BodyFraming::UntilClose;
+    let framing = recipient.framing(head.status, source);
+    let persistent = recipient.persistent && framing != BodyFraming::UntilClose;
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);
     // In a response to HEAD and in a 304, Content-Length describes the content that a GET would
     // have received.
     let keeps_length =
-        framing == BodyFraming::Empty && (asker.head_only || head.status == Status::NOT_MODIFIED);
+        framing == BodyFraming::Empty && (recipient.head_only || head.status == Status::NOT_MODIFIED);
     let has_age = account.is_some_and(|account| account.age_secs.is_some());
     put_start(&mut octets, head, |name| {
         let length = name.eq_ignore_ascii_case(names::CONTENT_LENGTH.as_bytes());
@@ -125,7 +125,7 @@ pub(crate) fn write_head(
     if let Some(account) = account {
         put_account(&mut octets, account);
     }
-    put_connection(&mut octets, asker.version, persistent);
+    put_connection(&mut octets, recipient.version, persistent);
     h1::write_head_end(&mut octets);
     Written { octets: octets.freeze(), framing, persistent }
 }
@@ -156,7 +156,7 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
 }
 
 /// A response made by the edge: its head and its content.
-pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> (Written, Bytes) {
+pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, recipient: Recipient) -> (Written, Bytes) {
     let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
     head.fields.push(names::DATE, http_date(now));
@@ -167,8 +167,8 @@ pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> 
         head.fields.push(names::RETRY_AFTER, secs.to_string());
     }
     let account = Account { reason: refusal.reason, facts: CacheStatusFacts::default(), age_secs: None };
-    let asker = Asker { persistent: asker.persistent && !refusal.close, ..asker };
-    (write_head(&head, BodyFraming::Length(page.len() as u64), Some(&account), asker), Bytes::from(page))
+    let recipient = Recipient { persistent: recipient.persistent && !refusal.close, ..recipient };
+    (write_head(&head, BodyFraming::Length(page.len() as u64), Some(&account), recipient), Bytes::from(page))
 }
 
 /// The 304 response for a stored response.
@@ -247,7 +247,7 @@ fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
 #[cfg(test)]
 mod tests {
     use super::{
-        Account, Asker, prebuilt, tidy, write_head, write_hit, write_informational, write_refusal,
+        Account, Recipient, prebuilt, tidy, write_head, write_hit, write_informational, write_refusal,
         write_switch,
     };
     use crate::request::refusal::Refusal;
@@ -272,8 +272,8 @@ mod tests {
         Account { reason: Reason::PassCookie, facts: CacheStatusFacts::default(), age_secs }
     }
 
-    fn asker(method: &Method, version: Version) -> Asker {
-        Asker::new(method, version, true)
+    fn recipient(method: &Method, version: Version) -> Recipient {
+        Recipient::new(method, version, true)
     }
 
     fn text(octets: &[u8]) -> String {
@@ -293,7 +293,7 @@ mod tests {
             (Chunked, old, UntilClose, "Connection: close", false),
         ] {
             let head = head(200, &[("Content-Length", "7"), ("X", "y")]);
-            let written = write_head(&head, source, Some(&account(None)), asker(&get, version));
+            let written = write_head(&head, source, Some(&account(None)), recipient(&get, version));
             let text = text(&written.octets);
             assert_eq!(
                 (written.framing, written.persistent),
@@ -314,8 +314,12 @@ mod tests {
             (Method::Head, 204, true),
         ] {
             let head = head(code, &[("Content-Length", "7")]);
-            let written =
-                write_head(&head, BodyFraming::Empty, Some(&account(None)), asker(&method, Version::Http11));
+            let written = write_head(
+                &head,
+                BodyFraming::Empty,
+                Some(&account(None)),
+                recipient(&method, Version::Http11),
+            );
             assert_eq!(written.framing, BodyFraming::Empty);
             assert_eq!(text(&written.octets).contains("Content-Length: 7\r\n"), stays, "{method} {code}");
         }
@@ -340,13 +344,13 @@ mod tests {
         let object = Object::new(&head, &prebuilt(&head, body.len()), body, freshness);
         let facts = CacheStatusFacts { ttl_secs: Some(50), ..CacheStatusFacts::default() };
         let account = Account { reason: Reason::HitFresh, facts, age_secs: Some(10) };
-        let written = write_hit(&object, &account, asker(&Method::Get, Version::Http11));
+        let written = write_hit(&object, &account, recipient(&Method::Get, Version::Http11));
         assert_eq!(
             text(&[object.prebuilt(), &written.octets].concat()),
             "HTTP/1.1 200 OK\r\nA: b\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 petasos\r\nContent-Length: 5\r\n\
              Age: 10\r\nCache-Status: Petasos; hit; ttl=50; detail=hit-fresh\r\n\r\n"
         );
-        let closing = Asker { persistent: false, ..asker(&Method::Get, Version::Http11) };
+        let closing = Recipient { persistent: false, ..recipient(&Method::Get, Version::Http11) };
         assert!(
             text(&write_hit(&object, &account, closing).octets).contains("\r\nConnection: close\r\n\r\n")
         );
@@ -360,7 +364,7 @@ mod tests {
                 &head,
                 BodyFraming::Empty,
                 Some(&account(age_secs)),
-                asker(&Method::Get, Version::Http11),
+                recipient(&Method::Get, Version::Http11),
             );
             text(&written.octets).lines().filter(|line| line.starts_with("Age")).collect::<Vec<_>>().join(";")
         };
@@ -382,11 +386,11 @@ mod tests {
     #[test]
     fn refusal_explains_itself_and_has_no_store() {
         let (written, page) =
-            write_refusal(&Refusal::unknown_site(), NOW, asker(&Method::Get, Version::Http11));
+            write_refusal(&Refusal::unknown_site(), NOW, recipient(&Method::Get, Version::Http11));
         let head = text(&written.octets);
         assert!(head.starts_with("HTTP/1.1 421 ") && head.contains("Cache-Control: no-store\r\n"), "{head}");
         assert!(written.persistent && text(&page).ends_with("is served here.\n"));
-        let (written, _) = write_refusal(&Refusal::connect(), NOW, asker(&Method::Get, Version::Http11));
+        let (written, _) = write_refusal(&Refusal::connect(), NOW, recipient(&Method::Get, Version::Http11));
         assert!(!written.persistent);
     }
 }

@@ -6,12 +6,13 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::fetch::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::fetch::coalesced_fetch::{Confirmed, FetchState, PrivateResponse, Progress, SharedResponse};
 use crate::request::delivery::{Content, Delivery};
-use crate::request::lookup::Wanted;
-use crate::request::pipeline::{Step, Visit, Waiting};
+use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::Account;
+use crate::request::step::{Step, Waiting};
+use crate::request::visit::Visit;
 use bytes::Bytes;
 use message::{ResponseHead, Status};
 use origin::FetchError;
@@ -22,7 +23,7 @@ use store::FillingReader;
 use tokio::time::Instant;
 
 /// After this many fetches whose response was for another variant, a request sends its own.
-pub(crate) const FLIGHTS_MAX: u32 = 3;
+pub(crate) const FETCHES_MAX: u32 = 3;
 
 impl<'a> Visit<'a> {
     /// *wait*: waits until the fetch has a result, and passes on informational responses meanwhile.
@@ -32,15 +33,15 @@ impl<'a> Visit<'a> {
     /// `limits.stale_wait` if a stale response can be delivered, or than `limits.flight_wait` if
     /// that was invalidated.
     pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
-        let Waiting { mut wanted, reason, mut receiver, leads } = waiting;
+        let Waiting { mut page_request, reason, mut receiver, leads } = waiting;
         let limits = &self.shared.limits;
-        let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
+        let own_end = *page_request.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // The time counts from the start of the fetch, so that a late fetch does not delay each new
         // request with a stale response. A reload gets the full time, because its client wants a
         // newer response than the stored one.
         let reloads = reason == Reason::MissReload;
         let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
-        let mut end = own_end.min(receiver.borrow().departed + patience);
+        let mut end = own_end.min(receiver.borrow().started_at + patience);
         let (mut informed, mut is_silent) = (0, false);
         loop {
             let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
@@ -49,24 +50,28 @@ impl<'a> Visit<'a> {
                 self.inform(hint).await;
             }
             match state {
-                State::Waiting => {}
-                State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
-                State::Confirmed(confirmed) => return self.take_confirmed(wanted, reason, &confirmed, leads),
-                State::Private(answer) if !leads && self.is_failure(&wanted, &answer) => {
-                    return self.wait_out(wanted, reason).await;
+                FetchState::Waiting => {}
+                FetchState::Shared(answer) => return self.take_shared(page_request, reason, answer, leads),
+                FetchState::Confirmed(confirmed) => {
+                    return self.take_confirmed(page_request, reason, &confirmed, leads);
                 }
-                State::Private(answer) => return self.take_private(wanted, reason, &answer, leads),
-                State::Denied => return wanted.pass(Reason::StoreRefusedDenied),
-                State::Void => return self.ask_again(wanted, reason),
-                State::Failed(error) => return self.fail(&wanted, &error),
+                FetchState::Private(answer) if !leads && self.is_failure(&page_request, &answer) => {
+                    return self.wait_out(page_request, reason).await;
+                }
+                FetchState::Private(answer) => {
+                    return self.take_private(page_request, reason, &answer, leads);
+                }
+                FetchState::Denied => return page_request.pass(Reason::StoreRefusedDenied),
+                FetchState::Void => return self.ask_again(page_request, reason),
+                FetchState::Failed(error) => return self.fail(&page_request, &error),
             }
             let changed = tokio::select! {
                 changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
                 // Only while the origin is silent: if no connection can be made, the fetch fails by
                 // itself soon.
-                () = wanted.subject.site.origin.fallen_silent(), if !is_silent => {
+                () = page_request.subject.site.origin.fallen_silent(), if !is_silent => {
                     is_silent = true;
-                    match self.when_silent(&wanted) {
+                    match self.when_silent(&page_request) {
                         Some(delivery) => return Step::Deliver(delivery),
                         None => continue,
                     }
@@ -75,14 +80,14 @@ impl<'a> Visit<'a> {
             match changed {
                 Ok(Ok(())) => {}
                 // The fetch never began.
-                Ok(Err(_)) => return wanted.pass(reason),
-                Err(_) => match self.when_late(&wanted, end == own_end) {
+                Ok(Err(_)) => return page_request.pass(reason),
+                Err(_) => match self.when_late(&page_request, end == own_end) {
                     Some(delivery) => return Step::Deliver(delivery),
                     None if end < own_end => end = own_end,
                     None if leads => end = far_away(),
                     None => {
                         self.cells().count(Metric::FlightWaitTimeouts);
-                        return wanted.pass(reason);
+                        return page_request.pass(reason);
                     }
                 },
             }
@@ -90,8 +95,8 @@ impl<'a> Visit<'a> {
     }
 
     /// The stale response for a request that waits when the origin falls silent.
-    fn when_silent(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
-        let mut delivery = self.when_late(wanted, false)?;
+    fn when_silent(&self, page_request: &PageRequest<'_>) -> Option<Delivery> {
+        let mut delivery = self.when_late(page_request, false)?;
         delivery.account.reason = Reason::StaleBreakerOpen;
         self.cells().count(Metric::BreakerStale);
         Some(delivery)
@@ -99,56 +104,62 @@ impl<'a> Visit<'a> {
 
     /// The stale response for a request that has waited long enough. An invalidated one is returned
     /// only if its whole time `is_over`.
-    pub(crate) fn when_late(&self, wanted: &Wanted<'_>, is_over: bool) -> Option<Delivery> {
-        if !is_over && wanted.is_invalidated(self.shared, self.head()) {
+    pub(crate) fn when_late(&self, page_request: &PageRequest<'_>, is_over: bool) -> Option<Delivery> {
+        if !is_over && page_request.is_invalidated(self.shared, self.head()) {
             return None;
         }
-        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
+        let mut delivery = page_request.stale_instead(self.shared, self.head(), self.now())?;
         delivery.account.reason = Reason::StaleOriginSlow;
         Some(delivery)
     }
 
     /// Without a response from the origin: delivers a stale response, or else an error.
-    pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
+    pub(crate) fn fail(&self, page_request: &PageRequest<'_>, error: &FetchError) -> Step<'a> {
         // An invalidated response is sent only if the origin was asked and failed.
         let is_unasked = matches!(error, FetchError::BreakerOpen);
-        let stale = if is_unasked && wanted.is_invalidated(self.shared, self.head()) {
+        let stale = if is_unasked && page_request.is_invalidated(self.shared, self.head()) {
             None
         } else {
-            wanted.stale_instead(self.shared, self.head(), self.now())
+            page_request.stale_instead(self.shared, self.head(), self.now())
         };
         match stale {
             Some(delivery) => Step::Deliver(delivery),
-            None => Step::Refuse(wanted.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
+            None => {
+                Step::Refuse(page_request.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin)))
+            }
         }
     }
 
     /// Whether a response is an origin error that no stale response can replace. If the fetch
     /// carried its client's fields, they may be the cause, so the error does not count for others.
-    fn is_failure(&self, wanted: &Wanted<'_>, answer: &PrivateAnswer) -> bool {
-        let alike = wanted.subject.site.policy().forwarding != Forwarding::Everything;
+    fn is_failure(&self, page_request: &PageRequest<'_>, answer: &PrivateResponse) -> bool {
+        let alike = page_request.subject.site.policy().forwarding != Forwarding::Everything;
         is_server_error(answer.status)
             && answer.reason != Reason::StoreRefusedMaintenance
             && alike
-            && wanted.stale_instead(self.shared, self.head(), self.now()).is_none()
+            && page_request.stale_instead(self.shared, self.head(), self.now()).is_none()
     }
 
     /// After an origin error: pauses, then shares one new fetch with the other followers.
-    async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        if wanted.flights >= FLIGHTS_MAX {
-            return Step::Refuse(wanted.subject.site.refusal(Refusal::failing_origin));
+    async fn wait_out(&self, page_request: PageRequest<'a>, reason: Reason) -> Step<'a> {
+        if page_request.fetches_joined >= FETCHES_MAX {
+            return Step::Refuse(page_request.subject.site.refusal(Refusal::failing_origin));
         }
         self.cells().count(Metric::FailurePauses);
         tokio::time::sleep(self.shared.limits.failure_pause).await;
-        self.join(wanted, reason)
+        self.join(page_request, reason)
     }
 
     /// A stale response to be delivered instead of an origin error, if there is one.
-    pub(crate) fn instead_of_error(&self, wanted: &Wanted<'_>, status: Status) -> Option<Delivery> {
+    pub(crate) fn instead_of_error(
+        &self,
+        page_request: &PageRequest<'_>,
+        status: Status,
+    ) -> Option<Delivery> {
         if !is_server_error(status) {
             return None;
         }
-        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
+        let mut delivery = page_request.stale_instead(self.shared, self.head(), self.now())?;
         delivery.account.facts.forward_status = Some(status);
         Some(delivery)
     }
@@ -157,30 +168,30 @@ impl<'a> Visit<'a> {
     /// the request may have it without validation.
     fn take_shared(
         &self,
-        mut wanted: Wanted<'a>,
+        mut page_request: PageRequest<'a>,
         reason: Reason,
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         leads: bool,
     ) -> Step<'a> {
         if !answer.rule.matches(&self.head().fields, &answer.variant) {
-            return self.ask_again(wanted, Reason::MissVariant);
+            return self.ask_again(page_request, Reason::MissVariant);
         }
-        if !wanted.is_answered_by_head(&answer.head, self.head()) {
-            return wanted.pass(reason);
+        if !page_request.is_answered_by_head(&answer.head, self.head()) {
+            return page_request.pass(reason);
         }
-        if wanted.cannot_use(&answer.head.fields) {
-            return wanted.pass(Reason::MissVariant);
+        if page_request.cannot_use(&answer.head.fields) {
+            return page_request.pass(Reason::MissVariant);
         }
-        if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
-            return self.ask_again(wanted, reason);
+        if !leads && self.is_invalidated(&page_request, &answer.tags, answer.begun, &answer.head) {
+            return self.ask_again(page_request, reason);
         }
-        let policy = wanted.subject.site.policy();
-        let usable = reuse(&answer.freshness, &wanted.directives, policy, self.now());
+        let policy = page_request.subject.site.policy();
+        let usable = reuse(&answer.freshness, &page_request.directives, policy, self.now());
         if !leads && matches!(usable, Reuse::Revalidate(_)) {
             // Each request needs its own validation, and doing that one after another would only
             // take longer.
-            wanted.solo = true;
-            return self.join(wanted, reason);
+            page_request.exclusive = true;
+            return self.join(page_request, reason);
         }
         match answer.filling.reader() {
             Some(reader) => {
@@ -190,61 +201,66 @@ impl<'a> Visit<'a> {
                     false => Reason::MissCollapsed,
                 };
                 // A cookie that the response sets is only for a client without one.
-                let own = leads && !wanted.left_out.has_cookies();
+                let own = leads && !page_request.left_out.has_cookies();
                 Step::Deliver(self.shared_delivery(answer, reader, reason, own))
             }
             // The body has become too large to be kept, so no reader can join any more.
-            None => wanted.pass(reason),
+            None => page_request.pass(reason),
         }
     }
 
     /// Looks up or fetches again, because the result of the fetch does not fit this request: it is
-    /// another variant, outdated or unusable. After [`FLIGHTS_MAX`] fetches the request is sent
+    /// another variant, outdated or unusable. After [`FETCHES_MAX`] fetches the request is sent
     /// alone.
-    fn ask_again(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
+    fn ask_again(&self, page_request: PageRequest<'a>, reason: Reason) -> Step<'a> {
+        if page_request.fetches_joined < FETCHES_MAX {
+            self.join(page_request, reason)
+        } else {
+            page_request.pass(reason)
+        }
     }
 
     /// Whether a response was invalidated after its fetch began. The leader is not concerned: it
     /// asked before that.
     pub(crate) fn is_invalidated(
         &self,
-        wanted: &Wanted<'_>,
+        page_request: &PageRequest<'_>,
         tags: &[Bytes],
         begun: u64,
         head: &ResponseHead,
     ) -> bool {
-        !self.shared.store.may_join(begun, &wanted.key, tags, head)
-            || self.shared.equivalents.is_outdated(&wanted.key, &head.fields, begun)
+        !self.shared.store.may_join(begun, &page_request.key, tags, head)
+            || self.shared.equivalents.is_outdated(&page_request.key, &head.fields, begun)
     }
 
     /// Takes a stored response that the origin has confirmed or completed.
     fn take_confirmed(
         &self,
-        mut wanted: Wanted<'a>,
+        mut page_request: PageRequest<'a>,
         reason: Reason,
         confirmed: &Confirmed,
         leads: bool,
     ) -> Step<'a> {
         if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
-            return self.ask_again(wanted, Reason::MissVariant);
+            return self.ask_again(page_request, Reason::MissVariant);
         }
-        if wanted.is_unusable(&confirmed.object) {
-            return wanted.pass(Reason::MissVariant);
+        if page_request.is_unusable(&confirmed.object) {
+            return page_request.pass(Reason::MissVariant);
         }
         let (object, now) = (&confirmed.object, self.now());
-        if !wanted.is_answered_by(object, self.head()) {
-            return wanted.pass(reason);
+        if !page_request.is_answered_by(object, self.head()) {
+            return page_request.pass(reason);
         }
-        if !leads && self.is_invalidated(&wanted, &confirmed.tags, confirmed.begun, &object.head()) {
-            return self.ask_again(wanted, reason);
+        if !leads && self.is_invalidated(&page_request, &confirmed.tags, confirmed.begun, &object.head()) {
+            return self.ask_again(page_request, reason);
         }
-        let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
+        let usable =
+            reuse(&object.freshness(), &page_request.directives, page_request.subject.site.policy(), now);
         if let Reuse::Revalidate(reason) = usable
             && !leads
         {
-            wanted.solo = true;
-            return self.join(wanted, reason);
+            page_request.exclusive = true;
+            return self.join(page_request, reason);
         }
         let facts = CacheStatusFacts {
             ttl_secs: Some(object.freshness().ttl_secs(now)),
@@ -266,38 +282,38 @@ impl<'a> Visit<'a> {
     /// Followers send their own requests.
     fn take_private(
         &self,
-        wanted: Wanted<'a>,
+        page_request: PageRequest<'a>,
         reason: Reason,
-        answer: &PrivateAnswer,
+        answer: &PrivateResponse,
         leads: bool,
     ) -> Step<'a> {
         if answer.reason != Reason::StoreRefusedMaintenance
-            && let Some(delivery) = self.instead_of_error(&wanted, answer.status)
+            && let Some(delivery) = self.instead_of_error(&page_request, answer.status)
         {
             return Step::Deliver(delivery);
         }
         // Otherwise the fetch ignored a part of the request that its response may depend on, or was
         // for another target.
-        let is_whole = wanted.left_out.reason().is_none() && !wanted.asked_target.is_another();
+        let is_whole = page_request.left_out.reason().is_none() && !page_request.own_target.is_another();
         let is_selected = answer.selection.includes(&self.head().fields);
         let claimed = if leads && is_whole && is_selected { answer.claim() } else { None };
         match claimed {
-            Some(parcel) if !wanted.cannot_use(&parcel.head.fields) => {
+            Some(response) if !page_request.cannot_use(&response.head.fields) => {
                 let facts = CacheStatusFacts {
-                    forward_status: Some(parcel.head.status),
+                    forward_status: Some(response.head.status),
                     ..CacheStatusFacts::default()
                 };
                 let account = Account { reason: answer.reason, facts, age_secs: None };
-                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
+                Step::Deliver(Delivery { content: Content::Claimed(response), account })
             }
-            _ => wanted.pass(reason),
+            _ => page_request.pass(reason),
         }
     }
 
     /// Delivers a response whose body is arriving. `own` is true for the leader.
     pub(crate) fn shared_delivery(
         &self,
-        answer: Arc<SharedAnswer>,
+        answer: Arc<SharedResponse>,
         reader: FillingReader,
         reason: Reason,
         own: bool,

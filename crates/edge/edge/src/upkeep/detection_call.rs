@@ -4,6 +4,7 @@
 
 use crate::shared::Shared;
 use crate::sites::Site;
+use crate::upkeep::detection;
 use api::profile::{Call, Done, Refused};
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> Result<Do
         return refused(409, error);
     }
     let before = site.policy().name.clone();
-    if !shared.set_detection(site, call.detect).await {
+    if !detection::set_detection(shared, site, call.detect).await {
         let error =
             "The change is in force, but it could not be written to the disk, so a restart may undo it.";
         return Err((503, Refused { durable: Some(false), error: error.to_owned(), in_force: Some(true) }));

@@ -4,9 +4,9 @@
 //! then starts anew. No stored response depends on the file, because each carries the rules that it
 //! was judged by.
 
+use crate::memory::detection::{Detected, UNCONFIRMED_MAX};
 use crate::sites::Site;
 use crate::upkeep::disk_threads;
-use crate::upkeep::recognition::{Found, UNCONFIRMED_MAX};
 use clock::Timestamp;
 use rustix::fs::OFlags;
 use semantics::Moment;
@@ -43,11 +43,11 @@ struct Row {
     origin: String,
     /// Whether an operator has switched off detection.
     off: bool,
-    detected: Option<Detected>,
+    detected: Option<DetectionRecord>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Detected {
+struct DetectionRecord {
     profile: String,
     software: String,
     signs: Vec<String>,
@@ -71,7 +71,7 @@ pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Si
 }
 
 /// Restores the detections of the previous process, if the disk delivers them `within` this time.
-pub(crate) fn recall<'a>(
+pub(crate) fn restore<'a>(
     directory: &Path,
     within: Duration,
     sites: impl Iterator<Item = &'a Arc<Site>>,
@@ -86,9 +86,9 @@ pub(crate) fn recall<'a>(
         let is_own = |row: &&Row| row.site == site.label() && row.origin == site.plan.origin.to_string();
         let Some(row) = rows.iter().find(is_own) else { continue };
         if row.off {
-            site.recognition.switch_off();
+            site.detection.switch_off();
         } else if let Some(found) = row.detected.as_ref().and_then(|detected| detected.found(site, now)) {
-            site.recognition.recall(found);
+            site.detection.restore(found);
         }
     }
 }
@@ -96,9 +96,9 @@ pub(crate) fn recall<'a>(
 impl Row {
     /// The row of a site; `None` if there is nothing to keep.
     fn of(site: &Site) -> Option<Self> {
-        let off = site.recognition.is_off();
-        let detected = site.recognition.found().and_then(|found| {
-            Some(Detected {
+        let off = site.detection.is_off();
+        let detected = site.detection.found().and_then(|found| {
+            Some(DetectionRecord {
                 profile: site.plan.recognisable.get(found.place)?.name.clone(),
                 software: found.software,
                 signs: found.signs,
@@ -115,14 +115,14 @@ impl Row {
     }
 }
 
-impl Detected {
+impl DetectionRecord {
     /// The detection for a site of this plan; `None` if it has expired or its profile is unknown.
-    fn found(&self, site: &Site, now: Moment) -> Option<Found> {
+    fn found(&self, site: &Site, now: Moment) -> Option<Detected> {
         let place = site.plan.recognisable.iter().position(|policy| policy.name == self.profile)?;
         // A time in the future means that the clock was set back; it counts as now.
         let confirmed = Timestamp::from_secs(self.confirmed).min(now.wall);
         let is_valid = !self.signs.is_empty() && now.wall.since(confirmed) < UNCONFIRMED_MAX;
-        is_valid.then(|| Found {
+        is_valid.then(|| Detected {
             place,
             software: self.software.clone(),
             signs: self.signs.clone(),

@@ -27,14 +27,14 @@ const THREAD: &str = "petasos-io";
 
 type Job = Box<dyn FnOnce() + Send>;
 
-static THREADS: DiskThreads = DiskThreads { state: Mutex::new(State::NEW), wake: Condvar::new() };
+static THREADS: DiskThreads = DiskThreads { state: Mutex::new(ThreadsState::NEW), wake: Condvar::new() };
 
 struct DiskThreads {
-    state: Mutex<State>,
+    state: Mutex<ThreadsState>,
     wake: Condvar,
 }
 
-struct State {
+struct ThreadsState {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
@@ -81,7 +81,7 @@ pub(crate) fn run_here<T: Send + 'static>(
     receiver.recv_timeout(within).ok()
 }
 
-impl State {
+impl ThreadsState {
     const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
 
     /// Records that a thread could not be created. If none is left, returns the queued jobs so that
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl DiskThreads {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,7 +137,7 @@ impl DiskThreads {
             }
             state.idle += 1;
             let dismissals = state.dismissals;
-            let stays = |state: &mut State| state.jobs.is_empty() && state.dismissals == dismissals;
+            let stays = |state: &mut ThreadsState| state.jobs.is_empty() && state.dismissals == dismissals;
             let waited = self.wake.wait_timeout_while(state, IDLE, stays);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.idle -= 1;
@@ -151,7 +151,7 @@ impl DiskThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskThreads, Job, State, THREADS_MAX, begin, run_here};
+    use super::{DiskThreads, Job, THREADS_MAX, ThreadsState, begin, run_here};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -161,8 +161,11 @@ mod tests {
     #[test]
     fn queued_work_is_refused_if_there_is_no_thread() {
         let (heard, hears) = channel::<()>();
-        let queued =
-            || State { threads: 2, jobs: [Box::new(move || drop(heard)) as Job].into(), ..State::NEW };
+        let queued = || ThreadsState {
+            threads: 2,
+            jobs: [Box::new(move || drop(heard)) as Job].into(),
+            ..ThreadsState::NEW
+        };
         let mut state = queued();
         assert!(state.lose_thread().is_empty() && state.jobs.len() == 1, "the other thread does it");
         drop(state.lose_thread());
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn dismissed_threads_end_and_later_work_gets_new_ones() {
-        static OWN: DiskThreads = DiskThreads { state: Mutex::new(State::NEW), wake: Condvar::new() };
+        static OWN: DiskThreads = DiskThreads { state: Mutex::new(ThreadsState::NEW), wake: Condvar::new() };
         let (done, results) = channel();
         for number in 0..2 {
             let done = done.clone();

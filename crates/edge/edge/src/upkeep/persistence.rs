@@ -4,7 +4,6 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
@@ -21,15 +20,10 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{Bans, Selector, SiteId, SiteNames, Store};
-
-/// How long the edge waits for the objects of the previous process before it accepts its first
-/// connection. The rest is taken over while it serves.
-const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
 
 /// How long a start waits for the directory to be opened, which reads and replaces a few small
 /// files.
@@ -182,7 +176,7 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
+    detections_file::restore(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let names = Arc::new(Names::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery
@@ -207,37 +201,6 @@ fn queue_bytes_max(memory_bytes: u64) -> u64 {
 /// bytes.
 fn percent_of(bytes: u64, percent: usize) -> u64 {
     bytes / 100 * percent as u64
-}
-
-/// Takes over the objects of the previous process in a separate thread. Waits for it, but at most
-/// [`TAKE_OVER_MAX`].
-///
-/// # Errors
-/// If the system cannot create a thread.
-pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
-    let (done, waits): (_, Receiver<()>) = channel();
-    let shared = Arc::clone(shared);
-    let mut recovery = Some(recovery);
-    let work = move || {
-        // The thread drops the sender at its end, which tells the receiver.
-        let _done = &done;
-        // After a panic the rest is not adopted, because the same record could panic again. The
-        // pages that are missing are fetched.
-        for recovered in recovery.take().into_iter().flatten() {
-            if shared.is_quitting() {
-                return End::Due;
-            }
-            shared.store.adopt(&recovered, |returning, adopt| {
-                shared.equivalents.learn_returning(returning, adopt);
-            });
-        }
-        shared.store.end_adoption();
-        End::Due
-    };
-    supervisor::start("petasos-recovery", work)?;
-    match waits.recv_timeout(TAKE_OVER_MAX) {
-        Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
-    }
 }
 
 impl Persistence {
@@ -474,7 +437,7 @@ impl Name {
 
     /// The name under the rules in force.
     fn current(&self) -> &[u8] {
-        self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
+        self.site.detected_rules().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
     }
 }
 

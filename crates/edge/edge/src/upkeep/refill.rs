@@ -9,24 +9,23 @@
 //!
 //! Invariants: refill fetches one page at a time, and at most `refill.rate` a second. It fetches
 //! only while no request waits for the origin, so visitors have priority. A busy or dead origin
-//! delays only the pages of its own site. Refill sends nothing personal (see `popular`). Its
-//! fetches are ordinary flights: requests join them, and a purge revokes them.
+//! delays only the pages of its own site. Refill sends nothing personal (see `hot_pages`). Its
+//! fetches are ordinary ones: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
-use crate::fetch::flight::State;
-use crate::fetch::fly;
+use crate::fetch::base::Base;
+use crate::fetch::coalesced_fetch::FetchState;
 use crate::fetch::refetch;
-use crate::memory::popular::Page;
-use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
-use crate::request::lookup::Base;
+use crate::fetch::task;
+use crate::memory::hot_pages::PageVariant;
+use crate::memory::refiller::ORDERED_MAX;
 use crate::shared::Shared;
 use crate::sites::Site;
 use semantics::is_server_error;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, SiteId};
-use tokio::sync::Notify;
+use store::{Lookup, SiteId};
 use tokio::time::Instant;
 
 /// How often the workers' notes are merged.
@@ -41,29 +40,10 @@ const FAILURES_MAX: u32 = 3;
 
 /// Maximum number of fetches for one page. The first may show that the page varies on more fields
 /// than was known.
-const FLIGHTS_MAX: u32 = 2;
-
-/// Maximum number of ordered pages that wait for their refetch. Beyond it the oldest are dropped,
-/// because their purge has marked them as stale: visitors' requests fetch them.
-const ORDERED_MAX: usize = 1024;
+const FETCHES_MAX: u32 = 2;
 
 /// Number of pages that are checked before the task yields.
 const LOOKS_MAX: usize = 32;
-
-/// The queue of the refill task.
-#[derive(Debug, Default)]
-pub(crate) struct Refiller {
-    work: Mutex<Work>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Work {
-    /// Whether pages were purged since the last refill.
-    due: bool,
-    /// Pages that are fetched first, even if they are stored.
-    ordered: VecDeque<Key>,
-}
 
 /// The outcome for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,45 +54,6 @@ enum Refilled {
     Failed,
     /// The origin is busy with other requests.
     Postponed,
-}
-
-impl Refiller {
-    /// Starts a refill after a purge.
-    pub(crate) fn wake(&self) {
-        self.work().due = true;
-        self.changed.notify_one();
-    }
-
-    /// Orders the refetch of one page.
-    pub(crate) fn order(&self, key: &Key) {
-        let mut work = self.work();
-        if work.ordered.contains(key) {
-            return;
-        }
-        if work.ordered.len() >= ORDERED_MAX {
-            work.ordered.pop_front();
-        }
-        work.ordered.push_back(key.detached());
-        drop(work);
-        self.changed.notify_one();
-    }
-
-    fn has_work(&self) -> bool {
-        let work = self.work();
-        work.due || !work.ordered.is_empty()
-    }
-
-    fn take_due(&self) -> bool {
-        std::mem::take(&mut self.work().due)
-    }
-
-    fn take_ordered(&self) -> VecDeque<Key> {
-        std::mem::take(&mut self.work().ordered)
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Runs the refill task until the drain begins.
@@ -136,7 +77,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 pub(crate) async fn merge(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(MERGE_EVERY).await;
-        shared.popular.merge(shared.clock.monotonic());
+        shared.hot_pages.merge(shared.clock.monotonic());
     }
 }
 
@@ -146,9 +87,9 @@ struct Refill {
     /// When the last fetch began.
     last: Option<Instant>,
     /// Pages to fetch even if they are stored.
-    ordered: VecDeque<Arc<Page>>,
+    ordered: VecDeque<Arc<PageVariant>>,
     /// Purged pages to fetch if they are missing, the most requested first.
-    purged: VecDeque<Arc<Page>>,
+    purged: VecDeque<Arc<PageVariant>>,
     /// Whether a page of the last pass waits because its origin is busy.
     is_postponed: bool,
 }
@@ -180,9 +121,9 @@ impl Refill {
     }
 
     /// The most requested pages.
-    fn ranked(&self) -> Vec<Arc<Page>> {
-        self.shared.popular.merge(self.shared.clock.monotonic());
-        self.shared.popular.ranked()
+    fn ranked(&self) -> Vec<Arc<PageVariant>> {
+        self.shared.hot_pages.merge(self.shared.clock.monotonic());
+        self.shared.hot_pages.ranked()
     }
 
     /// Takes the new orders: for each page its remembered variants, or a plain request if there are
@@ -204,7 +145,7 @@ impl Refill {
             }
             match variants.remove(key).filter(|pages| !pages.is_empty()) {
                 Some(pages) => self.ordered.extend(pages),
-                None => self.ordered.push_back(Arc::new(Page::plain(key))),
+                None => self.ordered.push_back(Arc::new(PageVariant::plain(key))),
             }
         }
         let excess = self.ordered.len().saturating_sub(ORDERED_MAX);
@@ -213,7 +154,7 @@ impl Refill {
 
     /// Looks once at each page and fetches it if necessary. Returns the pages that are left because
     /// their origin is busy, or because work with a higher priority has arrived.
-    async fn pass(&mut self, pages: VecDeque<Arc<Page>>, ordered: bool) -> VecDeque<Arc<Page>> {
+    async fn pass(&mut self, pages: VecDeque<Arc<PageVariant>>, ordered: bool) -> VecDeque<Arc<PageVariant>> {
         let (mut left, mut failures) = (VecDeque::new(), HashMap::<SiteId, u32>::new());
         for (number, page) in pages.into_iter().enumerate() {
             if self.shared.is_draining() || !ordered && self.shared.refiller.has_work() {
@@ -240,20 +181,19 @@ impl Refill {
     }
 
     /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
-    async fn refetch(&mut self, page: &Page, ordered: bool) -> Refilled {
+    async fn refetch(&mut self, page: &PageVariant, ordered: bool) -> Refilled {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return Refilled::Done;
         };
-        for flight in 0..FLIGHTS_MAX {
-            let is_wanted =
-                if ordered && flight == 0 { !self.is_paused(page) } else { self.is_missing(page) };
+        for fetch in 0..FETCHES_MAX {
+            let is_wanted = if ordered && fetch == 0 { !self.is_paused(page) } else { self.is_missing(page) };
             if !is_wanted {
                 break;
             }
             if !self.turn(&site).await {
                 return Refilled::Postponed;
             }
-            if !self.fly(&site, page, ordered && flight == 0).await {
+            if !self.fetch(&site, page, ordered && fetch == 0).await {
                 self.cells().count(Metric::RefillFailures);
                 return Refilled::Failed;
             }
@@ -262,13 +202,13 @@ impl Refill {
     }
 
     /// Whether the origin has just failed on the page, or the page has a hit-for-miss entry.
-    fn is_paused(&self, page: &Page) -> bool {
+    fn is_paused(&self, page: &PageVariant) -> bool {
         let now = self.shared.clock.monotonic();
-        self.shared.ailing.reason(&page.key, now).is_some()
+        self.shared.recently_failed.reason(&page.key, now).is_some()
             || self.shared.hit_for_miss.reason(&page.key, now).is_some()
     }
 
-    fn is_missing(&self, page: &Page) -> bool {
+    fn is_missing(&self, page: &PageVariant) -> bool {
         if self.is_paused(page) {
             return false;
         }
@@ -295,25 +235,28 @@ impl Refill {
     }
 
     /// Fetches a page; false if the origin failed.
-    async fn fly(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
+    async fn fetch(&self, site: &Arc<Site>, page: &PageVariant, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
         let base = self.base(page, ordered);
-        let Some((flight, mut departure)) = refetch::departure(&self.shared, 0, site, page, base, is_renewed)
-        else {
+        let Some((fetch, mut task)) = refetch::task(&self.shared, 0, site, page, base, is_renewed) else {
             return true;
         };
-        departure.request.probe = site.origin.claim_probe();
+        task.request.probe = site.origin.claim_probe();
         self.cells().count(Metric::Refills);
-        fly::fly(departure).await;
-        match &flight.subscribe().borrow().state {
-            State::Failed(_) => false,
-            State::Private(answer) => !is_server_error(answer.status),
-            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Denied | State::Void => true,
+        task::run(task).await;
+        match &fetch.subscribe().borrow().state {
+            FetchState::Failed(_) => false,
+            FetchState::Private(answer) => !is_server_error(answer.status),
+            FetchState::Waiting
+            | FetchState::Shared(_)
+            | FetchState::Confirmed(_)
+            | FetchState::Denied
+            | FetchState::Void => true,
         }
     }
 
     /// The stored object of the page, for the origin to confirm.
-    fn base(&self, page: &Page, ordered: bool) -> Option<Base> {
+    fn base(&self, page: &PageVariant, ordered: bool) -> Option<Base> {
         match self.shared.store.peek(&page.key, &page.fields) {
             Lookup::Found { object, softened } => {
                 let whole = Some(object).filter(|object| object.part().is_none());

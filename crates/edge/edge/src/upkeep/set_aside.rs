@@ -1,9 +1,9 @@
 //! Purges while the disk tier hangs: a record on another device makes the next start begin empty.
 //! The record is taken back when the journal has caught up.
 //!
-//! Invariant: while the state is [`State::Recorded`], the next start begins empty. The state
-//! changes before the journal catches up, so that every purge is either covered by the record or
-//! waits for the journal itself.
+//! Invariant: while the state is [`SetAsideState::Recorded`], the next start begins empty. The
+//! state changes before the journal catches up, so that every purge is either covered by the record
+//! or waits for the journal itself.
 
 use disk::{DistrustPlace, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The state of the record.
 #[derive(Debug, Default)]
 pub(crate) struct SetAside {
-    state: Mutex<State>,
+    state: Mutex<SetAsideState>,
     /// Held while the record is written and the state changes accordingly. Lock order: `writing`,
     /// then `state`.
     writing: Mutex<()>,
@@ -24,7 +24,7 @@ pub(crate) struct SetAside {
 
 /// Whether the next start begins empty because of purges that the journal lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum SetAsideState {
     /// It does not: the journal has all purges, or their callers were told that they are not
     /// durable.
     #[default]
@@ -38,17 +38,17 @@ enum State {
 impl SetAside {
     /// Whether the next start begins empty, whatever the journal lacks.
     pub(crate) fn is_recorded(&self) -> bool {
-        matches!(*self.state(), State::Recorded(_))
+        matches!(*self.state(), SetAsideState::Recorded(_))
     }
 
     /// Whether no record has to be taken back.
     pub(crate) fn is_clear(&self) -> bool {
-        *self.state() == State::NotDue
+        *self.state() == SetAsideState::NotDue
     }
 
     /// Whether the journal is catching up.
     pub(crate) fn is_taking_back(&self) -> bool {
-        matches!(*self.state(), State::TakingBack(_))
+        matches!(*self.state(), SetAsideState::TakingBack(_))
     }
 
     /// Whether a thread is writing a record for which its caller stopped waiting: that device hangs
@@ -70,7 +70,7 @@ impl SetAside {
         self.is_recording.store(true, Ordering::SeqCst);
         let place = tier.set_aside();
         if let Some(place) = place {
-            *self.state() = State::Recorded(place);
+            *self.state() = SetAsideState::Recorded(place);
         }
         self.is_recording.store(false, Ordering::SeqCst);
         place.is_some()
@@ -84,7 +84,7 @@ impl SetAside {
         let is_journaled = persisted();
         let Some(place) = place else { return };
         let _writing = lock(&self.writing);
-        if *self.state() != State::TakingBack(place) {
+        if *self.state() != SetAsideState::TakingBack(place) {
             // A later purge has found the disk hanging again and recorded that.
             return;
         }
@@ -92,17 +92,17 @@ impl SetAside {
             // Its result does not matter, because the journal now has all recorded purges.
             tier.take_back(place);
         }
-        *self.state() = if is_journaled { State::NotDue } else { State::Recorded(place) };
+        *self.state() = if is_journaled { SetAsideState::NotDue } else { SetAsideState::Recorded(place) };
     }
 
     fn begin_taking_back(&self) -> Option<DistrustPlace> {
         let mut state = self.state();
-        let State::Recorded(place) = *state else { return None };
-        *state = State::TakingBack(place);
+        let SetAsideState::Recorded(place) = *state else { return None };
+        *state = SetAsideState::TakingBack(place);
         Some(place)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SetAsideState> {
         lock(&self.state)
     }
 }

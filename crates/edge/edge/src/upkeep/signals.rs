@@ -68,10 +68,10 @@ impl Requests {
         loop {
             tokio::select! {
                 _ = self.hang_up.recv() => {
-                    shared.reopen_logs();
+                    reopen_log(shared);
                     tracing::info!("SIGHUP: the log is reopened; changed settings need a restart");
                 }
-                _ = self.user_1.recv() => shared.reopen_logs(),
+                _ = self.user_1.recv() => reopen_log(shared),
                 // Reserved for replacing the binary.
                 _ = self.user_2.recv() => {}
             }
@@ -79,11 +79,9 @@ impl Requests {
     }
 }
 
-impl Shared {
-    /// Reopens the access log, for example after a rotation.
-    fn reopen_logs(&self) {
-        if let Some(log) = &self.log {
-            log.reopen();
-        }
+/// Reopens the access log, for example after a rotation.
+fn reopen_log(shared: &Shared) {
+    if let Some(log) = &shared.log {
+        log.reopen();
     }
 }

@@ -8,7 +8,7 @@
 //! Tasks for a single connection, fetch or purge are not supervised: their panic costs what they
 //! worked on, and the runtime goes on.
 
-use crate::shared::Shared;
+use crate::memory::ending::Ending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,8 +36,8 @@ pub(crate) enum End {
 
 impl End {
     /// The end of work that is needed until the edge quits.
-    pub(crate) fn of(shared: &Shared) -> Self {
-        if shared.is_quitting() { Self::Due } else { Self::Early }
+    pub(crate) fn of(ending: &Ending) -> Self {
+        if ending.is_quitting() { Self::Due } else { Self::Early }
     }
 }
 
@@ -58,22 +58,23 @@ pub(crate) fn start(
     Builder::new().name(name.to_owned()).spawn(move || keep(&thread, work))
 }
 
-/// Spawns a task that does `work` until the drain begins, and does it again after each unexpected
-/// end. Must be called in the context of a runtime.
-pub(crate) fn start_task<F>(
+/// Spawns a task that does `work` on `state` until the drain begins, and does it again after each
+/// unexpected end. Must be called in the context of a runtime.
+pub(crate) fn start_task<S, F>(
     name: &'static str,
-    shared: &Arc<Shared>,
-    mut work: impl FnMut(Arc<Shared>) -> F + Send + 'static,
+    state: &Arc<S>,
+    mut work: impl FnMut(Arc<S>) -> F + Send + 'static,
 ) where
+    S: AsRef<Ending> + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let shared = Arc::clone(shared);
+    let state = Arc::clone(state);
     tokio::spawn(async move {
         let mut pause = PAUSE;
         loop {
-            match tokio::spawn(work(Arc::clone(&shared))).await {
+            match tokio::spawn(work(Arc::clone(&state))).await {
                 Err(error) if error.is_panic() => lose("task", name, "it panicked"),
-                Ok(()) if !shared.is_draining() => lose("task", name, "it ended early"),
+                Ok(()) if !(*state).as_ref().is_draining() => lose("task", name, "it ended early"),
                 // The drain has begun, or the runtime is gone.
                 Ok(()) | Err(_) => return,
             }

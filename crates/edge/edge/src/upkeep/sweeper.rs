@@ -4,8 +4,9 @@
 //! and rests between walks so that other threads have priority.
 
 use crate::shared::Shared;
+use crate::upkeep::persisting::persist_aside;
 use crate::upkeep::supervisor::{self, End};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,13 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Pause after a failed attempt to make purges durable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Wakes and ends the thread.
-#[derive(Debug, Default)]
-pub(crate) struct Sweeper {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
 /// The next action after a series of walks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -48,37 +42,13 @@ enum Next {
     GoOn,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    due: bool,
-    ended: bool,
-}
-
-impl Sweeper {
-    /// Starts a sweep.
-    pub(crate) fn wake(&self) {
-        self.change(|state| state.due = true);
-    }
-
-    /// Ends the thread.
-    pub(crate) fn end(&self) {
-        self.change(|state| state.ended = true);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        self.changed.notify_all();
-    }
-
-    /// Waits for work, or until the disk must be checked; returns whether to continue.
-    fn wait(&self, next: Next) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |state: &mut State| !state.ended && (next != Next::WhenDue || !state.due);
-        let rest = if next == Next::GoOn { REST } else { LOOK_EVERY };
-        let waited = self.changed.wait_timeout_while(state, rest, idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.due = false;
-        !state.ended
+impl Next {
+    /// The rest before it.
+    const fn rest(self) -> Duration {
+        match self {
+            Self::GoOn => REST,
+            Self::WhenDue | Self::Gather => LOOK_EVERY,
+        }
     }
 }
 
@@ -111,20 +81,20 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
         let mut retry_at = shared.clock.monotonic();
         let mut next = Next::WhenDue;
-        while shared.sweeper.wait(next) {
+        while shared.sweeper.wait(next.rest(), next == Next::WhenDue) {
             let now = shared.clock.monotonic();
             let persistence = &shared.persistence;
             let may_retry =
                 now >= retry_at || !(persistence.is_at_risk(&shared.store) || persistence.is_set_aside());
             if shared.persistence.is_behind(&shared.store) && may_retry {
                 // Not on this thread, because it monitors the disk and must not block on it.
-                shared.persist_aside();
+                persist_aside(&shared);
                 retry_at = now.plus(RETRY_AFTER);
             }
             shared.persistence.look_after(shared.store.is_written_down());
             next = sweep(&shared);
         }
-        End::of(&shared)
+        End::of(&shared.ending)
     })
 }
 

@@ -5,17 +5,11 @@
 //! standard error and a metric, and the edge continues without the tree. Pages that a site's
 //! settings exclude are never offered. The crate `static_tree` turns pages into files.
 
-use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use config::Plan;
-use semantics::Moment;
-use static_tree::{Candidate, Layout, Tree, TreeFigures, TreeLimits, TreeRefusal};
-use std::io;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use store::{Key, Publication, Published, Selector, SiteId, Store};
+use static_tree::{Layout, Tree, TreeFigures, TreeLimits};
+use store::{Key, Selector, SiteId, Store};
 
 /// The tree, or its absence.
 #[derive(Debug, Default)]
@@ -74,6 +68,11 @@ impl StaticTree {
         self.of(site).is_some()
     }
 
+    /// The tree, if there is one.
+    pub(crate) const fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
+    }
+
     /// Ends the writer after it has written its queue.
     pub(crate) fn end(&self) {
         if let Some(tree) = &self.tree {
@@ -81,64 +80,10 @@ impl StaticTree {
         }
     }
 
-    fn of(&self, site: &Site) -> Option<(&Tree, Layout)> {
+    /// The tree and the layout of the site's files, if its pages may become files.
+    pub(crate) fn of(&self, site: &Site) -> Option<(&Tree, Layout)> {
         let tree = self.tree.as_ref()?;
         Some((tree, Layout::by_name(site.plan.static_tree_layout.as_deref()?)?))
-    }
-}
-
-impl Shared {
-    /// Stores a response and offers it to the tree. Does not wait for the file system.
-    pub(crate) fn publish(&self, site: &Site, publication: Publication<'_>) {
-        let Some((tree, layout)) = self.static_tree.of(site) else {
-            // Ignored: an object that is too large for the store was streamed to its clients
-            // anyway.
-            let _ = self.store.publish(publication);
-            return;
-        };
-        let Publication { key, tags, begun, .. } = publication;
-        let (rule, object) = (publication.rule.clone(), Arc::clone(&publication.object));
-        match self.store.publish(publication) {
-            // A web server also serves the file to clients with cookies. An existing file is
-            // removed when the leak guard has confirmed the leak.
-            Published::Stored if !self.leak_guard.is_for_all(key) => {}
-            // A client can send any port, and each would get a copy of every page.
-            Published::Stored if !self.is_own_port(site, key) => tree.refuse(TreeRefusal::Path),
-            Published::Stored => {
-                let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
-                tree.offer(layout, &candidate, Moment::read(&*self.clock));
-            }
-            Published::TooLarge | Published::Invalidated | Published::Displaced => {
-                tree.withdraw(layout, key);
-            }
-        }
-    }
-}
-
-/// Starts the writer thread, if there is a tree.
-///
-/// # Errors
-/// If the system cannot create a thread.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
-    if shared.static_tree.tree.is_none() {
-        return Ok(None);
-    }
-    let shared = Arc::clone(shared);
-    // Restarted after a panic: without it, purges would leave files that a web server sends.
-    let work = move || {
-        if let Some(tree) = &shared.static_tree.tree {
-            tree.run(&shared.store, &*shared.clock, &report);
-        }
-        End::of(&shared)
-    };
-    supervisor::start("petasos-tree", work).map(Some)
-}
-
-/// Reports that the file system begins to refuse (`Err`), or that it works again.
-fn report(state: Result<(), &str>) {
-    match state {
-        Ok(()) => tracing::info!("the static tree is written again"),
-        Err(fault) => tracing::error!("the static tree cannot be written: {fault}"),
     }
 }
 

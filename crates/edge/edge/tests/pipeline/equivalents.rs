@@ -72,7 +72,7 @@ fn response_that_ends_the_rule_is_used_for_no_other_target() {
         stage.becomes(move |seen| behind(&closed, named(seen, fields)));
         let leader = stage.begin("GET", "/a?utm=2", &[]);
         let flying = || stage.metric("petasos_flight_waits_total", "");
-        testkit::eventually("the flight has a leader", || stage.metric("petasos_flights_open", "") == 1);
+        testkit::eventually("the fetch has a leader", || stage.metric("petasos_flights_open", "") == 1);
         let before = flying();
         let follower = stage.begin("GET", "/a?utm=3", &[]);
         testkit::eventually("a request follows", || flying() == before + 1);

@@ -247,7 +247,7 @@ fn leader_that_disconnects_does_not_end_the_fetch() {
     let edge = before(&origin);
     let mut leader = connect(&edge);
     leader.send("GET / HTTP/1.1\r\nHost: example.test\r\n\r\n");
-    eventually("the flight begins", || metric(&edge, "petasos_flights_started_total", "") == 1);
+    eventually("the fetch begins", || metric(&edge, "petasos_flights_started_total", "") == 1);
     let mut waiter = connect(&edge);
     waiter.send("GET / HTTP/1.1\r\nHost: example.test\r\n\r\n");
     eventually("the waiter waits", || metric(&edge, "petasos_flight_waits_total", "") == 1);

@@ -167,7 +167,7 @@ impl Site {
         let answer = if asking.method == "HEAD" { client.read_head() } else { client.read() };
         let sent = self.sent.fetch_add(1, Ordering::SeqCst) + 1;
         eventually("the request is recorded", || metric(&self.edge, "petasos_requests_total", "") == sent);
-        eventually("every flight has ended", || metric(&self.edge, "petasos_flights_open", "") == 0);
+        eventually("every fetch has ended", || metric(&self.edge, "petasos_flights_open", "") == 0);
         answer
     }
 

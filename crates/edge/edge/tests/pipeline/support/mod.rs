@@ -120,7 +120,7 @@ impl Stage {
 
     /// Waits until no fetch is under way.
     pub(crate) fn await_quiet(&self) {
-        eventually("all flights have ended", || self.metric("petasos_flights_open", "") == 0);
+        eventually("all fetches have ended", || self.metric("petasos_flights_open", "") == 0);
     }
 
     /// The value of a metric; see [`metric`].

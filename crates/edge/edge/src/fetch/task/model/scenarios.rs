@@ -72,7 +72,7 @@ fn truncated_body_is_never_complete_and_is_fetched_again() {
 }
 
 #[test]
-fn flight_that_ends_before_it_began_releases_its_waiters() {
+fn fetch_that_ends_before_it_began_releases_its_waiters() {
     explore("never sent", || {
         let world = World::new(MINUTE, &[Act::Never, Act::Never]);
         for got in join(crowd(&world, 3)) {
@@ -89,11 +89,11 @@ fn requests_wait_only_once_for_a_private_page() {
         for got in join(crowd(&world, 4)) {
             assert_eq!(got, Got::Alone);
         }
-        let flights = world.flights.load(Ordering::SeqCst);
+        let fetches = world.started.load(Ordering::SeqCst);
         assert_eq!(world.visit(GET), Got::Alone);
         assert_eq!(
-            world.flights.load(Ordering::SeqCst),
-            flights,
+            world.started.load(Ordering::SeqCst),
+            fetches,
             "a page known to be private was waited for"
         );
         world

@@ -4,12 +4,14 @@
 //! did not end as its framing declared. A part never replaces the whole.
 
 use super::spilling::Spilling;
-use super::{Answer, Departure, Source, count_failure};
+use super::{FetchTask, OriginResponse, Source, count_failure};
 use crate::control::counters::Metric;
-use crate::fetch::flight::{SharedAnswer, State};
-use crate::fetch::room::Room;
+use crate::fetch::body_reservation::BodyReservation;
+use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
+use crate::fetch::publish;
 use crate::fetch::stored::{joined_part, shareable, stored_object, without_content};
 use crate::request::deliver::Beginning;
+use crate::upkeep::detection;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
@@ -20,16 +22,16 @@ use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Body, ContentPart, Filling, FillingWriter, Object, Publication, Spill};
 
-impl Departure {
+impl FetchTask {
     /// *store and stream*: the waiting requests read the body while it fills; the store receives it
     /// when it is complete.
     pub(super) async fn store_and_stream<S: Source>(
         &self,
-        answer: Answer<S>,
+        answer: OriginResponse<S>,
         storable: Storable,
         rule: VaryRule,
     ) {
-        let Answer { head, framing, exchange, .. } = answer;
+        let OriginResponse { head, framing, exchange, .. } = answer;
         let too_large =
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
@@ -39,14 +41,14 @@ impl Departure {
             spilling.begin(Some(bytes), &[]).await;
         }
         let part = ContentRange::of(&head).map(|extent| {
-            let asked = Bytes::copy_from_slice(self.flight.range().unwrap_or_default());
+            let asked = Bytes::copy_from_slice(self.fetch.range().unwrap_or_default());
             ContentPart { extent, asked }
         });
         let (head, own_head) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
-        let shared_answer = Arc::new(SharedAnswer {
+        let shared_answer = Arc::new(SharedResponse {
             tags: self.tags(&head.fields),
-            begun: self.flight.begun(),
+            begun: self.fetch.begun(),
             stored: !too_large || spilling.is_under_way(),
             head,
             own_head,
@@ -58,10 +60,10 @@ impl Departure {
             filling,
             object: OnceLock::new(),
         });
-        self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
+        self.fetch.announce(FetchState::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
-            self.ail(self.failing());
+            self.note_failure(self.failing());
         }
     }
 
@@ -70,15 +72,15 @@ impl Departure {
         &self,
         mut exchange: impl Source,
         mut writer: FillingWriter,
-        answer: &SharedAnswer,
+        answer: &SharedResponse,
         mut spilling: Spilling<'_>,
     ) -> Result<(), FetchError> {
         // The last piece is held back until the next event, because the store must have the body
         // before a reader has all of it.
         let mut held = Bytes::new();
-        let mut room = Room::new(&self.shared);
-        let is_looked_at = self.site.is_looked_at(self.shared.clock.monotonic());
-        let mut watched = is_looked_at.then(|| Beginning::new(HEAD_BYTES_MAX));
+        let mut reservation = BodyReservation::new(&self.shared);
+        let is_inspected = self.site.is_inspected(self.shared.clock.monotonic());
+        let mut watched = is_inspected.then(|| Beginning::new(HEAD_BYTES_MAX));
         loop {
             let event = tokio::select! {
                 biased;
@@ -97,8 +99,8 @@ impl Departure {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold the bytes that were kept.
-                        room.shrink_to_window(answer.filling.held_bytes());
-                    } else if !room.take(octets.len() as u64) {
+                        reservation.shrink_to_window(answer.filling.held_bytes());
+                    } else if !reservation.take(octets.len() as u64) {
                         self.cells().count(Metric::FillingsUnkept);
                         spilling.begin(None, &writer.so_far()).await;
                         writer.stop_keeping();
@@ -107,8 +109,8 @@ impl Departure {
                     }
                     spilling.push(&held).await;
                     writer.push(std::mem::replace(&mut held, octets));
-                    let room = self.make_room(&mut writer, &mut exchange, room.window_bytes()).await;
-                    if room.is_err() && !spilling.is_under_way() {
+                    let made = self.make_room(&mut writer, &mut exchange, reservation.window_bytes()).await;
+                    if made.is_err() && !spilling.is_under_way() {
                         // The window is full and has no readers, so the rest is not needed.
                         return Ok(());
                     }
@@ -148,7 +150,7 @@ impl Departure {
             }
         }
         if let Some(beginning) = watched.take() {
-            self.shared.look_into(&self.site, self.sent(), head, &beginning.octets());
+            detection::inspect_document(&self.shared, &self.site, self.sent(), head, &beginning.octets());
         }
     }
 
@@ -171,19 +173,19 @@ impl Departure {
         tokio::select! {
             biased;
             ready = ready => return ready,
-            () = self.flight.unawaited() => {}
+            () = self.fetch.unawaited() => {}
         }
         // A request that comes now starts its own fetch; earlier ones already have their readers.
         // The body may still be stored on the disk, so the fetch stays in the table.
-        self.shared.flights.close(&self.flight);
+        self.shared.fetches.close(&self.fetch);
         writer.close();
         poll_fn(|context| writer.poll_ready(context, window_bytes)).await
     }
 
-    fn publish(&self, answer: &SharedAnswer, body: Body) {
+    fn publish(&self, answer: &SharedResponse, body: Body) {
         let policy = self.site.policy();
         let Some(part) = &answer.part else {
-            self.site.look_at_coding(&self.head, &answer.head, body.len());
+            self.site.uncompressed.look(self.site.label(), &self.head, &answer.head, body.len());
             let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, policy));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
@@ -207,17 +209,17 @@ impl Departure {
     }
 
     /// Publishes a body that was written to disk.
-    fn publish_spilled(&self, answer: &SharedAnswer, spill: Spill, bytes: u64) {
+    fn publish_spilled(&self, answer: &SharedResponse, spill: Spill, bytes: u64) {
         let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
-        self.flight.publish(|| {
+        self.fetch.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
-            let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
+            let (key, begun, tags) = (&self.key, self.fetch.begun(), &answer.tags[..]);
             let (shared, own, head) = (Arc::clone(&self.shared), key.detached(), object.head());
             // Until the writer of the disk has stored the body, an invalidation finds its host only
             // in the table.
             let entry = Arc::clone(&self.entry);
             let admits = move |store: &mut dyn FnMut()| {
-                shared.learn_equivalents(&own, &head, begun, store);
+                publish::learn_equivalents(&shared, &own, &head, begun, store);
                 drop(entry);
             };
             let publication = Publication { key, rule, variant, object, tags, begun };
@@ -239,11 +241,15 @@ impl Departure {
         object: Arc<Object>,
         tags: &[Bytes],
     ) {
-        self.flight.publish(|| {
-            let (key, begun) = (&self.key, self.flight.begun());
+        self.fetch.publish(|| {
+            let (key, begun) = (&self.key, self.fetch.begun());
             let head = object.head();
-            self.shared.learn_equivalents(key, &head, begun, || {
-                self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
+            publish::learn_equivalents(&self.shared, key, &head, begun, || {
+                publish::publish(
+                    &self.shared,
+                    &self.site,
+                    Publication { key, rule, variant, object, tags, begun },
+                );
             });
         });
     }

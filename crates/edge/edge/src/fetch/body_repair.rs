@@ -9,14 +9,14 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
-use crate::fetch::fly;
+use crate::fetch::task;
 use crate::request::client::Client;
 use crate::request::client_address::client_of;
-use crate::request::deliver::{BATCH_BYTES, Interrupted};
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::request::lookup::Wanted;
-use crate::request::pipeline::Visit;
+use crate::request::interrupted::{BATCH_BYTES, Interrupted};
+use crate::request::lookup::PageRequest;
+use crate::request::visit::Visit;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
@@ -33,14 +33,14 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// The request whose response may turn out damaged. Created for every response, so it holds only
 /// references.
-pub(crate) struct Mender<'a> {
+pub(crate) struct BodyRepair<'a> {
     shared: &'a Arc<Shared>,
     worker: usize,
     peer: Peer,
     request: &'a Request,
 }
 
-impl<'a> Mender<'a> {
+impl<'a> BodyRepair<'a> {
     /// For the response to this visit.
     pub(crate) fn of(visit: &Visit<'a>) -> Self {
         let Visit { shared, worker, request, .. } = visit;
@@ -78,7 +78,7 @@ impl<'a> Mender<'a> {
         // The bytes read so far are sound, so the client receives them before the wait or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
-        let mut waiting = Waiting { mender: self, left: self.shared.limits.completion_timeout };
+        let mut waiting = Waiting { repair: self, left: self.shared.limits.completion_timeout };
         let exchange = waiting.within(site.origin.fetch(request)).await?;
         self.cells().count(Metric::OriginFetches);
         self.send(client, object, missing, exchange, waiting).await?;
@@ -97,7 +97,8 @@ impl<'a> Mender<'a> {
         let subject = guard(self.shared, self.peer, self.request).ok()?;
         let reduced = looked_up_head(&self.request.head, subject.site.policy(), true);
         let visitor = reduced.as_ref().unwrap_or(&self.request.head);
-        let Wanted { subject, key, .. } = Wanted::new(self.shared, subject, visitor, Directives::default());
+        let PageRequest { subject, key, .. } =
+            PageRequest::new(self.shared, subject, visitor, Directives::default());
         let known = self.shared.store.known_rule(&key);
         let mark = &self.shared.loop_mark;
         let head = forward::shared_head(&subject, mark, &key, Method::Get, &visitor.fields, &known);
@@ -153,14 +154,14 @@ impl<'a> Mender<'a> {
     }
 
     fn failed(&self, error: &FetchError) -> Interrupted {
-        fly::count_failure(self.cells(), error);
+        task::count_failure(self.cells(), error);
         Interrupted::Damage
     }
 }
 
 /// The remaining time of the origin. The time in which the client reads does not count.
 struct Waiting<'a> {
-    mender: &'a Mender<'a>,
+    repair: &'a BodyRepair<'a>,
     left: Duration,
 }
 
@@ -170,11 +171,11 @@ impl Waiting<'_> {
         &mut self,
         work: impl Future<Output = Result<T, FetchError>>,
     ) -> Result<T, Interrupted> {
-        let Mender { shared, .. } = self.mender;
+        let BodyRepair { shared, .. } = self.repair;
         let begun = shared.clock.monotonic();
         let done = tokio::time::timeout(self.left, work).await;
         self.left = self.left.saturating_sub(shared.clock.monotonic().since(begun));
         let done = done.unwrap_or(Err(FetchError::BetweenBytesTimeout));
-        done.map_err(|error| self.mender.failed(&error))
+        done.map_err(|error| self.repair.failed(&error))
     }
 }

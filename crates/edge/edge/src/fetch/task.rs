@@ -1,5 +1,5 @@
-//! The task of one coalesced fetch ([`Flight`]): fetch -> judge -> { store and stream | stream only
-//! | confirm | complete }.
+//! The task of one coalesced fetch: fetch -> judge -> { store and stream | stream only | confirm |
+//! complete }.
 //!
 //! Invariants: a response is published to the store before its fetch leaves the table and before
 //! any reader sees its end. A fetch leaves the table earlier only if nothing of it will be
@@ -14,17 +14,20 @@ mod model;
 mod spilling;
 
 use crate::control::counters::{Cells, Metric};
+use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::breaker;
-use crate::fetch::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
-use crate::fetch::room::Room;
+use crate::fetch::coalesced_fetch::{
+    CoalescedFetch, Confirmed, FetchState, PrivateResponse, StreamedResponse,
+};
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
+use crate::memory::detection::InspectedRequest;
 use crate::request::event_stream::is_event_stream;
 use crate::request::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::recognition::Sent;
+use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
@@ -49,7 +52,7 @@ const FORBIDDING: [Reason; 6] = [
 ];
 
 /// Everything that the task of a fetch needs.
-pub(crate) struct Departure {
+pub(crate) struct FetchTask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) worker: usize,
     pub(crate) site: Arc<Site>,
@@ -57,8 +60,8 @@ pub(crate) struct Departure {
     /// The request as it is forwarded, without the conditions and ranges added for the fetch.
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
-    pub(crate) flight: Arc<Flight>,
-    /// The flight's place in the table. A body on its way to the disk holds it too.
+    pub(crate) fetch: Arc<CoalescedFetch>,
+    /// The fetch's place in the table. A body on its way to the disk holds it too.
     pub(crate) entry: Arc<TableEntry>,
     /// The stored object of the page, if there is one.
     pub(crate) base: Option<Arc<Object>>,
@@ -67,12 +70,12 @@ pub(crate) struct Departure {
 }
 
 /// The origin's response before it is judged.
-struct Answer<S> {
+struct OriginResponse<S> {
     head: ResponseHead,
     framing: BodyFraming,
     exchange: Box<S>,
-    asked: Moment,
-    answered: Moment,
+    sent_at: Moment,
+    received_at: Moment,
 }
 
 /// The source of a response's content: an exchange, or a script in the models.
@@ -98,37 +101,37 @@ impl Source for Exchange {
 
 /// Starts a fetch as a separate task. Its first poll happens here, so that the request leaves at
 /// once. The scheduled task might run only after many requests for the same page.
-pub(crate) fn depart(departure: Departure) {
-    let mut flight = Box::pin(fly(departure));
+pub(crate) fn start(task: FetchTask) {
+    let mut fetch = Box::pin(run(task));
     // The task polls it again with the waker that counts.
-    if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        tokio::spawn(flight);
+    if fetch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(fetch);
     }
 }
 
 /// Runs the fetch until its outcome is announced.
-pub(crate) async fn fly(departure: Departure) {
-    departure.cells().count(Metric::FlightsStarted);
+pub(crate) async fn run(task: FetchTask) {
+    task.cells().count(Metric::FlightsStarted);
     let fetched = tokio::select! {
         // Polled first, so that a fetch which receives its permit from another one that was given
         // up does not reach the origin.
         biased;
-        () = departure.forsaken() => Err(FetchError::BreakerOpen),
-        fetched = departure.fetch() => fetched,
+        () = task.abandoned() => Err(FetchError::BreakerOpen),
+        fetched = task.send() => fetched,
     };
     match fetched {
-        Ok(answer) => departure.land(answer).await,
+        Ok(answer) => task.receive(answer).await,
         Err(error) => {
-            count_failure(departure.cells(), &error);
+            count_failure(task.cells(), &error);
             match error {
                 // The failure is not the page's if the breaker is open.
                 FetchError::BreakerOpen => {}
                 // The failure is not the origin's if the client has too many fetches under way, so
                 // the next request is sent.
-                FetchError::Busy(_) => departure.ail(Reason::StoreRefusedStatus),
-                _ => departure.ail(departure.failing()),
+                FetchError::Busy(_) => task.note_failure(Reason::StoreRefusedStatus),
+                _ => task.note_failure(task.failing()),
             }
-            departure.flight.announce(State::Failed(error));
+            task.fetch.announce(FetchState::Failed(error));
         }
     }
 }
@@ -155,75 +158,75 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
 
 /// However a fetch ends, even by a panic or before it began, it wakes its waiting requests. Then
 /// its entry leaves the table.
-impl Drop for Departure {
+impl Drop for FetchTask {
     fn drop(&mut self) {
         // Has no effect after an earlier announcement.
-        self.flight.announce(State::Failed(FetchError::Closed));
+        self.fetch.announce(FetchState::Failed(FetchError::Closed));
     }
 }
 
-impl Departure {
+impl FetchTask {
     fn cells(&self) -> &Cells {
         self.shared.cells(self.worker)
     }
 
     /// The request as the origin receives it.
-    fn sent(&self) -> Sent<'_> {
-        Sent::new(&self.head, self.key.target(), self.key.host())
+    fn sent(&self) -> InspectedRequest<'_> {
+        InspectedRequest::new(&self.head, self.key.target(), self.key.host())
     }
 
     /// Leaves the table early. Nothing of the fetch may be published afterwards.
     fn leave_table(&self) {
-        self.shared.flights.remove(&self.key, &self.flight);
+        self.shared.fetches.remove(&self.key, &self.fetch);
     }
 
     /// Ready when the origin's breaker is open and no client waits for the fetch, so that it can
     /// return its permit. Never ready for a probe.
-    async fn forsaken(&self) {
+    async fn abandoned(&self) {
         if self.request.probe.is_some() {
             return std::future::pending().await;
         }
         loop {
             self.site.origin.opened().await;
-            self.flight.unawaited().await;
+            self.fetch.unawaited().await;
             if !self.site.origin.is_open() {
                 continue;
             }
             // If a client has joined at this moment, the fetch continues for it. A client that
             // comes later leads a new fetch.
-            self.shared.flights.close(&self.flight);
-            if !self.flight.is_awaited() {
+            self.shared.fetches.close(&self.fetch);
+            if !self.fetch.is_awaited() {
                 return;
             }
         }
     }
 
     /// *fetch*: sends the request and waits for the head of the response.
-    async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
-        let (urgency, page) = (self.flight.urgency(), Some(breaker::digest(&self.key)));
+    async fn send(&self) -> Result<OriginResponse<Exchange>, FetchError> {
+        let (urgency, page) = (self.fetch.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
         // The request leaves only now; waiting for a turn must not make the response older.
-        let asked = Moment::read(&*self.shared.clock);
+        let sent_at = Moment::read(&*self.shared.clock);
         loop {
             match exchange.next_event().await? {
                 // The request has no content, so 100 (Continue) means nothing to it.
                 Event::Informational(head) if head.status.code() == 100 => {}
-                Event::Informational(head) => self.flight.inform(head),
+                Event::Informational(head) => self.fetch.inform(head),
                 Event::Head { head, .. } if head.status.code() == 101 => {
                     return Err(FetchError::UnaskedSwitch);
                 }
                 Event::Head { mut head, framing } => {
-                    let answered = Moment::read(&*self.shared.clock);
+                    let received_at = Moment::read(&*self.shared.clock);
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
                         // returns its turn.
                         exchange.release_turn();
                     }
-                    respond::tidy(&mut head, answered.wall);
-                    self.shared.look(&self.site, self.sent(), &head);
-                    return Ok(Answer { head, framing, exchange, asked, answered });
+                    respond::tidy(&mut head, received_at.wall);
+                    detection::inspect_head(&self.shared, &self.site, self.sent(), &head);
+                    return Ok(OriginResponse { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.
                 Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
@@ -235,8 +238,8 @@ impl Departure {
     fn judge(
         &self,
         head: &ResponseHead,
-        asked: Moment,
-        answered: Moment,
+        sent_at: Moment,
+        received_at: Moment,
     ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
         let selecting = selecting_rule(&self.head.fields, policy);
@@ -244,13 +247,13 @@ impl Departure {
         if self.site.tags_of(&self.key, &head.fields).is_err() {
             return Err(Reason::StoreRefusedTags);
         }
-        match judge_response(&self.head, head, asked, answered, policy) {
-            Judgement::Store(storable) => rule.map(|rule| (storable, self.flight.known().union(&rule))),
+        match judge_response(&self.head, head, sent_at, received_at, policy) {
+            Judgement::Store(storable) => rule.map(|rule| (storable, self.fetch.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
         }
     }
 
-    async fn land(&self, answer: Answer<Exchange>) {
+    async fn receive(&self, answer: OriginResponse<Exchange>) {
         let status = answer.head.status;
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
@@ -259,27 +262,27 @@ impl Departure {
             return self.close(answer);
         }
         if is_server_error(status) {
-            self.ail(self.failing());
-        } else if !is_refusal(status) && self.flight.range().is_none() {
-            self.shared.ailing.forget(&self.key);
+            self.note_failure(self.failing());
+        } else if !is_refusal(status) && self.fetch.range().is_none() {
+            self.shared.recently_failed.forget(&self.key);
         }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
-                Status::PARTIAL_CONTENT if self.flight.range().is_none() && base.part().is_some() => {
+                Status::PARTIAL_CONTENT if self.fetch.range().is_none() && base.part().is_some() => {
                     return self.complete(answer, base).await;
                 }
-                Status::RANGE_NOT_SATISFIABLE if self.flight.range().is_none() => return self.give_up_base(),
-                _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
-                    return self.give_away(answer, Reason::StoreRefusedStatus);
+                Status::RANGE_NOT_SATISFIABLE if self.fetch.range().is_none() => return self.give_up_base(),
+                _ if is_server_error(status) && self.has_reserve(base, answer.received_at) => {
+                    return self.hand_to_leader(answer, Reason::StoreRefusedStatus);
                 }
                 _ => {}
             }
         }
-        if status == Status::PARTIAL_CONTENT && self.flight.range().is_none() {
-            return self.give_away(answer, Reason::StoreRefusedPartial);
+        if status == Status::PARTIAL_CONTENT && self.fetch.range().is_none() {
+            return self.hand_to_leader(answer, Reason::StoreRefusedPartial);
         }
-        match self.judge(&answer.head, answer.asked, answer.answered) {
+        match self.judge(&answer.head, answer.sent_at, answer.received_at) {
             Ok((storable, rule)) => {
                 self.remember_use(&storable.freshness, &answer.head.fields);
                 self.store_and_stream(answer, storable, rule).await;
@@ -287,11 +290,11 @@ impl Departure {
             Err(reason) => {
                 // A server error is only the origin's current state, and a part says nothing about
                 // the whole.
-                if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
+                if !is_server_error(status) && self.fetch.range().is_none() && self.speaks_for_clients() {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
                 }
-                self.give_away(answer, reason);
+                self.hand_to_leader(answer, reason);
             }
         }
     }
@@ -299,19 +302,19 @@ impl Departure {
     /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
     /// The stored object stays for the case that the origin becomes unreachable, but does not
     /// replace this response.
-    fn close(&self, answer: Answer<Exchange>) {
+    fn close(&self, answer: OriginResponse<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
-        self.ail(reason);
+        self.note_failure(reason);
         if self.speaks_for_clients() {
             self.remember(reason, &answer);
         }
-        self.give_away(answer, reason);
+        self.hand_to_leader(answer, reason);
     }
 
     /// Records why the origin gets no further fetch of the page for a moment. A stale response
     /// replaces the next one only if the reason is [`Reason::OriginFailing`].
-    fn ail(&self, reason: Reason) {
-        self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
+    fn note_failure(&self, reason: Reason) {
+        self.shared.recently_failed.remember(&self.key, reason, None, self.shared.clock.monotonic());
     }
 
     /// The reason recorded after an error. A part says nothing about the page. If the fetch carries
@@ -320,14 +323,14 @@ impl Departure {
         let policy = self.site.policy();
         let is_of_client = policy.forwarding == Forwarding::Everything
             || is_personal(&self.head.fields, policy)
-            || self.flight.range().is_some();
+            || self.fetch.range().is_some();
         if is_of_client { Reason::StoreRefusedStatus } else { Reason::OriginFailing }
     }
 
     /// Records why the response is not for everyone.
-    fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
+    fn remember(&self, reason: Reason, answer: &OriginResponse<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
-        self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.answered.monotonic);
+        self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.received_at.monotonic);
     }
 
     /// Records whether requests for the page should wait for one another. They should not if each
@@ -356,9 +359,9 @@ impl Departure {
             }
         }
         if is_rate_limit {
-            self.ail(Reason::StoreRefusedDenied);
+            self.note_failure(Reason::StoreRefusedDenied);
         }
-        self.part(State::Denied);
+        self.end_sharing(FetchState::Denied);
     }
 
     /// Whether the response says something about what clients receive. It does not if responses
@@ -390,7 +393,7 @@ impl Departure {
     /// Removes the stored objects of the page. After an invalidation `publish` does nothing:
     /// whatever is stored then is newer and stays.
     fn forget_stored(&self) {
-        self.flight.publish(|| {
+        self.fetch.publish(|| {
             self.shared.store.remove(&self.key);
             self.shared.static_tree.withdraw(&self.site, &self.key);
         });
@@ -410,27 +413,27 @@ impl Departure {
     }
 
     /// *stream only*: the response goes to the leader only.
-    fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
-        let Answer { head, framing, exchange, .. } = answer;
-        let selection = Selection::of(self.flight.known(), &self.head.fields, &head, self.site.policy());
-        let parcel = Parcel { head, framing, exchange };
-        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
+    fn hand_to_leader(&self, answer: OriginResponse<Exchange>, reason: Reason) {
+        let OriginResponse { head, framing, exchange, .. } = answer;
+        let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
+        let response = StreamedResponse { head, framing, exchange };
+        self.end_sharing(FetchState::Private(Arc::new(PrivateResponse::new(reason, selection, response))));
     }
 
     /// Ends the sharing: later requests for the page start their own fetch, and only the requests
     /// that already wait learn of this.
-    fn part(&self, state: State) {
+    fn end_sharing(&self, state: FetchState) {
         self.leave_table();
-        self.flight.announce(state);
+        self.fetch.announce(state);
     }
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
-    async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, asked, answered, .. } = answer;
+    async fn confirm<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+        let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
             let updated = updated_head(&base.head(), &head);
-            if let Ok(judged) = self.judge(&updated, asked, answered) {
+            if let Ok(judged) = self.judge(&updated, sent_at, received_at) {
                 return self.announce_stored(head.status, updated, base.body(), judged);
             }
         }
@@ -439,8 +442,8 @@ impl Departure {
     }
 
     /// *complete*: joins `base` with the missing part of its content.
-    async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
-        let Answer { head, exchange, asked, answered, .. } = answer;
+    async fn complete<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+        let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
                 .filter(ContentRange::is_whole)
@@ -451,7 +454,7 @@ impl Departure {
             && let Some(content) = self.gather(*exchange, missing.bytes()).await
         {
             let combined = combined_head(&base.head(), &head, whole);
-            if let Ok(judged) = self.judge(&combined, asked, answered) {
+            if let Ok(judged) = self.judge(&combined, sent_at, received_at) {
                 let body = joined_body((&base.body(), stored), (&content, missing));
                 return self.announce_stored(head.status, combined, body, judged);
             }
@@ -463,7 +466,7 @@ impl Departure {
     /// Neither the response nor the stored object can be used.
     fn give_up_base(&self) {
         self.forget_stored();
-        self.flight.announce(State::Void);
+        self.fetch.announce(FetchState::Void);
     }
 
     /// Publishes a complete response that was renewed by a response with `status`, and hands it to
@@ -483,9 +486,9 @@ impl Departure {
         if !self.is_base_replaced() {
             self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
         }
-        let begun = self.flight.begun();
+        let begun = self.fetch.begun();
         let confirmed = Confirmed { status, object, rule, variant, tags, begun };
-        self.flight.announce(State::Confirmed(Arc::new(confirmed)));
+        self.fetch.announce(FetchState::Confirmed(Arc::new(confirmed)));
     }
 
     /// Whether another fetch has replaced the object that this one began with, or removed it
@@ -511,9 +514,9 @@ impl Departure {
     /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
     /// memory is short.
     async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
-        let mut room = Room::new(&self.shared);
+        let mut reservation = BodyReservation::new(&self.shared);
         let mut pieces = Vec::new();
-        if bytes > self.shared.limits.object_bytes_max || !room.take(bytes) {
+        if bytes > self.shared.limits.object_bytes_max || !reservation.take(bytes) {
             return None;
         }
         loop {

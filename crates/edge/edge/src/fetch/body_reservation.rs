@@ -17,14 +17,14 @@ const WINDOW_BYTES: u64 = 256 * 1024;
 const SHORT_WINDOW_BYTES: u64 = 64 * 1024;
 
 /// The memory reservation of one body, released when the body is stored or sent.
-pub(crate) struct Room<'a> {
+pub(crate) struct BodyReservation<'a> {
     shared: &'a Shared,
     reservation: Reservation,
     /// The allowed lag of the slowest client, once the body is not kept.
     window_bytes: Option<u64>,
 }
 
-impl<'a> Room<'a> {
+impl<'a> BodyReservation<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Self {
         Self { shared, reservation: Reservation::empty(&shared.transit), window_bytes: None }
     }

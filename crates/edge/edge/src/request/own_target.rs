@@ -12,9 +12,9 @@ use store::{Key, Lookup};
 
 /// The target of the client's request; `None` if it is the one in the key.
 #[derive(Debug)]
-pub(crate) struct AskedTarget(Option<Bytes>);
+pub(crate) struct OwnTarget(Option<Bytes>);
 
-impl AskedTarget {
+impl OwnTarget {
     /// The key to look up for a request with these fields, and the client's target if it differs.
     pub(crate) fn looked_up(shared: &Shared, own: Key, fields: &Fields) -> (Key, Self) {
         let Some(key) = shared.equivalents.find(&own).filter(|key| *key != own) else {
@@ -40,7 +40,7 @@ impl AskedTarget {
         NoVarySearch::of(response).is_some_and(|rule| rule.canonical(asked) == rule.canonical(key.target()))
     }
 
-    /// Whether [`AskedTarget::is_answered`] depends on the response field `name`.
+    /// Whether [`OwnTarget::is_answered`] depends on the response field `name`.
     pub(crate) fn concerns(name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes())
     }

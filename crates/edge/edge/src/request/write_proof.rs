@@ -3,35 +3,26 @@
 //! Invariant: the last piece of the response, and nothing else, is held back until the
 //! invalidations that it proves are in force.
 
-use crate::fetch::flight::Parcel;
-use crate::request::conclude::Outcome;
-use crate::request::deliver::{self, Beginning, Interrupted, Tail};
+use crate::control::purge_orders;
+use crate::fetch::coalesced_fetch::StreamedResponse;
+use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;
-use crate::request::pipeline::Visit;
+use crate::request::interrupted::Interrupted;
 use crate::request::respond::Account;
-use crate::sites::Site;
-use bytes::Bytes;
+use crate::request::suspected_write::SuspectedWrite;
+use crate::request::visit::{RequestOutcome, Visit};
+use crate::request::writes;
 use message::{ResponseHead, names};
 use semantics::{Exchanged, WriteEffect, written};
-use std::sync::Arc;
-use store::Key;
 
 /// Bytes of a response's content that are inspected to see whether its request was a write.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
-
-/// A request that may be a write, depending on the content of its response.
-pub(crate) struct Witness {
-    pub(crate) site: Arc<Site>,
-    pub(crate) host: Bytes,
-    pub(crate) target: Bytes,
-    pub(crate) key: Key,
-}
 
 impl Visit<'_> {
     /// The pages that the request has changed, as far as its response and `content` show.
     pub(crate) fn written(
         &self,
-        witness: &Witness,
+        suspected: &SuspectedWrite,
         answer: &ResponseHead,
         content: Option<&[u8]>,
     ) -> WriteEffect {
@@ -40,25 +31,25 @@ impl Visit<'_> {
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
         let exchanged = Exchanged {
             request: &self.request.head,
-            host: &witness.host,
-            target: &witness.target,
+            host: &suspected.host,
+            target: &suspected.target,
             form: self.client.form(),
             form_is_whole: self.client.is_content_read(),
             answer,
             content,
         };
-        written(exchanged, witness.site.policy())
+        written(exchanged, suspected.site.policy())
     }
 
     /// Sends an origin's response, and carries out the invalidations that its content proves before
     /// the last piece is sent.
-    pub(crate) async fn send_witnessed(
+    pub(crate) async fn send_suspected_write(
         &mut self,
-        parcel: Parcel,
-        witness: Witness,
+        response: StreamedResponse,
+        suspected: SuspectedWrite,
         account: &Account,
-    ) -> Outcome {
-        let Parcel { head, framing, exchange } = parcel;
+    ) -> RequestOutcome {
+        let StreamedResponse { head, framing, exchange } = response;
         let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
@@ -74,10 +65,11 @@ impl Visit<'_> {
         let (sent, tail) = while_open(self.shared, cells, &head, sending)
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
-        if let WriteEffect::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
-            let Witness { site, key, .. } = &witness;
-            let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);
-            self.shared.make_unusable(key, Vec::new(), stale).await;
+        if let WriteEffect::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {
+            let SuspectedWrite { site, key, .. } = &suspected;
+            let stale =
+                writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);
+            purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
         }
         // The content so far is correct; the client receives it even if the rest failed.
         let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;

@@ -1,4 +1,4 @@
-//! One flight: a fetch whose response is shared by all requests that wait for it.
+//! One coalesced fetch: all requests that wait for it share its response.
 //!
 //! ```text
 //!   Waiting ──> Shared     shareable: requests stream the body while it fills
@@ -9,11 +9,11 @@
 //!          └──> Failed     no response: each receives a stale object or an error
 //! ```
 //!
-//! Invariants: the end of a flight is announced exactly once. Nothing of a flight is published
-//! after it was revoked. A flight belongs to no client: it runs as a task (see `fly`). The table
-//! of flights under way is in `flights`.
+//! Invariants: the end of a fetch is announced exactly once. Nothing of a fetch is published
+//! after it was revoked. A fetch belongs to no client: it runs as a task (see `task`). The table
+//! of fetches under way is in `fetch_table`.
 
-use crate::fetch::flights::Joined;
+use crate::fetch::fetch_table::Joined;
 use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 /// A coalesced fetch under way.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct CoalescedFetch {
     /// The fields that responses of the key were known to vary on when it was sent.
     known: VaryRule,
     /// The variant that it requests under that rule.
@@ -39,7 +39,7 @@ pub(crate) struct Flight {
     /// The value of its `If-Range`, if it requests a part.
     if_range: Option<Vec<u8>>,
     /// Whether no other request may join it before its response is known.
-    solo: bool,
+    exclusive: bool,
     /// The number of the last invalidation when it began, which orders it among invalidations.
     begun: u64,
     /// Priority in the origin's queue: whether a person waits for it.
@@ -47,29 +47,29 @@ pub(crate) struct Flight {
     /// Set by an invalidation. `publish` runs under this lock, so an invalidation comes before or
     /// after it.
     revoked: Mutex<bool>,
-    /// Whether no further request may join it; see [`Flight::close`].
+    /// Whether no further request may join it; see [`CoalescedFetch::close`].
     closed: AtomicBool,
-    /// Whether its page was written to since it began; see [`Flight::overtake`].
+    /// Whether its page was written to since it began; see [`CoalescedFetch::overtake`].
     overtaken: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
-/// The progress of a flight, as its waiting requests see it.
+/// The progress of a fetch, as its waiting requests see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    pub(crate) departed: Instant,
+    pub(crate) started_at: Instant,
     /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
-    pub(crate) state: State,
+    pub(crate) state: FetchState,
 }
 
-/// The state of a flight; all except `Waiting` are final.
+/// The state of a fetch; all except `Waiting` are final.
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum FetchState {
     Waiting,
-    Shared(Arc<SharedAnswer>),
+    Shared(Arc<SharedResponse>),
     Confirmed(Arc<Confirmed>),
-    Private(Arc<PrivateAnswer>),
+    Private(Arc<PrivateResponse>),
     Denied,
     Void,
     Failed(FetchError),
@@ -77,7 +77,7 @@ pub(crate) enum State {
 
 /// A shareable response whose body is still arriving.
 #[derive(Debug)]
-pub(crate) struct SharedAnswer {
+pub(crate) struct SharedResponse {
     /// Without hop-by-hop fields, and without fields that only the leader may see.
     pub(crate) head: ResponseHead,
     /// The head with those fields, for the leader; `None` if there are none.
@@ -114,31 +114,31 @@ pub(crate) struct Confirmed {
 
 /// A response for one client.
 #[derive(Debug)]
-pub(crate) struct PrivateAnswer {
+pub(crate) struct PrivateResponse {
     pub(crate) reason: Reason,
     pub(crate) status: Status,
     /// The clients that the response is for.
     pub(crate) selection: Selection,
-    parcel: Mutex<Option<Parcel>>,
+    response: Mutex<Option<StreamedResponse>>,
 }
 
 /// A response whose receiver reads the content from the exchange itself.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct StreamedResponse {
     /// Without hop-by-hop fields.
     pub(crate) head: ResponseHead,
     pub(crate) framing: h1::BodyFraming,
     pub(crate) exchange: Box<Exchange>,
 }
 
-/// The properties of a request that decide which flight it may join.
+/// The properties of a request that decide which fetch it may join.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Demand<'a> {
     pub(crate) fields: &'a Fields,
     /// The value of `Range`, if the request wants a part.
     pub(crate) range: Option<&'a [u8]>,
     /// Whether the request shares no fetch with others.
-    pub(crate) solo: bool,
+    pub(crate) exclusive: bool,
     /// Whether the client is a robot, judged by the fields that it sent. `fields` may contain a
     /// constant User-Agent instead.
     pub(crate) is_robot: bool,
@@ -146,18 +146,18 @@ pub(crate) struct Asked<'a> {
     pub(crate) client: Option<IpAddr>,
 }
 
-impl Flight {
-    /// A flight for the request `asked` under the rule `known`, begun at sequence number `begun`.
+impl CoalescedFetch {
+    /// A fetch that meets `demand` under the rule `known`, begun at sequence number `begun`.
     /// No request waits for it yet.
-    pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
-        let variant = known.key(asked.fields);
-        let progress = Progress { departed: Instant::now(), hints: Vec::new(), state: State::Waiting };
+    pub(crate) fn new(known: VaryRule, demand: Demand<'_>, begun: u64) -> Arc<Self> {
+        let variant = known.key(demand.fields);
+        let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: FetchState::Waiting };
         Arc::new(Self {
             known,
             variant,
-            range: asked.range.map(<[u8]>::to_vec),
-            if_range: asked.if_range().map(<[u8]>::to_vec),
-            solo: asked.solo,
+            range: demand.range.map(<[u8]>::to_vec),
+            if_range: demand.if_range().map(<[u8]>::to_vec),
+            exclusive: demand.exclusive,
             begun,
             urgency: Urgency::default(),
             revoked: Mutex::new(false),
@@ -184,10 +184,10 @@ impl Flight {
         self.urgency.clone()
     }
 
-    /// Records that this request waits for the flight.
-    pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
-        self.urgency.is_wanted_by(asked.client);
-        if !asked.is_robot {
+    /// Records that this request waits for the fetch.
+    pub(crate) fn is_awaited_by(&self, demand: Demand<'_>) {
+        self.urgency.is_wanted_by(demand.client);
+        if !demand.is_robot {
             self.urgency.rise();
         }
     }
@@ -196,18 +196,18 @@ impl Flight {
         self.progress.subscribe()
     }
 
-    /// The rule that the flight's response has stated, once it is known to be shareable.
+    /// The rule that the fetch's response has stated, once it is known to be shareable.
     pub(crate) fn rule_so_far(&self) -> Option<VaryRule> {
         match &self.progress.borrow().state {
-            State::Shared(answer) => Some(answer.rule.clone()),
+            FetchState::Shared(answer) => Some(answer.rule.clone()),
             _ => None,
         }
     }
 
     /// Announces a state to all waiting requests. After a final state it has no effect.
-    pub(crate) fn announce(&self, state: State) {
+    pub(crate) fn announce(&self, state: FetchState) {
         self.progress.send_if_modified(|progress| {
-            let changes = matches!(progress.state, State::Waiting);
+            let changes = matches!(progress.state, FetchState::Waiting);
             if changes {
                 progress.state = state;
             }
@@ -220,7 +220,7 @@ impl Flight {
         self.progress.closed().await;
     }
 
-    /// Whether any request waits for the flight.
+    /// Whether any request waits for the fetch.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.receiver_count() > 0
     }
@@ -256,12 +256,12 @@ impl Flight {
         self.overtaken.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing of the flight is published.
+    /// From now on nothing of the fetch is published.
     pub(crate) fn revoke(&self) {
         *self.gate() = true;
     }
 
-    /// Runs `publish` unless the flight was revoked. An invalidation comes before or after it,
+    /// Runs `publish` unless the fetch was revoked. An invalidation comes before or after it,
     /// never in between.
     ///
     /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
@@ -277,34 +277,34 @@ impl Flight {
     }
 
     /// Whether it requests the same part of the same variant, and further requests may join it.
-    pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
-        !self.is_closed() && self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
+    pub(crate) fn is_alike(&self, demand: Demand<'_>) -> bool {
+        !self.is_closed() && self.is_same_part(demand) && self.known.matches(demand.fields, &self.variant)
     }
 
-    fn is_same_part(&self, asked: Asked<'_>) -> bool {
-        self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
+    fn is_same_part(&self, demand: Demand<'_>) -> bool {
+        self.range.as_deref() == demand.range && self.if_range.as_deref() == demand.if_range()
     }
 
-    /// Joins this flight if it serves the request. `usable` says whether the request may have a
+    /// Joins this fetch if it serves the request. `usable` says whether the request may have a
     /// response that has already begun.
     pub(crate) fn join<T>(
         &self,
-        asked: Asked<'_>,
-        usable: impl FnOnce(&SharedAnswer) -> bool,
+        demand: Demand<'_>,
+        usable: impl FnOnce(&SharedResponse) -> bool,
     ) -> Option<Joined<T>> {
-        if asked.solo || self.is_closed() || !self.is_same_part(asked) {
+        if demand.exclusive || self.is_closed() || !self.is_same_part(demand) {
             return None;
         }
         // Cloned, because `borrow` holds the lock that announcements need, and `reader` takes a
         // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
-            State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
-                self.is_awaited_by(asked);
+            FetchState::Waiting if !self.exclusive && self.known.matches(demand.fields, &self.variant) => {
+                self.is_awaited_by(demand);
                 Some(Joined::Waiter(self.subscribe()))
             }
-            State::Shared(answer)
-                if answer.rule.matches(asked.fields, &answer.variant) && usable(&answer) =>
+            FetchState::Shared(answer)
+                if answer.rule.matches(demand.fields, &answer.variant) && usable(&answer) =>
             {
                 let reader = answer.filling.reader()?;
                 Some(Joined::Filling(answer, reader))
@@ -314,20 +314,20 @@ impl Flight {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Demand<'a> {
     /// The value of `If-Range`, which has no meaning without `Range`.
     fn if_range(self) -> Option<&'a [u8]> {
         self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])
     }
 }
 
-impl PrivateAnswer {
-    pub(crate) fn new(reason: Reason, selection: Selection, parcel: Parcel) -> Self {
-        Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
+impl PrivateResponse {
+    pub(crate) fn new(reason: Reason, selection: Selection, response: StreamedResponse) -> Self {
+        Self { reason, status: response.head.status, selection, response: Mutex::new(Some(response)) }
     }
 
     /// Takes the response; only the first call returns it.
-    pub(crate) fn claim(&self) -> Option<Parcel> {
-        self.parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn claim(&self) -> Option<StreamedResponse> {
+        self.response.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -5,12 +5,13 @@
 //! has seen the end of a body finds it stored.
 
 use super::world::{Act, World, parsed, peer, text};
-use crate::fetch::flight::{SharedAnswer, State};
-use crate::fetch::flights::Joined;
+use crate::fetch::base::Base;
+use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
+use crate::fetch::fetch_table::Joined;
 use crate::request::delivery::Content;
 use crate::request::guard::guard;
-use crate::request::lookup::{Base, Decision, Found, Touch, Wanted};
-use crate::request::wait::FLIGHTS_MAX;
+use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
+use crate::request::wait::FETCHES_MAX;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::ResponseHead;
@@ -54,65 +55,69 @@ impl World {
     }
 
     /// The result of the first look-up; `None` if the request must join a fetch.
-    fn found_at_once(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request) -> Option<Got> {
+    fn found_at_once(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request) -> Option<Got> {
         match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
-            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
+            Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
+                Some(stored(&delivery.content))
+            }
             Decision::Refresh(delivery, base) => {
                 self.refresh(wanted, request, base);
                 Some(stored(&delivery.content))
             }
-            Decision::Alone(_) | Decision::Fly { solo: true, .. } => Some(Got::Alone),
-            Decision::Fly { .. } | Decision::OnlyIfCached => None,
-            Decision::Load(_) => panic!("there is no disk here"),
+            Decision::Pass(_) | Decision::Fetch { exclusive: true, .. } => Some(Got::Alone),
+            Decision::Fetch { .. } | Decision::OnlyIfCached => None,
+            Decision::Read(_) => panic!("there is no disk here"),
         }
     }
 
     async fn ask(self: &Arc<Self>, request: &Request) -> Got {
         let (shared, head) = (&*self.shared, &request.head);
         let subject = guard(shared, peer(), request).ok().unwrap();
-        let wanted = Wanted::new(shared, subject, head, Directives::default());
+        let wanted = PageRequest::new(shared, subject, head, Directives::default());
         if let Some(got) = self.found_at_once(&wanted, request) {
             return got;
         }
-        for _ in 0..FLIGHTS_MAX {
+        for _ in 0..FETCHES_MAX {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
-                Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
-                Found::Load(_) | Found::Unfit => panic!("there is no disk here, and nothing is left out"),
-                Found::Unusable => panic!("nothing is compressed here"),
-                Found::Fetch(_, object) => {
+                LookupResult::Deliver(delivery) | LookupResult::Refresh(delivery, _) => Some(delivery),
+                LookupResult::OnDisk(_) | LookupResult::Unfit => {
+                    panic!("there is no disk here, and nothing is left out")
+                }
+                LookupResult::Unusable => panic!("nothing is compressed here"),
+                LookupResult::Fetch(_, object) => {
                     base = object;
                     None
                 }
             };
-            let (mut receiver, leads) =
-                match wanted.ask_flights(shared, head, &head.fields, self.now(), found) {
-                    Joined::Found(delivery) => return stored(&delivery.content),
-                    Joined::Filling(answer, reader) => {
-                        return self.read(&wanted, request, &answer, reader).await;
-                    }
-                    Joined::Waiter(receiver) => (receiver, false),
-                    Joined::Leader(flight) => {
-                        let receiver = flight.subscribe();
-                        self.depart(&wanted, request, flight, base);
-                        (receiver, true)
-                    }
-                };
+            let (mut receiver, leads) = match wanted.join_fetch(shared, head, &head.fields, self.now(), found)
+            {
+                Joined::Found(delivery) => return stored(&delivery.content),
+                Joined::Filling(answer, reader) => {
+                    return self.read(&wanted, request, &answer, reader).await;
+                }
+                Joined::Waiter(receiver) => (receiver, false),
+                Joined::Leader(fetch) => {
+                    let receiver = fetch.subscribe();
+                    self.start(&wanted, request, fetch, base);
+                    (receiver, true)
+                }
+            };
             let current = |begun: u64, tags: &[Bytes], head: &ResponseHead| {
                 leads || shared.store.may_join(begun, &wanted.key, tags, head)
             };
             loop {
                 let state = receiver.borrow_and_update().state.clone();
                 match state {
-                    State::Waiting => {}
-                    State::Shared(answer)
+                    FetchState::Waiting => {}
+                    FetchState::Shared(answer)
                         if answer.rule.matches(&head.fields, &answer.variant)
                             && current(answer.begun, &answer.tags, &answer.head) =>
                     {
                         let Some(reader) = answer.filling.reader() else { return Got::Alone };
                         return self.read(&wanted, request, &answer, reader).await;
                     }
-                    State::Confirmed(confirmed) => {
+                    FetchState::Confirmed(confirmed) => {
                         let object = &confirmed.object;
                         let current = current(confirmed.begun, &confirmed.tags, &object.head());
                         if !current || !confirmed.rule.matches(&head.fields, &confirmed.variant) {
@@ -121,11 +126,11 @@ impl World {
                         return Got::Whole(text(object.body().chunks()));
                     }
                     // Used for a private response, which cannot exist here without a connection.
-                    State::Void if self.script.contains(&Act::Private) => return Got::Alone,
+                    FetchState::Void if self.script.contains(&Act::Private) => return Got::Alone,
                     // Look up again, with the rule known now.
-                    State::Shared(_) | State::Void => break,
-                    State::Private(_) | State::Denied => return Got::Alone,
-                    State::Failed(_) => return Got::Failed,
+                    FetchState::Shared(_) | FetchState::Void => break,
+                    FetchState::Private(_) | FetchState::Denied => return Got::Alone,
+                    FetchState::Failed(_) => return Got::Failed,
                 }
                 if receiver.changed().await.is_err() {
                     return Got::Alone;
@@ -139,9 +144,9 @@ impl World {
     /// large or outdated.
     async fn read(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PageRequest<'_>,
         request: &Request,
-        answer: &SharedAnswer,
+        answer: &SharedResponse,
         mut reader: FillingReader,
     ) -> Got {
         let mut pieces = Vec::new();
@@ -161,9 +166,9 @@ impl World {
         Got::Whole(text(&pieces))
     }
 
-    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Base) {
-        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
-            self.depart(wanted, request, flight, Some(stale));
+    fn refresh(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request, stale: Base) {
+        if let Some(fetch) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
+            self.start(wanted, request, fetch, Some(stale));
         }
     }
 }

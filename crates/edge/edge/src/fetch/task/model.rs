@@ -1,10 +1,10 @@
-//! Models of flights, the publish step, invalidations and the hit-for-miss table. Each scenario is
+//! Models of fetches, the publish step, invalidations and the hit-for-miss table. Each scenario is
 //! run under thousands of thread schedules, and its rules must hold in every one of them.
 //!
-//! The models run the product's own code: flights from their response to their end, the flight
+//! The models run the product's own code: fetches from their response to their end, the fetch
 //! table, filling bodies, the store, invalidation and keys. Few parts are replaced. The origin is a
 //! script. Visitors look up, join and wait as `pipeline` and `wait` do, but read without a
-//! connection. The channel on which flights announce their state is tokio's, which has models
+//! connection. The channel on which fetches announce their state is tokio's, which has models
 //! itself; here each of its operations is one step.
 //!
 //! When a schedule fails, the checker prints it and how to replay it.

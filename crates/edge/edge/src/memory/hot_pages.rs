@@ -47,7 +47,7 @@ const NEGOTIATED: &[&str] = &[
 
 /// A page, as any visitor might request it.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageVariant {
     pub(crate) key: Key,
     /// The values of its negotiated fields.
     pub(crate) fields: Fields,
@@ -57,7 +57,7 @@ pub(crate) struct Page {
 
 /// The ranking of all pages.
 #[derive(Debug)]
-pub(crate) struct Popular {
+pub(crate) struct HotPages {
     workers: Vec<Sampler>,
     ranking: Mutex<Ranking>,
     hasher: RandomState,
@@ -77,7 +77,7 @@ struct Sampler {
 
 #[derive(Debug)]
 struct Note {
-    page: Arc<Page>,
+    page: Arc<PageVariant>,
     requests: f64,
 }
 
@@ -87,7 +87,7 @@ struct Ranking {
     merged: Option<Monotonic>,
 }
 
-impl Page {
+impl PageVariant {
     /// The page of `key` for a client with these looked-up fields; its responses vary on `rule`.
     /// `None` if the page may depend on who the client is.
     pub(crate) fn of(key: &Key, fields: &Fields, rule: VaryRule, policy: &Policy) -> Option<Self> {
@@ -127,7 +127,7 @@ impl Page {
     }
 }
 
-impl Popular {
+impl HotPages {
     /// An empty ranking for this many workers, with at most `pages_max` pages.
     pub(crate) fn new(workers: usize, pages_max: usize) -> Self {
         let workers = (0..workers.max(1)).map(|_| Sampler::default()).collect();
@@ -136,7 +136,7 @@ impl Popular {
 
     /// Counts the delivery of a stored page by a worker. `page` is called only if the request is
     /// sampled.
-    pub(crate) fn note(&self, worker: usize, page: impl FnOnce() -> Option<Page>) {
+    pub(crate) fn note(&self, worker: usize, page: impl FnOnce() -> Option<PageVariant>) {
         let Some(sampler) = self.workers.get(worker).filter(|_| self.pages_max > 0) else { return };
         let number = sampler.requests.fetch_add(1, Ordering::Relaxed);
         let mask = sampler.mask.load(Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Popular {
     }
 
     /// The pages, the most requested first.
-    pub(crate) fn ranked(&self) -> Vec<Arc<Page>> {
+    pub(crate) fn ranked(&self) -> Vec<Arc<PageVariant>> {
         let ranking = lock(&self.ranking);
         let mut notes: Vec<&Note> = ranking.pages.values().collect();
         notes.sort_unstable_by(|one, other| other.requests.total_cmp(&one.requests));
@@ -228,7 +228,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HALF_LIFE, NOTES_WANTED, Page, Popular};
+    use super::{HALF_LIFE, HotPages, NOTES_WANTED, PageVariant};
     use bytes::Bytes;
     use clock::Monotonic;
     use message::Fields;
@@ -243,16 +243,16 @@ mod tests {
         Key::new(SiteId(0), false, b"a.test", Bytes::from(format!("/{number}")))
     }
 
-    fn page(number: usize) -> Option<Page> {
-        Some(Page::plain(&key(number)))
+    fn page(number: usize) -> Option<PageVariant> {
+        Some(PageVariant::plain(&key(number)))
     }
 
     fn at(secs: u64) -> Monotonic {
         Monotonic::default().plus(Duration::from_secs(secs))
     }
 
-    fn ranked(popular: &Popular) -> Vec<Key> {
-        popular.ranked().iter().map(|page| page.key.clone()).collect()
+    fn ranked(hot_pages: &HotPages) -> Vec<Key> {
+        hot_pages.ranked().iter().map(|page| page.key.clone()).collect()
     }
 
     fn rule(names: &[&'static str]) -> VaryRule {
@@ -261,14 +261,14 @@ mod tests {
 
     #[test]
     fn most_requested_pages_come_first_up_to_the_limit() {
-        let popular = Popular::new(2, 3);
+        let popular = HotPages::new(2, 3);
         for (number, requests) in [(1, 2), (2, 9), (3, 4), (4, 7)] {
             (0..requests).for_each(|request| popular.note(request % 2, || page(number)));
         }
         assert_eq!(popular.len(), 0, "nothing before a merge");
         popular.merge(at(1));
         assert_eq!(ranked(&popular), [key(2), key(4), key(3)]);
-        let none = Popular::new(1, 0);
+        let none = HotPages::new(1, 0);
         none.note(0, || page(1));
         none.merge(at(1));
         assert_eq!(none.len(), 0);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn old_requests_count_less() {
-        let popular = Popular::new(1, 10);
+        let popular = HotPages::new(1, 10);
         (0..10).for_each(|_| popular.note(0, || page(1)));
         popular.merge(at(0));
         (0..4).for_each(|_| popular.note(0, || page(2)));
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn many_requests_are_sampled() {
-        let popular = Popular::new(1, 10);
+        let popular = HotPages::new(1, 10);
         let mut looked_at = 0;
         for second in 1..=3 {
             looked_at = 0;
@@ -316,7 +316,7 @@ mod tests {
             fields.push(name, value);
         }
         let kept = |names: &[&'static str]| {
-            let page = Page::of(&key(1), &fields, rule(names), &Policy::default_profile())?;
+            let page = PageVariant::of(&key(1), &fields, rule(names), &Policy::default_profile())?;
             Some(
                 page.fields
                     .iter()
@@ -335,18 +335,19 @@ mod tests {
                 forwarding,
                 ..Policy::default_profile()
             };
-            Page::of(&key(1), &fields, rule(&["cookie"]), &policy).is_some()
+            PageVariant::of(&key(1), &fields, rule(&["cookie"]), &policy).is_some()
         };
         assert!(keyed(Forwarding::Keyed) && !keyed(Forwarding::Everything));
     }
 
     #[test]
     fn variants_are_ranked_separately() {
-        let popular = Popular::new(1, 10);
+        let popular = HotPages::new(1, 10);
         for (language, requests) in [("fr", 3), ("de", 5)] {
             let mut fields = Fields::new();
             fields.push("Accept-Language", language);
-            let page = || Page::of(&key(1), &fields, rule(&["accept-language"]), &Policy::default_profile());
+            let page =
+                || PageVariant::of(&key(1), &fields, rule(&["accept-language"]), &Policy::default_profile());
             (0..requests).for_each(|_| popular.note(0, page));
         }
         popular.merge(at(1));
@@ -362,7 +363,7 @@ mod tests {
         /// Compares the ranking with a plain table of counts, without sampling or fading.
         #[test]
         fn ranking_follows_the_counts(requests in prop::collection::vec((0_usize..12, 0_usize..3), 0..200)) {
-            let popular = Popular::new(3, 8);
+            let popular = HotPages::new(3, 8);
             let mut counts: HashMap<usize, usize> = HashMap::new();
             for (number, worker) in requests {
                 popular.note(worker, || page(number));

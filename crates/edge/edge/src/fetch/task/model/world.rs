@@ -1,15 +1,16 @@
 //! The edge of a model, the origin behind it, and the expected results.
 //!
-//! Invariants: no two flights that others may join are under way for the same request. A flight
+//! Invariants: no two fetches that others may join are under way for the same request. A fetch
 //! that has ended is no longer in the table. Each page contains its version. The lowest version
 //! that a visitor may receive is tracked here and checked by `visitor`.
 
-use crate::fetch::flight::{Flight, State};
-use crate::fetch::fly::{Answer, Departure, Source};
+use crate::fetch::base::Base;
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchState};
 use crate::fetch::table_entry::TableEntry;
+use crate::fetch::task::{FetchTask, OriginResponse, Source};
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::request::lookup::{Base, Wanted};
+use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};
@@ -38,7 +39,7 @@ pub(super) enum Act {
     Half,
     /// It sends a response for one client only.
     Private,
-    /// It receives no request, because the task of the flight ends before.
+    /// It receives no request, because the task of the fetch ends before.
     Never,
 }
 
@@ -50,15 +51,15 @@ pub(super) struct World {
     page: &'static str,
     /// A piece of the page beside its version and language.
     padding: Bytes,
-    /// The origin's reaction to each flight in turn; after the last, it sends the page.
+    /// The origin's reaction to each fetch in turn; after the last, it sends the page.
     pub(super) script: &'static [Act],
     /// The current version of the page: one more than the number of its changes.
     pub(super) version: AtomicUsize,
     /// The lowest version that a visitor who asks now may receive.
     pub(super) floor: AtomicUsize,
-    pub(super) flights: AtomicUsize,
+    pub(super) started: AtomicUsize,
     fetches: AtomicUsize,
-    /// The requests of the flights under way that others may join; only meaningful until the page
+    /// The requests of the fetches under way that others may join; only meaningful until the page
     /// changes.
     under_way: Mutex<Vec<String>>,
     tasks: Mutex<Vec<shuttle::future::JoinHandle<()>>>,
@@ -86,7 +87,7 @@ impl World {
             script,
             version: AtomicUsize::new(1),
             floor: AtomicUsize::new(1),
-            flights: AtomicUsize::new(0),
+            started: AtomicUsize::new(0),
             fetches: AtomicUsize::new(0),
             under_way: Mutex::default(),
             tasks: Mutex::default(),
@@ -101,51 +102,51 @@ impl World {
         Moment::read(&*self.clock)
     }
 
-    /// Starts a flight as a separate task.
-    pub(super) fn depart(
+    /// Starts a fetch as a separate task.
+    pub(super) fn start(
         self: &Arc<Self>,
-        wanted: &Wanted<'_>,
+        wanted: &PageRequest<'_>,
         request: &Request,
-        flight: Arc<Flight>,
+        fetch: Arc<CoalescedFetch>,
         base: Option<Base>,
     ) {
         let (subject, key, fields) = (&wanted.subject, &wanted.key, &request.head.fields);
         let mark = &self.shared.loop_mark;
-        let head = forward::shared_head(subject, mark, key, Method::Get, fields, flight.known());
+        let head = forward::shared_head(subject, mark, key, Method::Get, fields, fetch.known());
         let policy = subject.site.policy();
-        let asks = forward::flight_fields(flight.range(), base.as_ref(), fields, policy);
+        let asks = forward::fetch_fields(fetch.range(), base.as_ref(), fields, policy);
         let sent = forward::with_fields(&head, asks);
-        let departure = Departure {
+        let task = FetchTask {
             shared: Arc::clone(&self.shared),
             worker: 0,
             site: Arc::clone(subject.site),
             key: key.clone(),
             request: forward::without_content(&sent).unwrap(),
             head,
-            entry: TableEntry::of(&self.shared, key, &flight),
-            flight,
+            entry: TableEntry::of(&self.shared, key, &fetch),
+            fetch,
             base: base.map(|base| base.object),
             impersonal: true,
         };
         let world = Arc::clone(self);
         let validator = sent.fields.first("If-None-Match").map(|tag| text(std::slice::from_ref(tag)));
-        let task = shuttle::future::spawn(async move { world.fly(departure, validator).await });
+        let task = shuttle::future::spawn(async move { world.run(task, validator).await });
         self.tasks.lock().unwrap().push(task);
     }
 
-    /// The task of a flight, from its request to its end.
-    async fn fly(&self, departure: Departure, validator: Option<String>) {
-        let number = self.flights.fetch_add(1, Ordering::SeqCst);
+    /// The task of a fetch, from its request to its end.
+    async fn run(&self, task: FetchTask, validator: Option<String>) {
+        let number = self.started.fetch_add(1, Ordering::SeqCst);
         let act = self.script.get(number).copied().unwrap_or(Act::Page);
         if act == Act::Never {
             return;
         }
-        let (asked, version) = (self.now(), self.version.load(Ordering::SeqCst));
+        let (sent_at, version) = (self.now(), self.version.load(Ordering::SeqCst));
         self.fetches.fetch_add(1, Ordering::SeqCst);
-        let language = departure.head.fields.first("Accept-Language").cloned().unwrap_or_default();
-        // A flight that can no longer be joined may leave the table before its end.
+        let language = task.head.fields.first("Accept-Language").cloned().unwrap_or_default();
+        // A fetch that can no longer be joined may leave the table before its end.
         let shared = act == Act::Page && self.padding.is_empty();
-        let asks_for = [departure.key.target(), b" ", &language].concat();
+        let asks_for = [task.key.target(), b" ", &language].concat();
         self.takes_off(&asks_for, shared);
         let_others(&mut false).await;
         let confirms = validator.is_some_and(|tag| tag == format!("\"{version}\""));
@@ -159,30 +160,25 @@ impl World {
         let pieces = if confirms { VecDeque::new() } else { pieces.into() };
         let exchange = Box::new(Script { pieces, dies: act == Act::Half, waited: false });
         let (head, framing) = (self.head(version, confirms), BodyFraming::Length(bytes));
-        let answer = Answer { head, framing, exchange, asked, answered: self.now() };
-        match &departure.base {
+        let answer = OriginResponse { head, framing, exchange, sent_at, received_at: self.now() };
+        match &task.base {
             _ if act == Act::Private => {
                 let now = self.now().monotonic;
-                departure.shared.hit_for_miss.remember(
-                    &departure.key,
-                    Reason::StoreRefusedPrivate,
-                    None,
-                    now,
-                );
-                return departure.part(State::Void);
+                task.shared.hit_for_miss.remember(&task.key, Reason::StoreRefusedPrivate, None, now);
+                return task.end_sharing(FetchState::Void);
             }
-            Some(base) if confirms => departure.confirm(answer, base).await,
+            Some(base) if confirms => task.confirm(answer, base).await,
             _ => {
-                let judged = departure.judge(&answer.head, answer.asked, answer.answered);
+                let judged = task.judge(&answer.head, answer.sent_at, answer.received_at);
                 let Ok((storable, rule)) = judged else { panic!("the page can be stored") };
-                departure.store_and_stream(answer, storable, rule).await;
+                task.store_and_stream(answer, storable, rule).await;
             }
         }
-        self.lands(&asks_for, shared);
-        // Dropping `departure` here removes the flight from the table.
+        self.has_response(&asks_for, shared);
+        // Dropping `task` here removes the fetch from the table.
     }
 
-    /// Checks that no two flights that others may join send the same request, unless one was
+    /// Checks that no two fetches that others may join send the same request, unless one was
     /// revoked by a change of the page.
     fn takes_off(&self, asks_for: &[u8], shared: bool) {
         if !shared {
@@ -192,10 +188,10 @@ impl World {
         let mut under_way = self.under_way.lock().unwrap();
         let alone = !under_way.contains(&asks_for) || self.version.load(Ordering::SeqCst) > 1;
         under_way.push(asks_for);
-        assert!(alone, "two flights are under way that ask for the same");
+        assert!(alone, "two fetches are under way that ask for the same");
     }
 
-    fn lands(&self, asks_for: &[u8], shared: bool) {
+    fn has_response(&self, asks_for: &[u8], shared: bool) {
         if !shared {
             return;
         }
@@ -214,14 +210,14 @@ impl World {
         head
     }
 
-    /// Waits for the end of every flight, and checks that none is left.
+    /// Waits for the end of every fetch, and checks that none is left.
     pub(super) fn settle(&self) {
         loop {
             let task = self.tasks.lock().unwrap().pop();
             let Some(task) = task else { break };
             shuttle::future::block_on(task).unwrap();
         }
-        assert_eq!(self.shared.flights.len(), 0, "a flight has ended and is still in the table");
+        assert_eq!(self.shared.fetches.len(), 0, "a fetch has ended and is still in the table");
         assert!(self.under_way.lock().unwrap().is_empty());
     }
 

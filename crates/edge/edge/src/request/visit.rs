@@ -1,0 +1,118 @@
+//! One request on its way through the pipeline, and what every step needs of it.
+//!
+//! Invariant: the request is the one that was received. The fields of an order that was carried out
+//! are the only exception: no later step sees them.
+
+use crate::control::counters::Cells;
+use crate::request::client::Client;
+use crate::request::respond::{self, Recipient};
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::BytesMut;
+use h1::Request;
+use message::{RequestHead, ResponseHead, Status, Version};
+use net::Stream;
+use semantics::{Moment, Reason};
+use std::sync::{Arc, OnceLock};
+
+/// The next state of the connection after a response.
+#[derive(Debug)]
+pub(crate) enum After {
+    /// It is kept for the next request.
+    Keep,
+    /// It is closed: the response is complete and announced that it is the last one.
+    Close,
+    /// It is closed after lingering: the response is complete, but the client may still be sending.
+    Linger,
+    /// It is dropped: the response is incomplete, or the client is gone.
+    Gone,
+    /// It becomes a tunnel for another protocol, with the bytes that the origin sent early.
+    Tunnel(Stream, BytesMut),
+}
+
+/// The result of a request, for its record.
+pub(crate) struct RequestOutcome {
+    pub(crate) status: Status,
+    pub(crate) reason: Reason,
+    pub(crate) content_bytes: u64,
+    pub(crate) after: After,
+}
+
+/// One request on its way through the steps.
+pub(crate) struct Visit<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) worker: usize,
+    pub(crate) client: &'a mut Client,
+    pub(crate) request: &'a Request,
+    /// Holds the request without the fields of an order, once the order was carried out.
+    stripped: &'a OnceLock<Request>,
+    pub(crate) begun: Moment,
+    pub(crate) recipient: Recipient,
+    /// Whether the page is fetched even if it is stored.
+    pub(crate) must_fetch: bool,
+    /// The request as the look-up sees it, if that differs from the request that was sent.
+    pub(crate) looked_up: Option<Box<RequestHead>>,
+    /// The site, once it is known.
+    pub(crate) site: Option<&'a Arc<Site>>,
+}
+
+impl<'a> Visit<'a> {
+    /// A request that was just received. `stripped` must be empty.
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        worker: usize,
+        client: &'a mut Client,
+        request: &'a Request,
+        stripped: &'a OnceLock<Request>,
+    ) -> Self {
+        let persistent = request.persistent && !shared.is_draining();
+        let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
+        let begun = Moment::read(&*shared.clock);
+        Self {
+            shared,
+            worker,
+            client,
+            request,
+            stripped,
+            begun,
+            recipient,
+            must_fetch: false,
+            looked_up: None,
+            site: None,
+        }
+    }
+
+    /// Removes the fields of an order from the request. They are not for the origin, and a token
+    /// must not leave the edge.
+    pub(crate) fn strip_order(&mut self) {
+        let has_token = self.shared.purge_access.has_token();
+        self.request = self.stripped.get_or_init(|| {
+            let mut request = self.request.clone();
+            purge::strip_order(&mut request.head.fields, has_token);
+            request
+        });
+    }
+
+    /// The request as it is looked up and as its shared fetch sends it. Its only cookies are those
+    /// in the cache key.
+    pub(crate) fn head(&self) -> &RequestHead {
+        self.looked_up.as_deref().unwrap_or(&self.request.head)
+    }
+
+    pub(crate) fn cells(&self) -> &'a Cells {
+        self.shared.cells(self.worker)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment::read(&*self.shared.clock)
+    }
+
+    /// Passes an informational response on to clients that speak HTTP/1.1. A write error is ignored
+    /// because the final response will meet it too.
+    pub(crate) async fn inform(&mut self, head: ResponseHead) {
+        if self.request.head.version == Version::Http11 {
+            self.client.push(respond::write_informational(head));
+            let _ = self.client.flush().await;
+        }
+    }
+}

@@ -25,6 +25,7 @@ use interrupt::Interrupt;
 use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
+use record::Trust;
 use repeated::{FinishedRun, RunSeries};
 use report::bench_text;
 use report::compare::{middle, over_runs};

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     others: Vec<String>,
     /// Figure that decides the verdict [default: throughput, or the mean time if the runs have a
     /// rate; p50 or p95 where they vary less]
-    #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
+    #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(ComparedMetric::ALL.map(ComparedMetric::name)))]
     on: Option<String>,
     /// Also judge runs that the load generator limited or may have limited
     #[arg(long)]

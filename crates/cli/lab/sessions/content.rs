@@ -3,7 +3,7 @@
 //! Invariant: the content is read and replaced only while no PHP process has the database open.
 
 use crate::rows::DatabaseRows;
-use crate::site::Site;
+use crate::site::WordPressLab;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) struct SavedContent {
 
 impl SavedContent {
     /// Saves the current content.
-    pub(crate) fn keep(site: &Site) -> Self {
+    pub(crate) fn keep(site: &WordPressLab) -> Self {
         let uploads = site.files.join("wordpress/wp-content/uploads");
         let socket = format!("--socket={}", site.files.join("run/mariadb.sock").display());
         let mut content = Self { socket, files: files(&uploads), uploads, database: Vec::new() };
@@ -38,7 +38,7 @@ impl SavedContent {
 
     /// Restores the content, empties the caches inside WordPress and sets the form of the
     /// permalinks.
-    pub(crate) fn restore(&self, site: &Site, has_pretty_permalinks: bool) {
+    pub(crate) fn restore(&self, site: &WordPressLab, has_pretty_permalinks: bool) {
         self.wait_until_idle();
         self.put_back();
         if !has_pretty_permalinks {
@@ -48,7 +48,7 @@ impl SavedContent {
     }
 
     /// Reads the database and the uploaded files.
-    pub(crate) fn rows(&self, site: &Site) -> DatabaseRows {
+    pub(crate) fn rows(&self, site: &WordPressLab) -> DatabaseRows {
         self.wait_until_idle();
         let mut php = Command::new("php8.2");
         php.arg("--").arg(site.files.join("run/mariadb.sock"));

@@ -31,7 +31,7 @@ mod site;
 use content::SavedContent;
 use rows::DatabaseRows;
 use session_browser::SessionBrowser;
-use site::Site;
+use site::WordPressLab;
 use std::net::SocketAddr;
 use testkit::Edge;
 
@@ -57,7 +57,7 @@ const FORMS: [SiteSetup; 4] = [
 
 impl SiteSetup {
     /// Runs the session without Petasos between Chromium and nginx. Returns the resulting content.
-    fn straight(self, site: &Site, content: &SavedContent) -> DatabaseRows {
+    fn straight(self, site: &WordPressLab, content: &SavedContent) -> DatabaseRows {
         content.restore(site, self.has_pretty_permalinks);
         // A plugin without a configured edge sends no purges and records none as failed.
         site.layers(if self.has_plugin { "plugin=on" } else { "" });
@@ -67,7 +67,7 @@ impl SiteSetup {
 
     /// Runs the session through an edge with default settings, which must detect WordPress. Returns
     /// the resulting content.
-    fn through_edge(self, site: &Site, content: &SavedContent) -> DatabaseRows {
+    fn through_edge(self, site: &WordPressLab, content: &SavedContent) -> DatabaseRows {
         content.restore(site, self.has_pretty_permalinks);
         let edge = Edge::start(&format!("http://{}", site.origin), &[]);
         let plugin = format!("plugin=on&admin={}", edge.admin);
@@ -78,7 +78,7 @@ impl SiteSetup {
         content.rows(site)
     }
 
-    fn hold(self, site: &Site, address: SocketAddr) {
+    fn hold(self, site: &WordPressLab, address: SocketAddr) {
         let mut desk = SessionBrowser::new(address);
         desk.log_in("admin", site.password());
         let post = desk.write_edit_trash_and_restore();
@@ -94,7 +94,7 @@ impl SiteSetup {
 
 #[test]
 fn edge_leaves_the_database_as_sessions_without_it_do() {
-    let site = Site::with("");
+    let site = WordPressLab::with("");
     let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");
     let content = SavedContent::keep(&site);
     let before = content.rows(&site);

@@ -1,7 +1,7 @@
 //! Screens of wp-admin other than the block editor: media, widgets, menus and templates.
 
 use crate::session_browser::{SessionBrowser, own};
-use crate::site::Site;
+use crate::site::WordPressLab;
 use serde_json::{Value, json};
 
 /// A page that shows the lab's widgets and its main menu, because the theme does not.
@@ -11,7 +11,7 @@ const TEMPLATE: &str = "/wp/v2/templates/twentytwentythree//single";
 
 impl SessionBrowser {
     /// Uploads a picture with the form for browsers without scripts.
-    pub(crate) fn upload(&mut self, site: &Site) {
+    pub(crate) fn upload(&mut self, site: &WordPressLab) {
         let directory = tempfile::tempdir().unwrap();
         let picture = directory.path().join("a-harbour.jpg");
         std::fs::copy(site.files.join("wordpress/wp-content/uploads/picture-1.jpg"), &picture).unwrap();

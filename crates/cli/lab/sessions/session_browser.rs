@@ -3,7 +3,7 @@
 //! Invariant: every step waits for its effect in the page or at WordPress. No step waits for a
 //! fixed time.
 
-use crate::chromium::{Chromium, Window};
+use crate::chromium::{BrowserWindow, Chromium};
 use crate::site::{HOST, get, is_hit};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ const BAR: &str = "id=\"wpadminbar\"";
 /// The browser with its windows.
 pub(crate) struct SessionBrowser {
     pub(crate) browser: Chromium,
-    pub(crate) editor: Window,
-    pub(crate) visitor: Window,
-    pub(crate) stranger: Window,
+    pub(crate) editor: BrowserWindow,
+    pub(crate) visitor: BrowserWindow,
+    pub(crate) stranger: BrowserWindow,
 }
 
 impl SessionBrowser {
@@ -88,7 +88,7 @@ impl SessionBrowser {
     }
 
     /// Opens a page in a window and returns its markup.
-    pub(crate) fn page(&mut self, window: &Window, target: &str) -> String {
+    pub(crate) fn page(&mut self, window: &BrowserWindow, target: &str) -> String {
         self.browser.open(window, &url(target));
         self.browser.markup(window)
     }

@@ -149,7 +149,8 @@ impl Course {
     /// has passed begin at once.
     ///
     /// Without a ramp-up, each user begins at a random moment of its share of the spread. Even
-    /// distances could be multiples of the response time, and users would wait for each other again.
+    /// distances could be multiples of the response time, and users would wait for each other
+    /// again.
     pub(crate) fn user_begin(&self, part: Part, index: usize, users: usize) -> Monotonic {
         let (within, place) = if self.ramp.is_zero() {
             let seed = self.seed.wrapping_add(index as u64);

@@ -184,11 +184,12 @@ pub struct Stop {
     pub when_failing: bool,
 }
 
-/// Longest spread of users who begin without a ramp-up. It holds several responses of a fast server.
+/// Longest spread of users who begin without a ramp-up. It holds several responses of a fast
+/// server.
 const SPREAD_MAX: Duration = Duration::from_millis(20);
 
-/// The spread ([`Plan::spread`]) of a run that ends after `time`: at most a hundredth of it, so that
-/// the first moments weigh little. Zero if only a number of requests ends the run, because its
+/// The spread ([`Plan::spread`]) of a run that ends after `time`: at most a hundredth of it, so
+/// that the first moments weigh little. Zero if only a number of requests ends the run, because its
 /// throughput would contain the spread.
 pub fn spread(time: Option<Duration>) -> Duration {
     time.map_or(Duration::ZERO, |time| SPREAD_MAX.min(time / 100))

@@ -6,8 +6,8 @@
 //!
 //! Invariant: threads that busy-wait leave at least half of the cores to the server, and run at
 //! ordinary priority. The kernel stops real-time threads that use 95% of a core (sched(7),
-//! `sched_rt_runtime_us`). If another program wants the core, the thread sleeps for a while instead:
-//! it would only take time from the server.
+//! `sched_rt_runtime_us`). If another program wants the core, the thread sleeps for a while
+//! instead: it would only take time from the server.
 
 use clock::Monotonic;
 use std::time::Duration;

@@ -60,8 +60,8 @@ pub(crate) fn measure() {
         let slice = clock.monotonic();
         let swept = store.sweep(SWEEP_SLOTS);
         longest = longest.max(clock.monotonic().since(slice));
-        slices = slices + 1;
-        removed = removed + swept.removed;
+        slices += 1;
+        removed += swept.removed;
         if !swept.more {
             break;
         }

@@ -62,8 +62,8 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
     let left = at.mark()?;
     let was_marked = left.is_some();
     let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
-    let is_distrusted = was_marked && before.is_none();
     let is_fresh = before.is_none();
+    let is_distrusted = was_marked && is_fresh;
     if is_fresh {
         at.take_mark_away()?;
     }
@@ -85,7 +85,6 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
         bytes_max: plan.invalidation_bytes_max,
         durability: plan.durability,
     };
-    let written = (content.len() as u64, journal.0.ceiling);
     let opened = Journal::new(
         Arc::clone(&disk),
         journal_plan,
@@ -93,7 +92,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
         Arc::clone(&status),
         Arc::clone(&counters),
         seals,
-        written,
+        (content.len() as u64, journal.0.ceiling),
     );
     let opened = at.check("open the journal of invalidations", opened)?;
     let queue = WriteQueue::new(plan.queue_bytes_max);

@@ -358,9 +358,14 @@ impl History {
             object.written = None;
         }
         *self.model.shelf.lock().unwrap() = shelf;
+        self.begin_life(invalidations, cache.recovery.sequence());
+    }
+
+    /// Takes over the invalidations that the recovery found, and the next number.
+    fn begin_life(&mut self, invalidations: BTreeSet<u64>, sequence: u64) {
         self.acknowledged.retain(|number| invalidations.contains(number));
-        self.asked.clone_from(&invalidations);
-        self.sequence = cache.recovery.sequence();
+        self.asked = invalidations;
+        self.sequence = sequence;
         self.may_be_empty = false;
     }
 

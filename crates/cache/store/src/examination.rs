@@ -54,7 +54,7 @@ impl Examination {
             return Examined::End;
         };
         let Some((place, slot)) = next else {
-            self.shard = self.shard + 1;
+            self.shard += 1;
             self.slot = 0;
             return Examined::Sound(0);
         };

@@ -393,7 +393,7 @@ impl Shard {
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
             if canonical_target(slot.target()) != slot.target() {
-                others = others + 1;
+                others += 1;
                 oldest = Some(at);
             }
             at = slot.next;

@@ -115,7 +115,7 @@ impl<'a> ConnectedVisitors<'a> {
                         is_over = true;
                     }
                 }
-                started = started + 1;
+                started += 1;
                 last = now;
             }
             if settled != self.asked.right + self.asked.wrong {

@@ -63,7 +63,7 @@ fn table(
     for ((row, a), b) in against.rows.iter().zip(&first.figures).zip(&side.figures) {
         let interval =
             row.interval.map(|interval| format!("{} to {}", change(interval.low), change(interval.high)));
-        let cells = vec![
+        let mut cells = vec![
             row.metric.name().to_owned(),
             figure(unit, a.metric, a.median),
             figure(unit, b.metric, b.median),
@@ -72,7 +72,6 @@ fn table(
             row.p.map_or_else(unknown, probability),
             row.shown.map_or_else(unknown, |shown| word(shown).to_owned()),
         ];
-        let mut cells = Vec::from(cells);
         if shows_best {
             cells.extend([a, b].map(|of| figure(unit, of.metric, of.best())));
         }

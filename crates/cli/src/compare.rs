@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// rate; p50 or p95 where they vary less]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(ComparedMetric::ALL.map(ComparedMetric::name)))]
     on: Option<String>,
-    /// Also judge runs that the load generator limited or may have limited
+    /// Judge even runs that the load generator limited or may have limited
     #[arg(long)]
     accept_invalid: bool,
     /// Exit with 1 if a side is slower than the first

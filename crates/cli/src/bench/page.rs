@@ -39,7 +39,7 @@ pub(crate) struct PageArgs {
     /// Share of returning visitors, who still have cookies and a cache, such as 30%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%", requires = "page")]
     returning: f64,
-    /// Also send requests to this host, HOST or HOST:PORT; repeatable. Other foreign hosts get no
+    /// Send requests to this host too, HOST or HOST:PORT; repeatable. Other foreign hosts get no
     /// request, and the report lists them
     #[arg(long, value_name = "HOST", requires = "page")]
     allow_host: Vec<String>,

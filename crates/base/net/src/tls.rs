@@ -253,8 +253,8 @@ impl TlsError {
         }
     }
 
-    /// Translates the error of a failed handshake.
-    fn handshake(error: &io::Error, host: &str) -> Self {
+    /// Translates the error of a failed handshake with the server called `host`.
+    pub fn handshake(error: &io::Error, host: &str) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
         inner.map_or_else(|| Self::Broken(error.kind()), |inner| Self::of(inner, host))
     }

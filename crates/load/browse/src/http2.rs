@@ -9,10 +9,9 @@ use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
 use crate::frames::Frames;
 use bytes::Bytes;
 use clock::Clock;
-use h2::client::{Builder, SendRequest};
+use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
-use load::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use message::{Fields, RequestHead, ResponseHead, Status, names};
 use record::FetchFailure;
 use semantics::Moment;
@@ -74,11 +73,9 @@ impl Http2 {
     pub(crate) async fn open(wire: Box<dyn Wire>) -> Result<Self, FetchFailure> {
         let counts = Rc::<Counts>::default();
         let counted = Counted { wire, counts: Rc::clone(&counts) };
-        let mut builder = Builder::new();
-        builder.enable_push(false).initial_window_size(STREAM_WINDOW_BYTES);
+        let mut builder = load::http2_settings();
         // The library's own limit is 16 MiB a head, and a few coded bytes can expand to that many.
         builder.max_header_list_size(HEAD_BYTES_MAX);
-        builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let made = builder.handshake(counted).await;
         let (sender, connection) = made.map_err(|_| FetchFailure::Closed)?;
         let mover = tokio::task::spawn_local(async move {
@@ -183,12 +180,9 @@ fn packed(url: &Url, request: &RequestHead) -> Option<Request<()>> {
     let host = std::str::from_utf8(request.fields.first(names::HOST)?).ok()?;
     let uri = format!("{}://{host}{}", url.scheme(), &url[Position::BeforePath..Position::AfterQuery]);
     let mut packed = Request::builder().method(request.method.as_bytes()).uri(uri);
-    let is_of_connections = |name: &[u8]| {
-        [names::HOST, "Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"]
-            .iter()
-            .any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
-    };
-    for field in request.fields.iter().filter(|field| !is_of_connections(&field.name)) {
+    let is_sent =
+        |name: &[u8]| !name.eq_ignore_ascii_case(names::HOST.as_bytes()) && !load::is_of_connections(name);
+    for field in request.fields.iter().filter(|field| is_sent(&field.name)) {
         packed = packed.header(&*field.name, &*field.value);
     }
     packed.body(()).ok()

@@ -1,17 +1,15 @@
 //! The load tester. It sends requests to one or more URLs, and reads and checks every byte of every
 //! response. It reports what it measured, and how far the figures can be trusted.
 //!
-//! A run combines four parts (arrival, stop condition, transport and recorder), and one driver, the
-//! worker, runs them:
+//! A run combines a course (closed or open loop, and what ends it), a transport and a recorder. One
+//! driver, the worker, runs them:
 //!
 //! ```text
-//!   arrival (closed or open loop) x stop (count, time, control)    when requests start and end
+//!   arrival, schedule    when requests start, and what ends the run
 //!        |
-//!      worker: one thread, one poll, its connections              the driver
-//!        |            |           \
-//!   connection,    streams         recorder                       transport x recorder
-//!   reader         (HTTP/2, pipelining)
-//!   (HTTP/1)
+//!      worker            one thread, one poll, its connections
+//!        |      \
+//!   transport    recorder, account    how requests travel; what is measured
 //! ```
 //!
 //! Invariant: while requests run, threads share only a few atomics, and locks that they rarely
@@ -24,7 +22,6 @@
 mod account;
 mod arrival;
 mod conclude;
-mod connection;
 mod content;
 mod control;
 mod dial;
@@ -37,13 +34,15 @@ mod recorder;
 mod request;
 mod routes;
 mod schedule;
+mod script;
 mod series;
 mod shared;
 mod slots;
 mod stage_record;
-mod streams;
 mod timer;
 mod tls;
+mod transport;
+mod trend;
 mod worker;
 
 pub use content::CONTENT_BYTES_MAX;
@@ -51,18 +50,25 @@ pub use control::{Control, Progress};
 pub use local_limit::LocalLimit;
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
-pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+pub use transport::http2::{http2_settings, is_of_connections};
+pub use trend::{FAILING_EVERY, Failing, Trend};
+pub use worker::cpu::thread_cpu;
 
 use clock::Clock;
 use conclude::{Run, conclude};
 use net::TlsError;
-use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Outcome, Plan, PlanError, Stage, StageLoad};
+use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Outcome, Plan, PlanError, Protocol, Stage, StageLoad};
 use routes::Routes;
+use script::UrlList;
 use shared::Shared;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tls::Tls;
+use transport::Transport;
+use transport::http1::Http1;
+use transport::http2::Http2;
+use transport::pipelined::Pipelined;
 use worker::{PARTING_MAX, Report, Worker};
 
 /// A run ends when a connection fails and a target that was reachable before has shown no sign of
@@ -164,9 +170,12 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     control.measuring_since(shared.course.measuring_since());
     shared.busy_waits = busy_waits(plan, &routes, threads);
     control.series.begin(threads);
-    let workers =
-        (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
-    let (reports, is_real_time) = work(workers, plan.real_time && shared.busy_waits == 0)?;
+    let generate = match (plan.http, plan.pipeline) {
+        (Protocol::H2, _) => generate::<Http2>,
+        (Protocol::Http10 | Protocol::Http11, 1) => generate::<Http1>,
+        (Protocol::Http10 | Protocol::Http11, _) => generate::<Pipelined>,
+    };
+    let (reports, is_real_time) = generate(&shared, threads)?;
     let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
@@ -217,9 +226,15 @@ fn is_light(plan: &Plan) -> bool {
         }
 }
 
-/// Runs every worker in its own thread. Returns their reports, and whether all threads had
-/// real-time priority.
-fn work(workers: Vec<Worker<'_>>, real_time: bool) -> Result<(Vec<Report>, bool), LoadError> {
+/// Runs a worker in each of `threads` threads, whose requests travel by `T`. Returns their reports,
+/// and whether all threads had real-time priority.
+fn generate<T: Transport + Send>(
+    shared: &Shared<'_>,
+    threads: usize,
+) -> Result<(Vec<Report>, bool), LoadError> {
+    let real_time = shared.plan.real_time && shared.busy_waits == 0;
+    let new = |index| Worker::<T, _>::new(shared, (index, threads), UrlList::new(shared, index));
+    let workers = (0..threads).map(new).collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         let handles = workers
             .into_iter()

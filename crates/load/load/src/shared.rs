@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::local_limit::LocalLimit;
 use crate::routes::Routes;
 use crate::tls::Tls;
+use crate::trend::{Failing, Trend};
 use crate::{GONE_AFTER, LoadError};
 use bytes::Bytes;
 use clock::{Clock, Monotonic};
@@ -23,10 +24,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// If this many connections fail before the first one succeeds, the target counts as unreachable.
 const FIRST_CONNECTS_MAX: u64 = 10;
-
-/// A run is judged as failing only if at least this many requests ended within the checked
-/// interval.
-const FAILING_REQUESTS_MIN: u64 = 20;
 
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
@@ -47,17 +44,9 @@ pub(crate) struct Shared<'a> {
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
     /// Requests that ended and requests that failed, including those of the warm-up.
-    ended_requests: AtomicU64,
-    failed_requests: AtomicU64,
+    pub(crate) failing: Failing,
     ended: OnceLock<Ended>,
     fatal: OnceLock<LoadError>,
-}
-
-/// How many requests had ended and failed at some moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trend {
-    ended: u64,
-    failed: u64,
 }
 
 impl<'a> Shared<'a> {
@@ -82,17 +71,20 @@ impl<'a> Shared<'a> {
             ab: (plan.counting != Counting::Ours).then(Mutex::default),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),
-            ended_requests: AtomicU64::new(0),
-            failed_requests: AtomicU64::new(0),
+            failing: Failing::default(),
             ended: OnceLock::new(),
             fatal: OnceLock::new(),
         }
     }
 
     /// Counts the end of a measured response in `ab`'s account.
-    pub(crate) fn ab_end(&self, end: impl FnOnce() -> AbEnd) {
+    pub(crate) fn ab_end(&self, end: impl FnOnce() -> Option<AbEnd>) {
         let counts_lengths = self.plan.expect.length == Length::Constant;
-        self.with_ab(|account| account.end(end(), counts_lengths));
+        self.with_ab(|account| {
+            if let Some(end) = end() {
+                account.end(end, counts_lengths);
+            }
+        });
     }
 
     /// Changes `ab`'s account, if it is kept.
@@ -184,25 +176,14 @@ impl<'a> Shared<'a> {
         self.routes.address(self.routes.route(url).address)
     }
 
-    /// Counts ended requests, for [`Shared::trend`].
-    pub(crate) fn count(&self, ended: u64, failed: u64) {
-        self.ended_requests.fetch_add(ended, Ordering::Relaxed);
-        self.failed_requests.fetch_add(failed, Ordering::Relaxed);
-    }
-
-    /// How many requests have ended and failed so far.
-    pub(crate) fn trend(&self) -> Trend {
-        let failed = self.failed_requests.load(Ordering::Relaxed);
-        Trend { ended: self.ended_requests.load(Ordering::Relaxed), failed }
-    }
-
-    /// Ends the run if most requests since `then` failed and the plan says so.
-    pub(crate) fn end_if_failing(&self, then: Trend) {
-        let now = self.trend();
-        let (ended, failed) = (now.ended - then.ended, now.failed.saturating_sub(then.failed));
-        if self.plan.stop.when_failing && ended >= FAILING_REQUESTS_MIN && failed * 2 > ended {
+    /// Ends the run if most requests since `then` failed and the plan says so. Returns the counts
+    /// to compare with next time.
+    pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
+        let now = self.failing.now();
+        if self.plan.stop.when_failing && now.fails_since(then) == Some(true) {
             self.end(Ended::Failing);
         }
+        now
     }
 }
 

@@ -1,14 +1,13 @@
 //! The connections of one thread: their roles, which ones are free, and how many lead to each host
 //! and address.
 //!
-//! A run has connections of one kind: with one request at a time, or with several. A connection of
-//! the second kind is [`Role::Idle`] while it can take another request.
+//! A connection is [`Role::Idle`] while it can take another request, even if it carries some.
 //!
 //! Invariant: a reused slot has a new generation, so a stale [`SlotId`] never refers to the next
 //! connection in the slot. In the steady state nothing grows.
 
-use crate::connection::Connection;
-use crate::exchange::Exchange;
+use crate::transport::Transport;
+use clock::Monotonic;
 
 /// A reference to a connection that stays valid, or is recognised as stale, after the slot is
 /// reused.
@@ -21,12 +20,10 @@ pub(crate) struct SlotId {
 /// The current use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It carries as many requests as it may.
+    /// It carries as many requests as it may, counting users who think and keep their place.
     Busy,
-    /// It waits for the next request of any user.
+    /// It can take another request of any user.
     Idle,
-    /// It is reserved for its user, who is thinking.
-    Kept,
     /// It stays open for a while but is not used again.
     Lingering,
     /// It waits for the server's close.
@@ -49,8 +46,24 @@ pub(crate) struct Slot<C> {
     generation: u32,
     /// Whether it is in the `idle` list of its host.
     is_listed: bool,
+    /// Whether it is listed for a turn, because it got a request.
+    pub(crate) is_marked: bool,
+    /// Whether it is listed for a turn, because it has unread bytes.
+    pub(crate) is_unread: bool,
+    /// Users who think and keep their place on it.
+    pub(crate) held: usize,
+    /// Until when it stays open, if it is not used any more.
+    pub(crate) until: Monotonic,
     /// Measured responses so far.
     pub(crate) served: u64,
+}
+
+impl<T: Transport> Slot<T> {
+    /// Number of requests on it, plus users who think and keep their place.
+    #[inline]
+    pub(crate) fn load(&self) -> usize {
+        self.connection.load() + self.held
+    }
 }
 
 /// The most connections at a time to one host and to one address.
@@ -108,7 +121,18 @@ impl<C> Slots<C> {
     fn new_slot(&mut self, connection: C, route: Route) -> Slot<C> {
         self.count(route, 1);
         self.generation = self.generation.wrapping_add(1);
-        Slot { connection, route, role: Role::Busy, generation: self.generation, is_listed: false, served: 0 }
+        Slot {
+            connection,
+            route,
+            role: Role::Busy,
+            generation: self.generation,
+            is_listed: false,
+            is_marked: false,
+            is_unread: false,
+            held: 0,
+            until: Monotonic::default(),
+            served: 0,
+        }
     }
 
     /// Keeps the socket of a closed connection for reuse. The slot stays reserved, and events for
@@ -153,7 +177,7 @@ impl<C> Slots<C> {
     }
 
     /// The slot of a reference, if its connection is still there and has this role.
-    pub(crate) fn find(&self, id: SlotId, role: Role) -> Option<usize> {
+    fn find(&self, id: SlotId, role: Role) -> Option<usize> {
         let slot = self.slots.get(id.slot)?.as_ref()?;
         (slot.generation == id.generation && slot.role == role).then_some(id.slot)
     }
@@ -171,6 +195,9 @@ impl<C> Slots<C> {
     /// Changes the role of a connection. Only usable connections count toward the bounds.
     pub(crate) fn set_role(&mut self, slot: usize, role: Role) {
         let Some(place) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
+        if place.role == role && (role != Role::Idle || place.is_listed) {
+            return;
+        }
         let (before, route) = (std::mem::replace(&mut place.role, role), place.route);
         let id = SlotId { slot, generation: place.generation };
         let is_new = role == Role::Idle && !std::mem::replace(&mut place.is_listed, true);
@@ -217,10 +244,13 @@ impl<C> Slots<C> {
     }
 
     /// An idle connection to this address, of any host, that `is_unused` accepts.
-    pub(crate) fn idle_at_address(&self, address: u32, is_unused: impl Fn(&C) -> bool) -> Option<usize> {
-        let is_it = |slot: &Slot<C>| {
-            slot.role == Role::Idle && slot.route.address == address && is_unused(&slot.connection)
-        };
+    pub(crate) fn idle_at_address(
+        &self,
+        address: u32,
+        is_unused: impl Fn(&Slot<C>) -> bool,
+    ) -> Option<usize> {
+        let is_it =
+            |slot: &Slot<C>| slot.role == Role::Idle && slot.route.address == address && is_unused(slot);
         self.slots.iter().position(|slot| slot.as_ref().is_some_and(is_it))
     }
 
@@ -263,16 +293,9 @@ impl<C> Slots<C> {
     }
 }
 
-impl Slots<Connection> {
-    /// The requests in flight.
-    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Exchange> {
-        self.iter().filter(|slot| slot.role == Role::Busy).map(|slot| slot.connection.exchange())
-    }
-}
-
 impl Role {
     /// Whether requests are or may be sent on the connection.
     fn is_usable(self) -> bool {
-        matches!(self, Self::Busy | Self::Idle | Self::Kept)
+        matches!(self, Self::Busy | Self::Idle)
     }
 }

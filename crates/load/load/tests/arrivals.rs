@@ -266,6 +266,16 @@ fn open_connections_stay_within_the_limits() {
 }
 
 #[test]
+fn user_who_thought_gives_its_connection_to_a_waiting_request() {
+    // If the first user kept the only connection, the second one's request would wait for 1.6 s.
+    let stop = Stop { requests: Some(16), ..Stop::default() };
+    let origin = origin();
+    let plan = Plan { users: 2, threads: 1, think: Think::Constant(ms(100)), stop, ..plan(&origin) };
+    let outcome = run(&Plan { connections_per_host_max: Some(1), timeout: ms(1_000), ..plan });
+    assert_eq!((outcome.good, outcome.failures.total(), outcome.connections), (16, 0, 1));
+}
+
+#[test]
 fn waits_for_a_connection_do_not_break_littles_law() {
     let gate = Gate::default();
     let held = gate.clone();

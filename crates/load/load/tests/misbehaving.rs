@@ -7,7 +7,7 @@ use address::HttpUrl;
 use message::Method;
 use petasos_load::{Control, LoadError};
 use platform::SystemClock;
-use record::{Ended, FailureKind, Length, Outcome, Plan, Protocol, Stop};
+use record::{Arrival, Ended, FailureKind, Length, Outcome, Plan, Protocol, Rate, Stop};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -240,6 +240,25 @@ fn unannounced_close_of_an_idle_connection_fails_no_request() {
     });
     let outcome = run(&plan(&origin, 100));
     assert_eq!((outcome.good, failures(&outcome), outcome.connections), (100, vec![], 10));
+}
+
+#[test]
+fn resent_request_uses_an_idle_connection() {
+    // The first two requests are answered together, so they have two connections. The third is
+    // received and not answered.
+    let gate = Gate::default();
+    let origin = numbered(move |number| match number {
+        0 => [vec![Action::Await(gate.clone())], response("200 OK", &[], b"hello")].concat(),
+        1 => {
+            gate.open();
+            response("200 OK", &[], b"hello")
+        }
+        2 => vec![Action::Close],
+        _ => response("200 OK", &[], b"hello"),
+    });
+    let arrival = Arrival::Open { rate: Rate::Constant(4.0), in_flight_max: 10 };
+    let outcome = run(&Plan { arrival, threads: 1, ..plan(&origin, 3) });
+    assert_eq!((outcome.good, outcome.resent, outcome.connections), (3, 1, 2));
 }
 
 #[test]

@@ -6,9 +6,10 @@
 use address::HttpUrl;
 use petasos_load::{Control, LoadError};
 use platform::SystemClock;
-use record::{FailureKind, Outcome, Plan, Protocol, Stop};
+use record::{Ended, FailureKind, Outcome, Plan, Protocol, Stop};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 use testkit::{Action, Certificate, Origin, TlsFront, response};
 
 /// A plan for `requests` requests by one user who trusts the server's authority.
@@ -176,6 +177,42 @@ fn swallower(server: SocketAddr, record_bytes: usize) -> SocketAddr {
         }
     });
     address
+}
+
+/// Forwards the first connection. Accepts later ones and never answers them.
+fn dying(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(server).unwrap();
+        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut server, &mut client);
+            let _ = client.shutdown(std::net::Shutdown::Both);
+        });
+        listener.incoming().map(Result::unwrap).collect::<Vec<_>>()
+    });
+    address
+}
+
+#[test]
+fn target_without_further_handshakes_is_gone() {
+    for pipeline in [1, 2] {
+        let origin = Origin::start(|_| {
+            let mut actions = response("200 OK", &["Connection: close"], b"hello");
+            actions.push(Action::Close);
+            actions
+        });
+        let mut front = TlsFront::start(origin.address(), Certificate::Good);
+        front.address = dying(front.address);
+        let mut plan = Plan { pipeline, timeout: Duration::from_millis(200), ..plan(&front, 1) };
+        plan.stop = Stop { time: Some(Duration::from_secs(30)), ..Stop::default() };
+        let outcome = run(&plan).unwrap();
+        assert_eq!((outcome.good, outcome.ended), (1, Ended::TargetGone), "{pipeline} at a time");
+        assert_eq!(outcome.failures.total(), outcome.failures.of(FailureKind::Connect));
+    }
 }
 
 #[test]

@@ -6,55 +6,33 @@
 
 use super::Worker;
 use crate::account::State;
-use crate::slots::Role;
+use crate::script::Script;
+use crate::transport::Transport;
 use clock::Monotonic;
-use std::cmp::Reverse;
 
-impl Worker<'_> {
+impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// Closes the account of all users.
     pub(super) fn close_account(&mut self, now: Monotonic) {
-        while let Some(Reverse((moment, paused, _))) = self.wakes.pop().filter(|Reverse((at, ..))| *at <= now)
-        {
-            self.tools.recorder.ledger.pass(paused, State::Late, moment);
+        let ledger = &mut self.tools.recorder.ledger;
+        while let Some((moment, paused, _)) = self.users.wake(now) {
+            ledger.pass(paused, State::Late, moment);
         }
-        for exchange in &self.too_late {
-            let ledger = &mut self.tools.recorder.ledger;
+        for exchange in &self.meter.too_late {
             ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
             ledger.pass(State::Unfinished, State::Unread, exchange.last_octet.max(exchange.connected));
         }
-        self.account_for_connections(now);
-        self.account_for_carriers();
-        self.tools.recorder.ledger.close(now);
-    }
-
-    fn account_for_connections(&mut self, now: Monotonic) {
-        for slot in 0..self.slots.len() {
-            let Some(place) = self.slots.get_mut(slot).filter(|place| place.role == Role::Busy) else {
-                continue;
-            };
-            let exchange = *place.connection.exchange();
-            let unread_since = place.connection.unread_since(now, &mut self.tools);
+        for slot in 0..self.pool.slots.len() {
+            let Some(place) = self.pool.slots.get_mut(slot) else { continue };
+            let mut unread = Vec::new();
+            place.connection.last_look(now, &mut self.tools, |exchange, came| unread.push((*exchange, came)));
             let ledger = &mut self.tools.recorder.ledger;
-            ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
-            if let Some(came) = unread_since {
-                ledger.pass(State::Unfinished, State::Unread, came.max(exchange.connected));
-            }
-        }
-    }
-
-    fn account_for_carriers(&mut self) {
-        for slot in 0..self.carriers.len() {
-            let Some(place) = self.carriers.get_mut(slot) else { continue };
-            // An error is ignored: requests that cannot be read any more stay unfinished.
-            let _ = place.connection.turn(&mut self.tools);
-            let ledger = &mut self.tools.recorder.ledger;
-            for exchange in place.connection.under_way() {
+            for (exchange, came) in unread {
                 ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
-            }
-            for exchange in place.connection.with_answers() {
-                let came = exchange.last_octet.max(exchange.connected);
-                ledger.pass(State::Unfinished, State::Unread, came);
+                if let Some(came) = came {
+                    ledger.pass(State::Unfinished, State::Unread, came.max(exchange.connected));
+                }
             }
         }
+        self.tools.recorder.ledger.close(now);
     }
 }

@@ -48,7 +48,8 @@ impl CpuMeter {
     }
 }
 
-fn thread_cpu() -> Duration {
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -4,7 +4,7 @@
 //! Events are edge-triggered, so reads and writes continue until the system has nothing more, or
 //! until the bytes of a turn are read ([`Octets::is_turn_over`]).
 
-use crate::connection::TURN_BYTES_MAX;
+use super::TURN_BYTES_MAX;
 use mio::net::TcpStream;
 use net::{Stamp, receive};
 use std::io::{self, ErrorKind, Write as _};
@@ -91,7 +91,7 @@ pub(super) enum Wire {
 /// not necessarily the one that created it. Relaxed is enough, because handing the connection to
 /// another thread orders all accesses.
 #[derive(Debug, Default)]
-pub(super) struct Octets {
+pub(crate) struct Octets {
     received: AtomicU64,
     sent: AtomicU64,
     /// Whether the TCP handshake is done.
@@ -194,7 +194,7 @@ impl Octets {
 }
 
 /// Counts the bytes of a connection, below HTTP and above TLS.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     pub(super) wire: Wire,
     pub(super) octets: Arc<Octets>,
 }

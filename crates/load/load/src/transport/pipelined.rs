@@ -6,9 +6,9 @@
 //! a response. Otherwise they have failed. Requests are sent together, after all available
 //! responses were read.
 
-use super::socket::Counted;
-use super::{Asked, Came, Carrier, State};
-use crate::connection::Tools;
+use super::multiplexed::{Layer, Multiplexed, Queue};
+use super::socket::{Counted, Octets};
+use super::{Asked, ConnectError, Event, Standing, Tools};
 use crate::exchange::Exchange;
 use crate::reader::{Answer, AnswerReader, ReadError};
 use clock::Monotonic;
@@ -17,11 +17,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-/// A connection and the requests on it.
-pub(super) struct Line {
-    wire: Box<Counted>,
+/// A connection with pipelined requests.
+pub(crate) type Pipelined = Multiplexed<Line>;
+
+/// The requests whose responses come one after the other.
+pub(crate) struct Line {
+    wire: Counted,
     /// Requests whose responses have not come, in order.
     pending: VecDeque<Asked>,
     /// Bytes to send, and how many of them are sent.
@@ -34,34 +38,62 @@ pub(super) struct Line {
 
 /// How a connection ended.
 #[derive(Clone, Copy)]
-pub(super) enum End {
+enum End {
     /// The server will send no further response.
     Over,
     /// A response was invalid or did not come.
     Broken(FailureKind),
 }
 
-impl Line {
-    pub(super) fn new(wire: Box<Counted>) -> Self {
-        Self {
+impl Layer for Line {
+    const IS_HTTP2: bool = false;
+
+    async fn begin(wire: Counted) -> Result<Self, ConnectError> {
+        Ok(Self {
             wire,
             pending: VecDeque::new(),
             outgoing: Vec::new(),
             sent_bytes: 0,
             is_deaf: false,
             reader: AnswerReader::default(),
-        }
+        })
     }
 
-    /// Number of requests on it.
-    pub(super) fn len(&self) -> usize {
+    fn turn(&mut self, queue: &mut Queue, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+        let waker = queue.waker.clone();
+        let mut context = Context::from_waker(&waker);
+        self.take(&mut queue.waiting, tools);
+        // If writing fails, the server may still have responded, so reading goes on.
+        self.is_deaf |= !self.is_deaf && matches!(self.poll_send(&mut context), Poll::Ready(Err(_)));
+        let mut buffer = std::mem::take(&mut tools.buffer);
+        let end = self.read(&mut context, &mut buffer, queue, tools);
+        tools.buffer = buffer;
+        if let Some(end) = end {
+            self.end(end, queue, tools.resendable);
+        }
+        Ok(())
+    }
+
+    fn is_proven(&self, _: &Octets) -> bool {
+        true
+    }
+
+    fn len(&self) -> usize {
         self.pending.len()
     }
 
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
         self.pending.iter().map(|asked| &asked.exchange)
     }
 
+    fn expire(&mut self, queue: &mut Queue, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
+        if self.pending.front().is_some_and(|first| now.since(first.exchange.started) >= limit) {
+            self.end(End::Broken(FailureKind::Timeout), queue, tools.resendable);
+        }
+    }
+}
+
+impl Line {
     /// Appends requests to those in flight. They count as sent now.
     fn take(&mut self, waiting: &mut VecDeque<Asked>, tools: &Tools<'_>) {
         let now = tools.clock.monotonic();
@@ -89,59 +121,48 @@ impl Line {
     fn broken(&self) -> End {
         if self.reader.has_begun() { End::Broken(FailureKind::Receive) } else { End::Over }
     }
-}
-
-impl Carrier {
-    pub(super) fn turn_line(&mut self, tools: &mut Tools<'_>) {
-        let waker = self.waker.clone();
-        let mut context = Context::from_waker(&waker);
-        let State::Line(line) = &mut self.state else { return };
-        line.take(&mut self.waiting, tools);
-        // If writing fails, the server may still have responded, so reading goes on.
-        line.is_deaf |= !line.is_deaf && matches!(line.poll_send(&mut context), Poll::Ready(Err(_)));
-        let mut buffer = std::mem::take(&mut tools.buffer);
-        let end = self.read(&mut context, &mut buffer, tools);
-        tools.buffer = buffer;
-        if let Some(end) = end {
-            self.end_line(end, tools.resendable);
-        }
-    }
 
     /// Reads the available bytes. Returns how the connection ended, if it did.
-    fn read(&mut self, context: &mut Context<'_>, buffer: &mut [u8], tools: &mut Tools<'_>) -> Option<End> {
+    fn read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+        queue: &mut Queue,
+        tools: &mut Tools<'_>,
+    ) -> Option<End> {
         loop {
-            let State::Line(line) = &mut self.state else { return None };
             let mut room = ReadBuf::new(buffer);
-            match Pin::new(&mut line.wire).poll_read(context, &mut room) {
-                Poll::Pending if line.is_deaf && !line.wire.octets.is_turn_over() => {
-                    return Some(line.broken());
+            match Pin::new(&mut self.wire).poll_read(context, &mut room) {
+                Poll::Pending if self.is_deaf && !queue.octets.is_turn_over() => {
+                    return Some(self.broken());
                 }
                 Poll::Pending => return None,
-                Poll::Ready(Err(_)) => return Some(line.broken()),
-                Poll::Ready(Ok(())) if room.filled().is_empty() => return Some(self.closed(tools)),
+                Poll::Ready(Err(_)) => return Some(self.broken()),
+                Poll::Ready(Ok(())) if room.filled().is_empty() => {
+                    return Some(self.closed(queue, tools));
+                }
                 Poll::Ready(Ok(())) => {}
             }
-            if let Some(end) = self.feed(room.filled(), tools) {
+            if let Some(end) = self.feed(room.filled(), queue, tools) {
                 return Some(end);
             }
         }
     }
 
     /// Processes received bytes. Returns how the connection ended, if it did.
-    fn feed(&mut self, mut octets: &[u8], tools: &mut Tools<'_>) -> Option<End> {
+    fn feed(&mut self, mut octets: &[u8], queue: &mut Queue, tools: &mut Tools<'_>) -> Option<End> {
         while !octets.is_empty() {
-            let State::Line(line) = &mut self.state else { return None };
-            let Some(Asked { exchange, inspection }) = line.pending.front_mut() else {
+            let Some(Asked { exchange, inspection }) = self.pending.front_mut() else {
                 return Some(End::Broken(FailureKind::Malformed));
             };
             let now = tools.clock.monotonic();
-            let came = tools.came(line.wire.octets.stamp(), exchange, now);
-            if !line.reader.has_begun() {
+            let came = tools.came(queue.octets.stamp(), exchange, now);
+            if !self.reader.has_begun() {
                 exchange.first_octet = came;
             }
             exchange.receive(came, now);
             let mut content_bytes = 0;
-            let fed = line.reader.feed_some(octets, &mut tools.memo, |content| {
+            let fed = self.reader.feed_some(octets, &mut tools.memo, |content| {
                 content_bytes += content.len() as u64;
                 inspection.take(content);
             });
@@ -152,7 +173,7 @@ impl Carrier {
                 Ok((_, None)) => return None,
                 Ok((consumed, Some(answer))) => {
                     octets = octets.get(consumed..).unwrap_or_default();
-                    self.answered(answer, now);
+                    self.answered(answer, now, queue);
                     if !answer.persistent {
                         return Some(End::Over);
                     }
@@ -164,22 +185,21 @@ impl Carrier {
     }
 
     /// Records a complete response.
-    fn answered(&mut self, answer: Answer, now: Monotonic) {
-        let State::Line(line) = &mut self.state else { return };
-        let Some(asked) = line.pending.pop_front() else { return };
-        self.answers += 1;
-        self.is_open &= answer.persistent;
-        self.came.push_back(Came::Answered(asked, answer, now));
+    fn answered(&mut self, answer: Answer, now: Monotonic, queue: &mut Queue) {
+        if let Some(asked) = self.pending.pop_front() {
+            queue.answered(asked, answer, now);
+        }
     }
 
     /// Handles the server's close.
-    fn closed(&mut self, tools: &Tools<'_>) -> End {
-        let State::Line(line) = &mut self.state else { return End::Over };
-        match line.reader.end() {
+    fn closed(&mut self, queue: &mut Queue, tools: &Tools<'_>) -> End {
+        match self.reader.end() {
             Ok(answer) => {
                 let now = tools.clock.monotonic();
-                line.pending.front_mut().into_iter().for_each(|asked| asked.exchange.end_with_close(now));
-                self.answered(Answer { persistent: false, ..answer }, now);
+                if let Some(asked) = self.pending.front_mut() {
+                    asked.exchange.end_with_close(now);
+                }
+                self.answered(Answer { persistent: false, ..answer }, now, queue);
                 End::Over
             }
             Err(ReadError::Nothing) => End::Over,
@@ -189,18 +209,18 @@ impl Carrier {
 
     /// Returns the requests without a response. Only the first of them can have broken the
     /// connection.
-    pub(super) fn end_line(&mut self, end: End, resendable: bool) {
-        self.is_open = false;
-        let State::Line(line) = &mut self.state else { return };
+    fn end(&mut self, end: End, queue: &mut Queue, resendable: bool) {
+        queue.standing = Standing::Broken;
         let mut broken = match end {
             End::Broken(kind) => Some(kind),
             End::Over => None,
         };
-        let is_resent = self.answers > 0 && resendable;
-        for asked in line.pending.drain(..).chain(self.waiting.drain(..)) {
-            self.came.push_back(match broken.take() {
-                None if is_resent => Came::Unseen(asked),
-                kind => Came::Failed(asked, kind.unwrap_or(FailureKind::Receive)),
+        let is_resent = queue.answers > 0 && resendable;
+        let Queue { waiting, events, .. } = queue;
+        for asked in self.pending.drain(..).chain(waiting.drain(..)) {
+            events.push_back(match broken.take() {
+                None if is_resent => Event::Returned(asked),
+                kind => Event::Failed(asked, kind.unwrap_or(FailureKind::Receive), false),
             });
         }
     }

@@ -1,112 +1,59 @@
-//! One connection with one request at a time. It connects, writes the request, reads the response,
-//! and reports the result. The worker decides what happens next.
+//! HTTP/1 with one request at a time.
 //!
 //! Invariant: at most one request is in flight. System calls are made only when they can succeed:
 //! one write and one read for a request on a reused connection. A connection counts as connected
 //! when requests can be sent; with TLS, that is after the handshake. All byte counts are of HTTP
-//! bytes, also over TLS.
+//! bytes, also over TLS. In the steady state nothing is allocated.
 
+use super::{Asked, ConnectError, Event, Readiness, Standing, TURN_BYTES_MAX, Tools, Transport};
 use crate::content::Inspection;
 use crate::dial::redial;
 use crate::exchange::Exchange;
-use crate::reader::{Answer, AnswerReader, HeadMemo, ReadError};
-use crate::recorder::Recorder;
-use crate::streams::Several;
-use crate::tls::{RECORD_BYTES_MAX, Tls, TlsSession};
-use bytes::Bytes;
-use clock::{Clock, Monotonic};
+use crate::reader::{Answer, AnswerReader, ReadError};
+use crate::tls::{RECORD_BYTES_MAX, TlsSession};
+use clock::Monotonic;
 use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
-use net::{Stamp, StampClock, TlsError, receive};
+use net::{TlsError, receive};
 use record::{AbEnd, FailureKind};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::time::Duration;
 
-/// After this many bytes of a connection, other work has its turn: timeouts, other connections and
-/// the end of the run must not wait for a server that sends faster than its bytes are read.
-pub(crate) const TURN_BYTES_MAX: usize = 1024 * 1024;
-
-/// State that the connections of one thread share.
-pub(crate) struct Tools<'a> {
-    pub(crate) clock: &'a dyn Clock,
-    /// Converts the kernel's receive timestamps to this clock.
-    pub(crate) stamp_clock: StampClock,
-    /// The serialised requests, one for each URL.
-    pub(crate) images: &'a [Bytes],
-    /// The TLS configuration, if any URL uses TLS.
-    pub(crate) tls: Option<Tls>,
-    /// Whether a request may be sent again if the server closed its reused connection.
-    pub(crate) resendable: bool,
-    /// Whether the end of a connection ends its response, as in `ab`.
-    pub(crate) takes_ends: bool,
-    /// Whether the run continues after a connection broke.
-    pub(crate) goes_on: bool,
-    pub(crate) recorder: Recorder,
-    pub(crate) memo: HeadMemo,
-    /// State of connections with several requests.
-    pub(crate) several: Several,
-    /// Read buffer. Its content is not needed between two reads.
-    pub(crate) buffer: Vec<u8>,
-}
-
-impl<'a> Tools<'a> {
-    /// The bytes of the request that an exchange sends.
-    pub(crate) fn image(&self, exchange: &Exchange) -> &'a [u8] {
-        self.images.get(exchange.url as usize).map_or(&[], |image| &**image)
-    }
-
-    /// When the bytes that were read at `now` arrived: the kernel's timestamp, but never before the
-    /// request started.
-    pub(crate) fn came(&self, stamp: Option<Stamp>, exchange: &Exchange, now: Monotonic) -> Monotonic {
-        self.stamp_clock.moment(stamp, now).max(exchange.started)
-    }
-
-    /// TLS state for a new connection to the URL of an exchange; `None` if the URL does not use
-    /// TLS.
-    fn session(&self, exchange: &Exchange) -> Option<Box<TlsSession>> {
-        self.tls.as_ref()?.session(exchange.url)
-    }
-}
-
-/// The readiness that an event reported.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Readiness {
-    pub(crate) readable: bool,
-    /// The server has closed its side.
-    pub(crate) closed: bool,
-}
+/// The smallest maximum segment size to expect on a path, less the longest TCP options.
+const SEGMENT_BYTES_MIN: usize = 1200;
 
 /// The result of working on a connection.
 #[derive(Debug)]
-pub(crate) enum Turn {
+enum Turn {
     /// Nothing more to do until the next event.
     Waiting,
     /// There may be more to read than the bytes of this turn. No event will tell.
     Unread,
     /// A response is complete; it was read at `end`.
-    Answered {
-        answer: Answer,
-        end: Monotonic,
-        /// Whether the connection can carry another request.
-        reusable: bool,
-    },
+    Answered { answer: Answer, end: Monotonic },
     /// The server closed the reused connection before it read the request.
     Stale,
     /// The request failed. The reason is the system's or that of TLS, if there is one.
     Failed(FailureKind, Option<io::Error>),
-    /// The connection was waiting for the server to close it, and now it is closed.
-    Drained,
+    /// The connection could not be established.
+    Unconnected(ConnectError),
 }
 
 /// A connection and its current request.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Http1 {
     stream: TcpStream,
     tls: Option<Box<TlsSession>>,
     reader: AnswerReader,
+    /// The current request, or the last one if none is in flight.
     exchange: Exchange,
     inspection: Inspection,
-    registered: bool,
+    in_flight: bool,
+    /// The result of the request that the worker has not taken yet.
+    result: Option<Turn>,
+    /// Both ends are on this machine.
+    is_loopback: bool,
     /// Bytes of the request written so far.
     sent_bytes: usize,
     /// Bytes of the response read so far.
@@ -121,20 +68,20 @@ pub(crate) struct Connection {
     answers: u64,
     /// The server has closed its side.
     closed: bool,
-    /// If set, no request is in flight, and the server may close the connection until this moment.
-    drains_until: Option<Monotonic>,
+    standing: Standing,
 }
 
-impl Connection {
-    /// A connection that is being established for `exchange`.
-    pub(crate) fn new(stream: TcpStream, exchange: Exchange, tools: &Tools<'_>) -> Self {
-        Self {
+impl Transport for Http1 {
+    fn open(stream: TcpStream, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> Self {
+        let connection = Self {
             stream,
-            tls: tools.session(&exchange),
+            tls: tools.session(first),
             reader: AnswerReader::default(),
-            exchange,
+            exchange: *first,
             inspection: Inspection::default(),
-            registered: false,
+            in_flight: false,
+            result: None,
+            is_loopback: address.ip().is_loopback(),
             sent_bytes: 0,
             received_bytes: 0,
             is_broken: false,
@@ -142,113 +89,169 @@ impl Connection {
             connected: false,
             answers: 0,
             closed: false,
-            drains_until: None,
-        }
+            standing: Standing::Open,
+        };
+        connection.set_nodelay(first, tools);
+        connection
     }
 
-    /// Connects again for `exchange`, with the socket of a connection that the server has closed.
-    ///
-    /// # Errors
-    /// As the system reports them; the connection is unusable afterwards.
-    pub(crate) fn renew(
-        &mut self,
-        address: SocketAddr,
-        exchange: Exchange,
-        tools: &Tools<'_>,
-    ) -> io::Result<()> {
+    fn renew(&mut self, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> io::Result<()> {
         redial(&self.stream, address)?;
-        self.tls = tools.session(&exchange);
+        self.tls = tools.session(first);
         self.reader.reset();
-        self.exchange = exchange;
-        self.sent_bytes = 0;
-        self.received_bytes = 0;
-        self.is_broken = false;
         self.established = false;
         self.connected = false;
         self.answers = 0;
         self.closed = false;
-        self.drains_until = None;
+        self.standing = Standing::Open;
+        self.set_nodelay(first, tools);
         Ok(())
     }
 
-    /// Sets how the content of the next response is inspected.
-    pub(crate) fn inspect(&mut self, inspection: Inspection) {
-        self.inspection = inspection;
+    #[inline]
+    fn ask(&mut self, asked: Asked, tools: &mut Tools<'_>) {
+        Asked { exchange: self.exchange, inspection: self.inspection } = asked;
+        self.in_flight = true;
+        self.sent_bytes = 0;
+        self.received_bytes = 0;
+        self.is_broken = false;
+        let turn = if self.connected {
+            self.write(self.exchange.started, tools)
+        } else if self.is_loopback {
+            // On the loopback interface a connection is established as soon as it is requested.
+            self.write(tools.clock.monotonic(), tools)
+        } else {
+            Turn::Waiting
+        };
+        self.keep(turn);
     }
 
-    /// Takes the result of inspecting the last response.
-    pub(crate) fn take_inspection(&mut self) -> Inspection {
-        std::mem::take(&mut self.inspection)
+    #[inline]
+    fn turn(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> bool {
+        self.closed |= ready.closed;
+        if self.result.is_some() {
+            return false;
+        }
+        let turn = if self.in_flight { self.work(ready, tools) } else { self.drain(tools) };
+        self.keep(turn)
     }
 
-    /// How the response or its connection ended, in `ab`'s terms. `status` is that of a complete
-    /// response.
-    pub(crate) fn ab_end(&self, status: Option<u16>, is_broken: bool) -> AbEnd {
+    fn has_work(&self) -> bool {
+        self.result.is_some()
+    }
+
+    #[inline]
+    fn next_event(&mut self) -> Option<Event> {
+        Some(match self.result.take()? {
+            Turn::Answered { answer, end } => Event::Answered(self.take(), answer, end),
+            Turn::Stale => Event::Returned(self.lose()),
+            Turn::Failed(kind, reason) => {
+                let is_broken = kind == FailureKind::Receive && reason.is_some();
+                Event::Failed(self.lose(), kind, is_broken)
+            }
+            // The request stays here until it is taken back.
+            Turn::Unconnected(error) => Event::Unconnected(error),
+            Turn::Waiting | Turn::Unread => return None,
+        })
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    fn is_proven(&self) -> bool {
+        self.connected
+    }
+
+    #[inline]
+    fn standing(&self) -> Standing {
+        let is_closed = self.closed && self.standing != Standing::Broken;
+        if is_closed { Standing::Closed } else { self.standing }
+    }
+
+    #[inline]
+    fn load(&self) -> usize {
+        usize::from(self.in_flight)
+    }
+
+    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+        self.in_flight.then_some(&self.exchange).into_iter()
+    }
+
+    fn expire(&mut self, now: Monotonic, limit: Duration, _: &Tools<'_>) {
+        if self.in_flight && self.result.is_none() && now.since(self.exchange.started) >= limit {
+            self.result = Some(Turn::Failed(FailureKind::Timeout, None));
+        }
+    }
+
+    fn give_up(&mut self) -> VecDeque<Asked> {
+        let asked = self.in_flight.then(|| self.lose());
+        asked.into_iter().collect()
+    }
+
+    fn last_look(
+        &mut self,
+        now: Monotonic,
+        tools: &mut Tools<'_>,
+        mut tell: impl FnMut(&Exchange, Option<Monotonic>),
+    ) {
+        if self.in_flight {
+            let unread = match receive(&self.stream, &mut tools.buffer) {
+                Ok((1.., stamp)) if self.connected => Some(tools.came(stamp, &self.exchange, now)),
+                _ => None,
+            };
+            tell(&self.exchange, unread);
+        }
+    }
+
+    fn ab_end(&self, status: Option<u16>, is_broken: bool) -> Option<AbEnd> {
         let status = status.or_else(|| self.reader.status()).filter(|&status| status != 0);
         let heads_bytes = self.reader.heads_bytes();
         let content_bytes =
             if heads_bytes == 0 { 0 } else { self.received_bytes.saturating_sub(heads_bytes) };
-        AbEnd { status, content_bytes, is_broken: is_broken || self.is_broken }
+        Some(AbEnd { status, content_bytes, is_broken: is_broken || self.is_broken })
     }
+}
 
-    /// The current request, or the last one if none is in flight.
-    pub(crate) fn exchange(&self) -> &Exchange {
-        &self.exchange
-    }
-
-    /// Registers the connection for events, unless its socket already is registered.
-    ///
-    /// # Errors
-    /// As the system reports them.
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        if !self.registered {
-            registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)?;
-            self.registered = true;
+impl Http1 {
+    /// Keeps the result of a turn for the worker. Returns whether bytes may be left unread.
+    #[inline]
+    fn keep(&mut self, turn: Turn) -> bool {
+        match turn {
+            Turn::Waiting => false,
+            Turn::Unread => true,
+            result => {
+                self.result = Some(result);
+                false
+            }
         }
-        Ok(())
     }
 
-    /// Sets TCP_NODELAY: written bytes are sent at once instead of waiting for a full segment.
-    ///
-    /// # Errors
-    /// As the system reports them.
-    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
-        self.stream.set_nodelay(true)
+    /// Ends the request in flight.
+    #[inline]
+    fn take(&mut self) -> Asked {
+        self.in_flight = false;
+        Asked { exchange: self.exchange, inspection: std::mem::take(&mut self.inspection) }
     }
 
-    /// Whether requests can be sent.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connected
+    /// Ends the request in flight, and with it the use of the connection.
+    fn lose(&mut self) -> Asked {
+        self.standing = Standing::Broken;
+        self.take()
     }
 
-    /// Until when the server may close the connection; `None` if a request is in flight.
-    pub(crate) fn drains_until(&self) -> Option<Monotonic> {
-        self.drains_until
-    }
-
-    /// Whether the server has already closed its side.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Leaves the closing of the connection to the server, until `moment`.
-    pub(crate) fn drain_until(&mut self, moment: Monotonic) {
-        self.drains_until = Some(moment);
-    }
-
-    /// Sends the next request on a connection whose last response allowed another one.
-    pub(crate) fn begin(&mut self, exchange: Exchange, tools: &mut Tools<'_>) -> Turn {
-        self.exchange = exchange;
-        self.sent_bytes = 0;
-        self.received_bytes = 0;
-        self.is_broken = false;
-        self.drains_until = None;
-        self.write(exchange.started, tools)
+    /// Lets written bytes be sent at once. Nagle's algorithm only delays a request that does not
+    /// fit one segment.
+    fn set_nodelay(&self, first: &Exchange, tools: &Tools<'_>) {
+        if tools.image(first).len() > SEGMENT_BYTES_MIN {
+            // The error is ignored: with Nagle's algorithm a run is slower, not wrong.
+            let _ = self.stream.set_nodelay(true);
+        }
     }
 
     /// Writes as much of the request as the socket takes. If the TCP handshake has just ended,
     /// `now` is when.
-    pub(crate) fn write(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
+    fn write(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
         if self.tls.is_some() {
             return self.write_secured(now, tools);
         }
@@ -335,8 +338,8 @@ impl Connection {
         match error.kind() {
             ErrorKind::WouldBlock => Some(Turn::Waiting),
             ErrorKind::Interrupted => None,
-            _ if !self.established => Some(Turn::Failed(FailureKind::Connect, Some(error))),
-            _ if !self.connected => Some(Turn::Failed(FailureKind::Tls, Some(error))),
+            _ if !self.established => Some(Turn::Unconnected(ConnectError::Tcp(error))),
+            _ if !self.connected => Some(Turn::Unconnected(ConnectError::Handshake(error))),
             _ if self.answers > 0 && self.sent_bytes == 0 && tools.resendable => Some(Turn::Stale),
             _ => Some(Turn::Failed(FailureKind::Send, Some(error))),
         }
@@ -349,15 +352,11 @@ impl Connection {
             return Turn::Failed(FailureKind::Receive, Some(io::Error::other(error.to_string())));
         }
         let host = tools.tls.as_ref().map(|tls| tls.host(self.exchange.url)).unwrap_or_default();
-        Turn::Failed(FailureKind::Tls, Some(io::Error::other(TlsError::of(error, &host))))
+        Turn::Unconnected(ConnectError::Tls(TlsError::of(error, &host)))
     }
 
-    /// Handles an event.
-    pub(crate) fn turn(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> Turn {
-        self.closed |= ready.closed;
-        if self.drains_until.is_some() {
-            return self.drain(tools);
-        }
+    /// Works on the request in flight.
+    fn work(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> Turn {
         if self.wants_write(tools) {
             let now = tools.clock.monotonic();
             let turn = self.write(now, tools);
@@ -472,16 +471,16 @@ impl Connection {
 
     fn answered(&mut self, answer: Answer, end: Monotonic, tools: &Tools<'_>) -> Turn {
         self.answers += 1;
-        let reusable = answer.persistent && !self.wants_write(tools) && !self.closed;
-        Turn::Answered { answer, end, reusable }
+        let persistent = answer.persistent && !self.wants_write(tools) && !self.closed;
+        self.standing = if persistent { Standing::Open } else { Standing::Ending };
+        Turn::Answered { answer: Answer { persistent, ..answer }, end }
     }
 
     /// Handles the server's close.
     fn ended(&mut self, tools: &Tools<'_>) -> Turn {
         self.closed = true;
         if !self.connected {
-            let reason = io::Error::other(TlsError::Broken(ErrorKind::UnexpectedEof));
-            return Turn::Failed(FailureKind::Tls, Some(reason));
+            return Turn::Unconnected(ConnectError::Tls(TlsError::Broken(ErrorKind::UnexpectedEof)));
         }
         // Without TLS's closing alert, anyone may have cut the connection (RFC 9112 section 9.8).
         let is_cut = self.tls.as_ref().is_some_and(|tls| !tls.is_closed());
@@ -513,8 +512,9 @@ impl Connection {
     /// Handles a read error.
     fn broken(&mut self, error: io::Error, tools: &Tools<'_>) -> Turn {
         if !self.connected {
-            let kind = if self.established { FailureKind::Tls } else { FailureKind::Connect };
-            return Turn::Failed(kind, Some(error));
+            let error =
+                if self.established { ConnectError::Handshake(error) } else { ConnectError::Tcp(error) };
+            return Turn::Unconnected(error);
         }
         let unseen = matches!(self.reader.end(), Err(ReadError::Nothing));
         if unseen && self.answers > 0 && tools.resendable && error.kind() == ErrorKind::ConnectionReset {
@@ -527,22 +527,13 @@ impl Connection {
         Turn::Failed(FailureKind::Receive, Some(error))
     }
 
-    /// When unread bytes of the response in flight arrived; `None` if there are none. The read
-    /// consumes bytes, so the connection is unusable afterwards.
-    pub(crate) fn unread_since(&self, now: Monotonic, tools: &mut Tools<'_>) -> Option<Monotonic> {
-        match receive(&self.stream, &mut tools.buffer) {
-            Ok((1.., stamp)) if self.connected => Some(tools.came(stamp, &self.exchange, now)),
-            _ => None,
-        }
-    }
-
     /// Waits for the server's close. Bytes that arrive before it belong to no request and are
     /// dropped.
     fn drain(&mut self, tools: &mut Tools<'_>) -> Turn {
         let mut turn_bytes = 0;
         loop {
             if self.closed {
-                return Turn::Drained;
+                return Turn::Waiting;
             }
             match self.stream.read(&mut tools.buffer) {
                 Ok(0) => self.closed = true,

@@ -3,9 +3,8 @@
 //! Invariant: every content byte of the response is read and counted, and returned to the server's
 //! flow-control window at once.
 
-use super::Asked;
-use super::socket::Octets;
-use crate::connection::Tools;
+use super::super::socket::Octets;
+use super::super::{Asked, Tools};
 use crate::reader::Answer;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -109,9 +108,9 @@ impl Stream {
         // A new sender is ready at once: requests beyond the server's stream limit wait inside the
         // library.
         let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(After::Unseen) };
-        let request = tools.several.requests.get(self.asked.exchange.url as usize);
+        let request = tools.http2.requests.get(self.asked.exchange.url as usize);
         let request = request.ok_or(After::Failed(FailureKind::Send))?;
-        let content = tools.several.content.clone();
+        let content = tools.http2.content.clone();
         let sent = sender.send_request(request.clone(), content.is_empty());
         let (response, stream) = sent.map_err(|_| After::Unseen)?;
         Ok(Step::Sending(response, stream, content))
@@ -129,12 +128,12 @@ impl Stream {
         let (exchange, now) = (&mut self.asked.exchange, tools.clock.monotonic());
         exchange.first_octet = tools.came(octets.stamp(), exchange, now);
         exchange.receive(exchange.first_octet, now);
-        take_head(&mut tools.several.first_head, &response);
+        take_head(&mut tools.http2.first_head, &response);
         let (parts, body) = response.into_parts();
         let answer = Answer {
             status: parts.status.as_u16(),
             content_bytes: 0,
-            persistent: tools.several.keep_alive,
+            persistent: tools.http2.keep_alive,
             verdict: verdict(&parts.headers),
             length_known: parts.headers.contains_key(CONTENT_LENGTH),
         };

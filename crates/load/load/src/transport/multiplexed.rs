@@ -1,0 +1,262 @@
+//! A connection that carries several requests at a time: what the protocols of this kind share. It
+//! connects, keeps the requests that are not sent, and keeps results until the worker takes them.
+//! The protocol itself is a [`Layer`].
+//!
+//! Invariant: a request waits here, is in the layer, or is in a result, and in only one of them.
+
+use super::dialling::{Secured, establish};
+use super::socket::{Counted, Octets, Socket};
+use super::wakes::{CONNECTION, Wakes};
+use super::{Asked, ConnectError, Event, Readiness, Standing, Tools, Transport};
+use crate::exchange::Exchange;
+use crate::reader::Answer;
+use clock::Monotonic;
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A protocol with several requests at a time, on an established connection.
+pub(crate) trait Layer: Sized + 'static {
+    /// Whether the server must agree to HTTP/2.
+    const IS_HTTP2: bool;
+
+    /// Begins the protocol.
+    fn begin(wire: Counted) -> impl Future<Output = Result<Self, ConnectError>> + Send;
+
+    /// Makes as much progress as the bytes of one turn allow.
+    ///
+    /// # Errors
+    /// If the connection has ended and the server never began to speak the protocol. The
+    /// connection then still holds its requests.
+    fn turn(&mut self, queue: &mut Queue, tools: &mut Tools<'_>) -> Result<(), ConnectError>;
+
+    /// Whether the server has proven that it speaks the protocol.
+    fn is_proven(&self, octets: &Octets) -> bool;
+
+    /// Number of requests sent and not ended.
+    fn len(&self) -> usize;
+
+    /// The requests sent and not ended.
+    fn under_way(&self) -> impl Iterator<Item = &Exchange>;
+
+    /// Fails requests that have taken at least `limit`.
+    fn expire(&mut self, queue: &mut Queue, now: Monotonic, limit: Duration, tools: &Tools<'_>);
+}
+
+/// A connection and the requests on it.
+pub(crate) struct Multiplexed<L> {
+    stage: Stage<L>,
+    queue: Queue,
+    /// Whether it belongs to the measured part.
+    is_measured: bool,
+}
+
+/// The stage of a connection.
+enum Stage<L> {
+    Dialling(Dialling<L>),
+    Established(L),
+}
+
+/// A connection that is being established.
+type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<Secured>), ConnectError>> + Send>>;
+
+/// Requests before they are sent, results after they ended, and the state of the connection.
+pub(crate) struct Queue {
+    /// Requests that have not been sent.
+    pub(super) waiting: VecDeque<Asked>,
+    /// Results that the worker has not taken yet.
+    pub(super) events: VecDeque<Event>,
+    pub(super) octets: Arc<Octets>,
+    pub(super) wakes: Arc<Wakes>,
+    /// Waker of the connection itself.
+    pub(super) waker: Waker,
+    /// Recycled buffer for the woken parts of the connection.
+    pub(super) woken: Vec<usize>,
+    /// Complete responses so far.
+    pub(super) answers: u64,
+    pub(super) standing: Standing,
+}
+
+impl Queue {
+    /// Keeps a complete response that was read at `end`.
+    pub(super) fn answered(&mut self, asked: Asked, answer: Answer, end: Monotonic) {
+        self.answers += 1;
+        self.events.push_back(Event::Answered(asked, answer, end));
+    }
+}
+
+impl<L: Layer> Multiplexed<L> {
+    /// Continues to establish the connection.
+    fn dial(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+        let Stage::Dialling(dialling) = &mut self.stage else { return Ok(()) };
+        let Queue { waiting, octets, wakes, waker, woken, .. } = &mut self.queue;
+        let was_established = octets.is_established();
+        let (stamp_before, read_at) = (octets.stamp(), tools.clock.monotonic());
+        let made = loop {
+            woken.clear();
+            match dialling.as_mut().poll(&mut Context::from_waker(waker)) {
+                Poll::Pending if wakes.take(woken) => {}
+                other => break other,
+            }
+        };
+        let now = tools.clock.monotonic();
+        let stamp = octets.stamp();
+        if stamp != stamp_before {
+            // These are bytes of a handshake. The time that TLS takes to process them is not part
+            // of their wait.
+            for Asked { exchange, .. } in waiting.iter_mut() {
+                exchange.receive(tools.came(stamp, exchange, read_at), read_at);
+            }
+        }
+        if !was_established && octets.is_established() {
+            waiting.iter_mut().for_each(|asked| asked.exchange.established = now);
+        }
+        let Poll::Ready(made) = made else { return Ok(()) };
+        let (layer, secured) = made?;
+        if let (Some(secured), Some(tls)) = (secured, &tools.tls) {
+            tools.recorder.resumed += u64::from(self.is_measured && secured.is_resumed);
+            tls.note_agreement(|| secured.agreement);
+        }
+        waiting.iter_mut().for_each(|asked| asked.exchange.connected = now);
+        self.stage = Stage::Established(layer);
+        Ok(())
+    }
+
+    fn work(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+        self.dial(tools)?;
+        match &mut self.stage {
+            Stage::Dialling(_) => Ok(()),
+            Stage::Established(layer) => layer.turn(&mut self.queue, tools),
+        }
+    }
+
+    fn layer(&self) -> Option<&L> {
+        match &self.stage {
+            Stage::Dialling(_) => None,
+            Stage::Established(layer) => Some(layer),
+        }
+    }
+}
+
+impl<L: Layer> Transport for Multiplexed<L> {
+    fn open(stream: TcpStream, _: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> Self {
+        // The error is ignored: without the option a run is slower, not wrong.
+        let _ = stream.set_nodelay(true);
+        let octets = Arc::new(Octets::default());
+        let securing = tools.tls.as_ref().and_then(|tls| tls.connector(first.url));
+        let wakes = Arc::<Wakes>::default();
+        let socket = Socket { stream, octets: Arc::clone(&octets) };
+        let dialling = async move {
+            let (wire, secured) = establish(socket, securing, L::IS_HTTP2).await?;
+            Ok::<_, ConnectError>((L::begin(wire).await?, secured))
+        };
+        Self {
+            stage: Stage::Dialling(Box::pin(dialling)),
+            queue: Queue {
+                waiting: VecDeque::new(),
+                events: VecDeque::new(),
+                octets,
+                waker: wakes.waker(CONNECTION),
+                wakes,
+                woken: Vec::new(),
+                answers: 0,
+                standing: Standing::Open,
+            },
+            is_measured: first.measured,
+        }
+    }
+
+    /// A multiplexed connection is worth more than its socket, so its socket is never used again.
+    fn renew(&mut self, _: SocketAddr, _: &Exchange, _: &Tools<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn ask(&mut self, asked: Asked, _: &mut Tools<'_>) {
+        self.queue.waiting.push_back(asked);
+    }
+
+    fn turn(&mut self, _: Readiness, tools: &mut Tools<'_>) -> bool {
+        self.queue.octets.begin_turn();
+        if let Err(error) = self.work(tools) {
+            self.queue.events.push_back(Event::Unconnected(error));
+        }
+        let (received, sent) = self.queue.octets.take();
+        if tools.recorder.counters.started > 0 {
+            tools.recorder.counters.received_bytes += received;
+            tools.recorder.sent_bytes += sent;
+        }
+        self.queue.octets.is_turn_over()
+    }
+
+    fn has_work(&self) -> bool {
+        !self.queue.waiting.is_empty() || !self.queue.events.is_empty()
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        self.queue.events.pop_front()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.layer().is_some()
+    }
+
+    fn is_proven(&self) -> bool {
+        self.layer().is_some_and(|layer| layer.is_proven(&self.queue.octets))
+    }
+
+    fn standing(&self) -> Standing {
+        self.queue.standing
+    }
+
+    fn load(&self) -> usize {
+        let sent = self.layer().map_or(0, Layer::len);
+        sent + self.queue.waiting.len() + self.queue.events.len()
+    }
+
+    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+        let ended = self.queue.events.iter().filter_map(|event| match event {
+            Event::Answered(asked, ..) | Event::Failed(asked, ..) | Event::Returned(asked) => {
+                Some(&asked.exchange)
+            }
+            Event::Unconnected(_) => None,
+        });
+        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        waiting.chain(ended).chain(self.layer().into_iter().flat_map(Layer::under_way))
+    }
+
+    fn expire(&mut self, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
+        if let Stage::Established(layer) = &mut self.stage {
+            layer.expire(&mut self.queue, now, limit, tools);
+        }
+    }
+
+    fn give_up(&mut self) -> VecDeque<Asked> {
+        self.queue.standing = Standing::Broken;
+        std::mem::take(&mut self.queue.waiting)
+    }
+
+    fn last_look(
+        &mut self,
+        _: Monotonic,
+        tools: &mut Tools<'_>,
+        mut tell: impl FnMut(&Exchange, Option<Monotonic>),
+    ) {
+        // Requests that cannot be read any more stay unfinished.
+        self.turn(Readiness::default(), tools);
+        for event in &self.queue.events {
+            match event {
+                Event::Answered(asked, ..) => tell(&asked.exchange, Some(asked.exchange.last_octet)),
+                Event::Failed(asked, ..) | Event::Returned(asked) => tell(&asked.exchange, None),
+                Event::Unconnected(_) => {}
+            }
+        }
+        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        let sent = self.layer().into_iter().flat_map(Layer::under_way);
+        waiting.chain(sent).for_each(|exchange| tell(exchange, None));
+    }
+}

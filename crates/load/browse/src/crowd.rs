@@ -6,11 +6,12 @@
 //! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
 //! does not depend on the number of threads: each thread takes its share of one schedule.
 
-use crate::shared::{Shared, Trend};
+use crate::shared::Shared;
 use crate::visit::visit;
 use crate::visitor::Visitor;
 use crate::worker::Worker;
 use clock::Monotonic;
+use load::{FAILING_EVERY, Trend, thread_cpu};
 use record::{Figures, PageEnd};
 use stats::Random;
 use std::cell::{Cell, RefCell};
@@ -24,9 +25,6 @@ use tokio::task::{JoinError, JoinSet};
 
 /// How often a thread checks whether it should stop, or whether a page is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How often a thread checks the failure rate.
-const FAILING_EVERY: Duration = Duration::from_secs(1);
 
 /// The visitors of one thread.
 pub(crate) struct Crowd {
@@ -263,14 +261,6 @@ fn due_after(number: u64, rate: f64, ramp: Duration) -> Duration {
     let seconds =
         if number < grown { (2.0 * number * ramp / rate).sqrt() } else { ramp + (number - grown) / rate };
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
-
-fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or_default(),
-        u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
 }
 
 #[cfg(test)]

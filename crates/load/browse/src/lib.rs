@@ -39,6 +39,7 @@ pub use shared::Watch;
 
 use clock::Clock;
 use crowd::{Crowd, CrowdReport};
+use load::Failing;
 use net::{TlsClient, TlsError};
 use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome};
 use series::Series;
@@ -107,8 +108,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         clock: Arc::clone(clock),
         watch: Arc::clone(watch),
         pages_left: AtomicU64::new(plan.pages.unwrap_or_default()),
-        ended_requests: AtomicU64::new(0),
-        failed_requests: AtomicU64::new(0),
+        failing: Failing::default(),
         is_failing: AtomicBool::new(false),
         series: Series::new(threads, turns),
         turns,

@@ -9,12 +9,10 @@ use crate::plan::PagePlan;
 use crate::series::Series;
 use crate::turns::Turns;
 use clock::{Clock, Monotonic};
+use load::{Failing, Trend};
 use net::TlsClient;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// At least this many resources must have ended before a run is judged as failing.
-const FAILING_REQUESTS_MIN: u64 = 20;
 
 /// Follows the progress of a run and stops it. A watch belongs to one run.
 #[derive(Debug, Default)]
@@ -54,9 +52,8 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     /// Measured pages that may still begin.
     pub(crate) pages_left: AtomicU64,
-    /// Resources that have ended, then resources that failed, both including the warm-up.
-    pub(crate) ended_requests: AtomicU64,
-    pub(crate) failed_requests: AtomicU64,
+    /// Resources that have ended and failed, including those of the warm-up.
+    pub(crate) failing: Failing,
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
@@ -67,13 +64,6 @@ pub(crate) struct Shared {
     pub(crate) began: Monotonic,
     pub(crate) measuring_since: Monotonic,
     pub(crate) deadline: Option<Monotonic>,
-}
-
-/// Number of ended and failed resources at the last check.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trend {
-    ended: u64,
-    failed: u64,
 }
 
 impl Shared {
@@ -102,22 +92,12 @@ impl Shared {
         self.deadline.map_or(now, |deadline| now.min(last(deadline)))
     }
 
-    /// Counts a resource that has ended.
-    pub(crate) fn count(&self, has_failed: bool) {
-        self.ended_requests.fetch_add(1, Ordering::Relaxed);
-        self.failed_requests.fetch_add(u64::from(has_failed), Ordering::Relaxed);
-    }
-
     /// Ends the run if most resources since `then` failed and the plan says so. Returns the counts
-    /// to compare with next time.
+    /// to compare with next time: few resources are judged together with later ones.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
-        let failed = self.failed_requests.load(Ordering::Relaxed);
-        let now = Trend { ended: self.ended_requests.load(Ordering::Relaxed), failed };
-        let (ended, failed) = (now.ended - then.ended, now.failed.saturating_sub(then.failed));
-        if ended < FAILING_REQUESTS_MIN {
-            return then;
-        }
-        if self.plan.stops_when_failing && failed * 2 > ended {
+        let now = self.failing.now();
+        let Some(fails) = now.fails_since(then) else { return then };
+        if fails && self.plan.stops_when_failing {
             self.is_failing.store(true, Ordering::Relaxed);
         }
         now

@@ -132,7 +132,7 @@ impl Page<'_> {
         // a failing server.
         let is_telling = asset.class != ResourceClass::Icon
             && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
-        worker.shared.count(is_telling && result.is_err());
+        worker.shared.failing.count(1, u64::from(is_telling && result.is_err()));
         let fetched = match result {
             Ok(fetched) => fetched,
             Err(failure) => {

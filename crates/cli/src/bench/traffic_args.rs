@@ -46,8 +46,8 @@ pub(crate) struct TrafficArgs {
     /// do. With --page: keep them open after the page, while the next visitor comes
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
-    /// Time in which the load grows to its full size. 0 starts all users at once [default: 20ms in a
-    /// timed run, or 2s for another machine]
+    /// Time in which the load grows to its full size. 0 starts all users at once [default: 20ms in
+    /// a timed run, or 2s for another machine]
     #[arg(long, value_name = "TIME", value_parser = time)]
     ramp_up: Option<Duration>,
     /// Continue although most requests fail [default: only if the target is on this machine]

@@ -23,10 +23,9 @@ pub(crate) const SEED: u64 = 2009;
 /// The database schema.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 
-/// Number of nodes by type, in the order of their numbers. The other nodes are pages and stores.
+/// Number of nodes by type, in the order of their numbers. The other nodes are pages.
 const PRODUCTS: i64 = 1240;
-const ARTICLES: i64 = 560;
-const EVENTS: i64 = 160;
+const ARTICLES: i64 = 736;
 const NODES: i64 = 2000;
 
 /// 2024-01-06 (a Saturday), as seconds since 1970. All dates of the content are relative to it.

@@ -2,7 +2,7 @@
 
 use super::material::{FIRST_NAMES, LAST_NAMES, TOWNS};
 use super::prose::{self, Subject};
-use super::{ARTICLES, DAY, EVENTS, FIRST_DAY, NODES, PRODUCTS, Writer};
+use super::{ARTICLES, DAY, FIRST_DAY, NODES, PRODUCTS, Writer};
 use crate::secret;
 use crate::text::slug;
 use rusqlite::params;
@@ -60,8 +60,7 @@ fn user(writer: &mut Writer<'_>, name: &str, pass: &str, role: i64) -> rusqlite:
     writer.alias(&format!("user/{uid}"), &format!("people/{}", slug(&name)))
 }
 
-/// Writes comments on products, articles and rides. About a third of them are replies to other
-/// comments.
+/// Writes comments on products and articles. About a third of them are replies to other comments.
 pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     let mut threads: Vec<(i64, i64, String, i64)> = Vec::new();
     for index in 0..COMMENTS {
@@ -75,7 +74,7 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         };
         let nid = answered
             .as_ref()
-            .map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES + EVENTS) as usize) as i64, |to| to.1);
+            .map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES) as usize) as i64, |to| to.1);
         let sentences = 1 + choices.below(3);
         let text = prose::paragraph(choices, sentences, &subject);
         let registered = choices.chance(70);

@@ -48,15 +48,6 @@ CREATE TABLE product (
   image TEXT NOT NULL, features TEXT NOT NULL
 );
 CREATE INDEX product_sold ON product (sold);
-CREATE TABLE event (
-  nid INTEGER PRIMARY KEY, starts INTEGER NOT NULL, place TEXT NOT NULL, distance INTEGER NOT NULL,
-  climb INTEGER NOT NULL, level TEXT NOT NULL
-);
-CREATE INDEX event_starts ON event (starts);
-CREATE TABLE store (
-  nid INTEGER PRIMARY KEY, street TEXT NOT NULL, town TEXT NOT NULL, phone TEXT NOT NULL,
-  opening TEXT NOT NULL
-);
 
 CREATE TABLE vocabulary (vid INTEGER PRIMARY KEY, name TEXT NOT NULL, weight INTEGER NOT NULL);
 CREATE TABLE term (
@@ -125,11 +116,6 @@ CREATE TABLE coupon (
 CREATE TABLE wishlist (
   uid INTEGER NOT NULL, nid INTEGER NOT NULL, created INTEGER NOT NULL, PRIMARY KEY (uid, nid)
 ) WITHOUT ROWID;
-CREATE TABLE booking (
-  bid INTEGER PRIMARY KEY, store INTEGER NOT NULL, day INTEGER NOT NULL, slot INTEGER NOT NULL,
-  name TEXT NOT NULL, mail TEXT NOT NULL, work TEXT NOT NULL, created INTEGER NOT NULL,
-  UNIQUE (store, day, slot)
-);
 CREATE TABLE poll (pid INTEGER PRIMARY KEY, question TEXT NOT NULL, open INTEGER NOT NULL);
 CREATE TABLE poll_choice (
   pid INTEGER NOT NULL, position INTEGER NOT NULL, text TEXT NOT NULL, votes INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-//! Tests of the pages for staff and members: writing, editing, replying and booking. All visitors
+//! Tests of the pages for staff and members: writing, editing and replying. All visitors
 //! must see changes at once.
 
 use crate::browser::{LAYERS, Running, Visitor, form, links};
@@ -76,7 +76,7 @@ fn form_option(html: &str, text: &str) -> String {
 }
 
 #[test]
-fn products_rides_and_stores_keep_their_own_fields() {
+fn products_keep_their_own_fields() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     let mut staff = editor(&site);
@@ -115,34 +115,6 @@ fn products_rides_and_stores_keep_their_own_fields() {
         wrong.text().contains("A price is written 12.50.")
             && wrong.text().contains("Another product has this number.")
     );
-    let ride = [
-        ("title", "Test ride"),
-        ("body", "Slowly."),
-        ("starts", "2030-02-28 10:30"),
-        ("place", "Oakham"),
-        ("distance", "12"),
-        ("climb", "60"),
-        ("level", "easy"),
-        ("status", "1"),
-    ];
-    staff.submit("/node/add/event", "edit", &ride);
-    assert!(site.visitor().get("/rides/test-ride").text().contains("Thursday, 28 February 2030, 10:30"));
-    assert!(site.visitor().get("/rides/calendar/2030-02").text().contains("Test ride"));
-    let never = staff.submit(
-        "/node/add/event",
-        "edit",
-        &[("title", "x"), ("body", "y"), ("starts", "2030-02-30 10:30")],
-    );
-    assert!(never.text().contains("A start is written"));
-    let hours = [
-        ("title", "Shop"),
-        ("body", "Here."),
-        ("street", "1 Mill Lane"),
-        ("town", "Oakham"),
-        ("opening", "always"),
-        ("status", "1"),
-    ];
-    assert!(staff.submit("/node/add/store", "edit", &hours).text().contains("Hours are written"));
     assert_eq!(site.counter("script_failures"), 0);
 }
 
@@ -216,20 +188,6 @@ fn wishlists_are_private_to_members() {
     assert!(!bruno.get("/wishlist").text().contains("class=\"card"));
     assert!(form(site.visitor().get(&target).text(), "wish").is_none());
     assert_eq!(site.visitor().get("/wishlist").status, 403);
-}
-
-#[test]
-fn workshop_slot_is_booked_once() {
-    let site = Running::start();
-    let page = site.visitor().get("/booking");
-    let store = links(page.text()).into_iter().find(|link| link.starts_with("/booking/")).unwrap();
-    let page = site.visitor().get(&store);
-    assert_eq!(page.field("Cache-Control"), Some("private, no-store"));
-    let slot = page.text().split("<option value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    let data = [("when", slot.as_str()), ("name", "N"), ("mail", "a@b.test"), ("work", "A broken spoke")];
-    assert!(site.visitor().submit(&store, "booking", &data).text().contains("looking forward"));
-    assert!(site.visitor().submit(&store, "booking", &data).text().contains("not free any more"));
-    assert!(editor(&site).get("/admin/booking").text().contains("A broken spoke"));
 }
 
 #[test]
@@ -379,6 +337,6 @@ fn staff_can_change_settings_menus_blocks_terms_and_orders() {
             .contains("value=\"returned\" selected")
     );
     assert!(staff.get("/admin/people").text().contains("alice"));
-    assert!(staff.get("/admin/content?type=store&title=oak").text().contains("Oakham"));
+    assert!(staff.get("/admin/content?type=page&title=lost").text().contains("Lost and found"));
     assert_eq!(site.counter("script_failures"), 0);
 }
